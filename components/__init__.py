@@ -1,0 +1,9 @@
+"""Reusable steps, one file each: the typed declaration and the program that runs in the container.
+
+Only the standard library is imported here and at the top of every file of this folder, because a component travels
+into every container; heavy libraries are imported inside the program that needs them.
+"""
+
+from drivetrain.components.declaration import Checkpoints, Component, Input, Output, component
+
+__all__ = ["Checkpoints", "Component", "Input", "Output", "component"]
