@@ -96,7 +96,8 @@ class Component(Generic[P, R]):
     `metrics` holds the names of the numbers that come back, is empty when none do, and is None when they are only
     known at run time (the function returns a dict). `needs` lists distributions the program imports. `logs` maps the
     name of a training metric to the regular expression that finds it in the job's log, as SageMaker's
-    MetricDefinitions do.
+    MetricDefinitions do. `resumable` names the parameters of a training job that may change between a run and its
+    resumption (epochs may grow), so that they do not move the checkpoints elsewhere.
     """
 
     function: Callable[P, R]
@@ -108,6 +109,7 @@ class Component(Generic[P, R]):
     parameters: Mapping[str, ComponentParameter]
     metrics: tuple[str, ...] | None
     needs: tuple[str, ...] = ()
+    resumable: tuple[str, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict[str, str])
     summary: str = ""
 
@@ -138,7 +140,12 @@ class Component(Generic[P, R]):
 def component(function: Callable[P, R], /) -> Component[P, R]: ...
 @overload
 def component(
-    *, job: Job = ..., needs: Sequence[str] = ..., logs: Mapping[str, str] | None = ..., name: str | None = ...
+    *,
+    job: Job = ...,
+    needs: Sequence[str] = ...,
+    logs: Mapping[str, str] | None = ...,
+    resumable: Sequence[str] = ...,
+    name: str | None = ...,
 ) -> Callable[[Callable[P, R]], Component[P, R]]: ...
 def component(
     function: Callable[..., Any] | None = None,
@@ -147,6 +154,7 @@ def component(
     job: Job = "processing",
     needs: Sequence[str] = (),
     logs: Mapping[str, str] | None = None,
+    resumable: Sequence[str] = (),
     name: str | None = None,
 ) -> Any:
     """Turn a typed function into a component.
@@ -156,6 +164,7 @@ def component(
             are `model` and `output`).
         needs: distributions the program imports; those the image lacks travel with the code.
         logs: metric name -> regular expression with one group, for a training job's curves.
+        resumable: parameters that may change when a training job is resumed.
         name: the step's default name; the function's name unless given.
 
     Raises:
@@ -163,13 +172,21 @@ def component(
     """
 
     def declare(function: Callable[..., Any]) -> Component[..., Any]:
-        return _declare(function, job=job, needs=tuple(needs), logs=dict(logs or {}), name=name)
+        return _declare(
+            function, job=job, needs=tuple(needs), logs=dict(logs or {}), resumable=tuple(resumable), name=name
+        )
 
     return declare if function is None else declare(function)
 
 
 def _declare(
-    function: Callable[..., Any], *, job: Job, needs: tuple[str, ...], logs: dict[str, str], name: str | None
+    function: Callable[..., Any],
+    *,
+    job: Job,
+    needs: tuple[str, ...],
+    logs: dict[str, str],
+    resumable: tuple[str, ...],
+    name: str | None,
 ) -> Component[..., Any]:
     where = f"{function.__module__}.{function.__qualname__}"
     if "<locals>" in function.__qualname__ or "." in function.__qualname__:
@@ -218,6 +235,7 @@ def _declare(
         parameters=types.MappingProxyType(parameters),
         metrics=metrics,
         needs=needs,
+        resumable=resumable,
         logs=types.MappingProxyType(logs),
         summary=(inspect.getdoc(function) or "").partition("\n")[0],
     )

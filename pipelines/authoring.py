@@ -1,0 +1,311 @@
+"""The words an author writes a pipeline with.
+
+    data = step(prepare_data, raw=settings.dataset, key="id")
+    model = step(train, train=data["train"], cluster=Cluster(processes=2))
+    scores = step(evaluate, model=model["model"], data=data["test"])
+    new_version = register(model=model["model"], metrics=scores, group="digits")
+    gate = when(scores.metric("accuracy") >= 0.97, then=[new_version], otherwise=[fail("not good enough")])
+    return Pipeline(name="retraining", steps=[data, model, scores, gate])
+
+Each builds a value of the spec; nothing runs, and what does not fit is refused where it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from drivetrain.components.declaration import Component, ComponentParameter
+from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.spec.conditions import All, Condition
+from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.pipelines.spec.steps import (
+    BaseStep,
+    ConditionStep,
+    Dependency,
+    FailStep,
+    FolderPath,
+    LambdaStep,
+    ProcessingStep,
+    Program,
+    RegisterStep,
+    Step,
+    TrainingStep,
+)
+from drivetrain.pipelines.spec.values import (
+    ExecutionField,
+    ExecutionRef,
+    Join,
+    Reference,
+    Value,
+    ValueType,
+    as_value,
+    value_type,
+)
+
+_TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
+
+
+def step(
+    component: Component[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    cluster: Cluster | None = None,
+    image: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+    cache: CachePolicy | None = None,
+    retry: Sequence[RetryPolicy] = (),
+    checkpoint: Checkpoint | None = None,
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+    **given: Any,
+) -> Any:
+    """Use a component as a step: its inputs and parameters are given by name.
+
+    An input takes another step's output (`data["train"]`), an S3 URI, or a path on this machine, whose content is
+    uploaded under its hash. `after` adds edges that no reference makes.
+
+    Returns:
+        A ProcessingStep or TrainingStep, after the component's job.
+
+    Raises:
+        SpecError: for an unknown, missing or ill-typed input or parameter.
+    """
+    if not isinstance(component, Component):  # type: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(f"step({component!r}): not a component. Decorate the function with @component.")
+    label = name or component.name
+    inputs, parameters = _bind(component, label, given)
+    common: dict[str, Any] = {
+        "name": label,
+        "display_name": display_name,
+        "description": description or component.summary or None,
+        "depends_on": _dependencies(after),
+        "program": Program(kind="component", target=component.target, needs=component.needs),
+        "inputs": inputs,
+        "parameters": parameters,
+        "cluster": cluster or Cluster(),
+        "image": image,
+        "environment": {key: as_value(value) for key, value in (environment or {}).items()},
+        "tags": dict(tags or {}),
+        "cache": cache,
+        "retry": tuple(retry),
+    }
+    if component.job == "training":
+        if component.checkpoints is not None and checkpoint is None:
+            checkpoint = Checkpoint()
+        return TrainingStep(
+            **common,
+            checkpoint=checkpoint,
+            logs=dict(component.logs),
+            resumable_parameters=component.resumable,
+        )
+    if checkpoint is not None:
+        raise SpecError(f"Step {label!r} is a processing job, which has no checkpoints. Use a training component.")
+    return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics)
+
+
+def script(
+    path: str,
+    /,
+    *,
+    name: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] = (),
+    arguments: Sequence[Any] = (),
+    needs: Sequence[str] = (),
+    cluster: Cluster | None = None,
+    image: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+    cache: CachePolicy | None = None,
+    retry: Sequence[RetryPolicy] = (),
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+) -> ProcessingStep:
+    """Use a script of one's own, with its own arguments, as a processing step.
+
+        clean = script("clean.py", inputs={"raw": "s3://bucket/raw/"}, outputs=["clean"],
+                       arguments=["--from", folder_in("raw"), "--to", folder_out("clean")])
+
+    `path` is relative to the pipeline's file and must lie in its folder.
+    """
+    if path.startswith("/") or ".." in path.split("/"):
+        raise SpecError(f"script({path!r}): give a path below the folder of the pipeline's file.")
+    label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")
+    return ProcessingStep(
+        name=label,
+        display_name=display_name,
+        description=description,
+        depends_on=_dependencies(after),
+        program=Program(kind="script", target=path, needs=tuple(needs)),
+        inputs={key: as_value(value) for key, value in (inputs or {}).items()},
+        outputs=tuple(outputs),
+        arguments=tuple(a if isinstance(a, FolderPath) else as_value(a) for a in arguments),
+        cluster=cluster or Cluster(),
+        image=image,
+        environment={key: as_value(value) for key, value in (environment or {}).items()},
+        cache=cache,
+        retry=tuple(retry),
+    )
+
+
+def folder_in(name: str) -> FolderPath:
+    """In a script's arguments: where the input `name` is found."""
+    return FolderPath(flow="input", name=name)
+
+
+def folder_out(name: str) -> FolderPath:
+    """In a script's arguments: where the output `name` is to be written."""
+    return FolderPath(flow="output", name=name)
+
+
+def register(
+    *,
+    model: Any,
+    group: Any,
+    metrics: ProcessingStep | Any | None = None,
+    approval: Any = "PendingManualApproval",
+    name: str = "register-model",
+    image: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+) -> RegisterStep:
+    """A new version of the model group; `metrics` is the step whose numbers are kept with it."""
+    if isinstance(metrics, BaseStep):
+        metrics = metrics["metrics"]
+    return RegisterStep(
+        name=name,
+        display_name=display_name,
+        description=description,
+        depends_on=_dependencies(after),
+        group=as_value(group),
+        model=as_value(model),
+        metrics=None if metrics is None else as_value(metrics),
+        approval=as_value(approval),
+        image=image,
+        metadata={key: as_value(value) for key, value in (metadata or {}).items()},
+    )
+
+
+def when(
+    *conditions: Condition,
+    then: Iterable[Step] = (),
+    otherwise: Iterable[Step] = (),
+    name: str = "decide",
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+) -> ConditionStep:
+    """Run `then` when every condition holds, else `otherwise`."""
+    if not conditions:
+        raise SpecError(f"when(..., name={name!r}) has no condition. Give one, such as step.metric('accuracy') >= 0.9.")
+    for given in conditions:
+        if isinstance(given, Reference | bool):
+            raise SpecError(
+                f"when({given!r}) is not a condition. Compare it: reference >= 0.9, reference.equals('yes')."
+            )
+    return ConditionStep(
+        name=name,
+        display_name=display_name,
+        description=description,
+        depends_on=_dependencies(after),
+        condition=conditions[0] if len(conditions) == 1 else All(conditions=conditions),
+        then=tuple(then),
+        otherwise=tuple(otherwise),
+    )
+
+
+def fail(message: Any, *, name: str = "stop", description: str | None = None) -> FailStep:
+    """End the execution as failed; `message` may be joined from references."""
+    return FailStep(name=name, description=description, message=as_value(message))
+
+
+def call_lambda(
+    function: Any,
+    *,
+    name: str,
+    outputs: Mapping[str, ValueType] | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+    **payload: Any,
+) -> LambdaStep:
+    """Call a Lambda function (its ARN) with a payload; `outputs` names what it returns and the types."""
+    return LambdaStep(
+        name=name,
+        depends_on=_dependencies(after),
+        function=as_value(function),
+        payload={key: as_value(value) for key, value in payload.items()},
+        outputs=dict(outputs or {}),
+    )
+
+
+def join(*values: Any, on: str = "") -> Join:
+    """Text put together from literals and references when the pipeline runs."""
+    return Join(on=on, values=tuple(as_value(value) for value in values))
+
+
+def execution(field: ExecutionField) -> ExecutionRef:
+    """A fact about the running execution, such as `PipelineExecutionId`."""
+    return ExecutionRef(field=field)
+
+
+def _dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ...]:
+    return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in after)
+
+
+def _bind(
+    component: Component[..., Any], label: str, given: Mapping[str, Any]
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The given keywords as inputs and parameters, checked against the declaration."""
+    allowed = {**component.inputs, **component.parameters}
+    for key in given:
+        if key not in allowed:
+            raise SpecError(f"Step {label!r} does not take {key!r}. {did_you_mean(key, allowed)}")
+    inputs: dict[str, Value] = {}
+    for key, folder in component.inputs.items():
+        value = given.get(key)
+        if value is None:
+            if not folder.optional:
+                raise SpecError(
+                    f"Step {label!r} needs the input folder {key!r}. Give {key}=step['output'], a path or an S3 URI."
+                )
+            continue
+        if isinstance(value, BaseStep):
+            raise SpecError(
+                f"Input {key!r} of step {label!r} is the whole step {value.name!r}. Name one of its outputs: "
+                f"{key}={value.name.replace('-', '_')}['...']. {did_you_mean(key, value.output_names())}"
+            )
+        inputs[key] = as_value(str(value) if hasattr(value, "__fspath__") else value)
+    parameters: dict[str, Value] = {}
+    for key, declared in component.parameters.items():
+        if key not in given:
+            if declared.required:
+                raise SpecError(f"Step {label!r} needs {key!r} ({declared.type.__name__}): {declared.help or 'give it'}.")
+            if declared.default is not None:
+                parameters[key] = declared.default
+            continue
+        if given[key] is None and declared.optional:
+            continue
+        parameters[key] = _checked(label, declared, as_value(given[key]))
+    return inputs, parameters
+
+
+def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
+    wanted, got = _TYPE_NAMES[declared.type], value_type(value)
+    if wanted == "Float" and got == "Integer":
+        return float(value) if isinstance(value, int) else value
+    if got != wanted:
+        raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {_shown(value)} is {got}.")
+    if declared.choices and not isinstance(value, Reference) and value not in declared.choices:
+        raise SpecError(
+            f"Step {label!r}: {declared.name} is {value!r}. {did_you_mean(str(value), map(str, declared.choices))}"
+        )
+    return value
+
+
+def _shown(value: Value) -> str:
+    return value.described() if isinstance(value, Reference) else repr(value)

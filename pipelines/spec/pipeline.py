@@ -1,0 +1,96 @@
+"""The pipeline: the one language between an author and a target."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
+from drivetrain.pipelines.spec.resources import CachePolicy, Deployment
+from drivetrain.pipelines.spec.steps import Step
+from drivetrain.pipelines.spec.triggers import Trigger
+from drivetrain.pipelines.spec.values import ParameterRef, Scalar, ValueType
+
+
+class Parameter(Frozen):
+    """A value given when the pipeline is started; it can be used wherever a literal can."""
+
+    name: str
+    type: ValueType
+    default: Scalar | None = None
+    choices: tuple[Scalar, ...] = ()
+
+    @classmethod
+    def string(cls, name: str, default: str | None = None, choices: tuple[str, ...] = ()) -> Parameter:
+        return cls(name=name, type="String", default=default, choices=choices)
+
+    @classmethod
+    def integer(cls, name: str, default: int | None = None, choices: tuple[int, ...] = ()) -> Parameter:
+        return cls(name=name, type="Integer", default=default, choices=choices)
+
+    @classmethod
+    def number(cls, name: str, default: float | None = None, choices: tuple[float, ...] = ()) -> Parameter:
+        return cls(name=name, type="Float", default=default, choices=choices)
+
+    @classmethod
+    def boolean(cls, name: str, default: bool | None = None) -> Parameter:
+        return cls(name=name, type="Boolean", default=default)
+
+    def ref(self) -> ParameterRef:
+        """What stands for the value in steps and conditions."""
+        return ParameterRef(name=self.name, type=self.type)
+
+    # A parameter is compared as its reference is; everything else a reference refuses, it refuses too.
+    def __ge__(self, other: Any) -> Any:
+        return self.ref() >= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self.ref() > other
+
+    def __le__(self, other: Any) -> Any:
+        return self.ref() <= other
+
+    def __lt__(self, other: Any) -> Any:
+        return self.ref() < other
+
+    def equals(self, other: Any) -> Any:
+        return self.ref().equals(other)
+
+    def is_in(self, options: Any) -> Any:
+        return self.ref().is_in(options)
+
+    def __bool__(self) -> Any:
+        return bool(self.ref())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.ref(), spec)
+
+
+class Pipeline(Frozen):
+    """Steps that compose into a DAG; references between them are its edges.
+
+    Built means checked: names, references, cycles, types and limits (`rules.py`).
+
+    Raises:
+        SpecError: naming the first broken rule and what to do.
+    """
+
+    name: str
+    steps: tuple[Step, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    display_name: Annotated[str, Field(max_length=256)] | None = None
+    description: Annotated[str, Field(max_length=3072)] | None = None
+    deployment: Deployment = Deployment()
+    cache: CachePolicy = CachePolicy()
+    tags: FrozenMap[str] = Field(default_factory=dict)
+    triggers: tuple[Trigger, ...] = ()
+    max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
+    """An argument of the start call, not of the definition."""
+
+    def __init__(self, **fields: Any) -> None:
+        # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
+        super().__init__(**fields)
+        from drivetrain.pipelines.spec.rules import check
+
+        check(self)

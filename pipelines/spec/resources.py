@@ -1,0 +1,85 @@
+"""On what a step runs and under which rules: machines, spot, retries, cache, checkpoints, and where it is deployed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
+from drivetrain.pipelines.spec.values import ParameterRef, Value
+
+
+class Spot(Frozen):
+    """Spare capacity: up to 90 % cheaper, and it can be taken back at any moment."""
+
+    max_wait_seconds: Annotated[int, Field(gt=0)]
+    """Longest time from start to end, waiting for capacity included; at least the run's own limit."""
+
+
+class Cluster(Frozen):
+    """The machines of one step."""
+
+    instance_type: str | ParameterRef = "ml.m5.xlarge"
+    count: Annotated[int, Field(ge=1)] | ParameterRef = 1
+    """Number of hosts."""
+    processes: Annotated[int, Field(ge=1)] | None = None
+    """Processes a host; one a GPU, or one, unless given."""
+    volume_gb: Annotated[int, Field(ge=1)] = 30
+    max_run_seconds: Annotated[int, Field(gt=0)] = 86_400
+    spot: Spot | None = None
+    warm_pool_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
+    """How long the machines of a training job stay for the next one, in seconds."""
+
+
+ExceptionType = Literal[
+    "Step.SERVICE_FAULT",
+    "Step.THROTTLING",
+    "SageMaker.JOB_INTERNAL_ERROR",
+    "SageMaker.CAPACITY_ERROR",
+    "SageMaker.RESOURCE_LIMIT",
+]
+
+
+class RetryPolicy(Frozen):
+    """When a step is tried again by itself."""
+
+    exceptions: Annotated[tuple[ExceptionType, ...], Field(min_length=1)]
+    max_attempts: Annotated[int, Field(ge=1, le=20)] = 3
+    interval_seconds: Annotated[int, Field(ge=1)] = 1
+    backoff_rate: Annotated[float, Field(ge=0)] = 2.0
+
+
+class CachePolicy(Frozen):
+    """Whether an earlier step with the same key may stand in for this one, and how old it may be."""
+
+    enabled: bool = True
+    expire_after: str | None = None
+    """An age such as `P30D`, `30d`, `PT12H`; without one a result never gets too old."""
+
+
+class Checkpoint(Frozen):
+    """Where a training job keeps its checkpoints."""
+
+    uri: Value | None = None
+    """A folder's URI; by default one below the pipeline's own prefix, named by step and configuration."""
+    local_path: str = "/opt/ml/checkpoints"
+
+
+class Deployment(Frozen):
+    """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
+
+    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]*[A-Za-z0-9]$")] = "pipelines"
+    role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
+    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
+    image: str | None = None
+    """The container image of every step that names none; by default the stock deep-learning image."""
+    wheels: str | None = None
+    """A folder of wheels for what the image lacks."""
+    tags: FrozenMap[str] = Field(default_factory=dict)
+
+    @property
+    def root(self) -> str:
+        """The URI below which everything of the pipelines is kept, without a final slash."""
+        return f"s3://{self.bucket}/{self.prefix}"

@@ -1,0 +1,208 @@
+"""The steps of a pipeline: what each needs, makes and takes, in words that no target owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.spec.conditions import Condition
+from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
+from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.pipelines.spec.values import (
+    LambdaOutputRef,
+    MetricRef,
+    OutputRef,
+    PropertyRef,
+    Value,
+    ValueType,
+)
+
+
+class Dependency(Frozen):
+    """An edge that no reference makes: run after `step`, or because of how it ended."""
+
+    step: str
+    trigger: Literal["Failed", "Stopped", "Any"] | None = None
+
+
+class Program(Frozen):
+    """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
+
+    kind: Literal["component", "script"]
+    target: str
+    needs: tuple[str, ...] = ()
+    """Distributions that the program imports; those the image lacks travel with the code."""
+
+
+class FolderPath(Frozen):
+    """In a script's arguments: the place where the platform puts this input or collects this output."""
+
+    kind: Literal["folder"] = "folder"
+    flow: Literal["input", "output"]
+    name: str
+
+
+class BaseStep(Frozen):
+    """What every step has."""
+
+    name: str
+    display_name: Annotated[str, Field(max_length=256)] | None = None
+    description: Annotated[str, Field(max_length=3072)] | None = None
+    depends_on: tuple[Dependency, ...] = ()
+
+    def output_names(self) -> tuple[str, ...]:
+        """Folders that other steps can read."""
+        return ()
+
+    def __getitem__(self, output: str) -> OutputRef:
+        """The output folder, to be given to another step.
+
+        Raises:
+            SpecError: when the step has no such output.
+        """
+        if output not in self.output_names():
+            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(output, self.output_names())}")
+        return OutputRef(step=self.name, output=output)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        raise SpecError(f"Step {self.name!r} cannot be unpacked; take its outputs by name: step['name'].")
+
+    def property(self, path: str, type: ValueType = "String") -> PropertyRef:
+        """A field of the service's description of the step."""
+        return PropertyRef(step=self.name, path=path, type=type)
+
+
+class JobStep(BaseStep):
+    """A step that runs a program on machines."""
+
+    program: Program
+    inputs: FrozenMap[Value] = Field(default_factory=dict)
+    parameters: FrozenMap[Value] = Field(default_factory=dict)
+    arguments: tuple[Value | FolderPath, ...] = ()
+    """Further arguments of a script, in order."""
+    cluster: Cluster = Cluster()
+    image: str | None = None
+    environment: FrozenMap[Value] = Field(default_factory=dict)
+    tags: FrozenMap[str] = Field(default_factory=dict)
+    cache: CachePolicy | None = None
+    """The pipeline's policy unless given."""
+    retry: tuple[RetryPolicy, ...] = ()
+
+
+class ProcessingStep(JobStep):
+    """A job with named input and output folders; numbers that it returns can be decided on."""
+
+    kind: Literal["processing"] = "processing"
+    outputs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = ()
+    """Names of the numbers that come back; None when only the run will tell."""
+
+    def output_names(self) -> tuple[str, ...]:
+        return (*self.outputs, *(("metrics",) if self.metrics != () else ()))
+
+    def metric(self, name: str) -> MetricRef:
+        """A number that the step returns.
+
+        Raises:
+            SpecError: when the step declares its numbers and this is none of them.
+        """
+        if self.metrics is not None and name not in self.metrics:
+            raise SpecError(f"Step {self.name!r} returns no {name!r}. {did_you_mean(name, self.metrics)}")
+        return MetricRef(step=self.name, name=name)
+
+
+class TrainingStep(JobStep):
+    """A training job: channels in, `model` and `output` out, checkpoints beside."""
+
+    kind: Literal["training"] = "training"
+    checkpoint: Checkpoint | None = None
+    logs: FrozenMap[str] = Field(default_factory=dict)
+    """Training metrics: name -> regular expression with one group that finds it in the log."""
+    resumable_parameters: tuple[str, ...] = ()
+    """Parameters that may change between a run and its resumption, such as the number of epochs."""
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("model", "output")
+
+    def logged(self, name: str) -> PropertyRef:
+        """The last value of a training metric found in the log."""
+        if name not in self.logs:
+            raise SpecError(f"Step {self.name!r} logs no {name!r}. {did_you_mean(name, self.logs)}")
+        return PropertyRef(step=self.name, path=f"FinalMetricDataList['{name}'].Value", type="Float")
+
+
+class RegisterStep(BaseStep):
+    """A new version of a model group, unless the same content is registered already."""
+
+    kind: Literal["register"] = "register"
+    group: Value
+    model: Value
+    metrics: Value | None = None
+    """The folder with metrics.json."""
+    approval: Value = "PendingManualApproval"
+    image: str | None = None
+    content_types: tuple[str, ...] = ("application/json",)
+    response_types: tuple[str, ...] = ("application/json",)
+    instance_types: tuple[str, ...] = ("ml.m5.large",)
+    metadata: FrozenMap[Value] = Field(default_factory=dict)
+    retry: tuple[RetryPolicy, ...] = ()
+
+
+class ConditionStep(BaseStep):
+    """Runs one branch or the other. Branches do not rejoin."""
+
+    kind: Literal["condition"] = "condition"
+    condition: Condition
+    then: tuple[Step, ...] = ()
+    otherwise: tuple[Step, ...] = ()
+
+
+class FailStep(BaseStep):
+    """Ends the execution as failed, saying why."""
+
+    kind: Literal["fail"] = "fail"
+    message: Value
+
+
+class LambdaStep(BaseStep):
+    """Calls a function with a small payload and takes named values back."""
+
+    kind: Literal["lambda"] = "lambda"
+    function: Value
+    payload: FrozenMap[Value] = Field(default_factory=dict)
+    outputs: FrozenMap[ValueType] = Field(default_factory=dict)
+
+    def value(self, name: str) -> LambdaOutputRef:
+        """A value that the function returns."""
+        if name not in self.outputs:
+            raise SpecError(f"Step {self.name!r} returns no {name!r}. {did_you_mean(name, self.outputs)}")
+        return LambdaOutputRef(step=self.name, name=name, type=self.outputs[name])
+
+
+class NativeStep(BaseStep):
+    """A step of the service that the spec has no words for yet, carried through as it is."""
+
+    kind: Literal["native"] = "native"
+    type: str
+    fields: FrozenMap[Any] = Field(default_factory=dict)
+    """The step's JSON without Name, Type, DisplayName, Description and DependsOn."""
+
+
+Step = Annotated[
+    ProcessingStep | TrainingStep | RegisterStep | ConditionStep | FailStep | LambdaStep | NativeStep,
+    Field(discriminator="kind"),
+]
+ConditionStep.model_rebuild()
+
+
+def flatten(steps: tuple[Step, ...]) -> list[Step]:
+    """Every step, those in branches included, in the order in which they were written."""
+    found: list[Step] = []
+    for step in steps:
+        found.append(step)
+        if isinstance(step, ConditionStep):
+            found += flatten((*step.then, *step.otherwise))
+    return found

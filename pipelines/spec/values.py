@@ -1,0 +1,220 @@
+"""Values of a pipeline: plain ones, and references to what is only known while it runs.
+
+A reference is data, not a promise of a Python value: it can be passed on, joined into text and compared (which gives
+a condition), but it cannot be tested with `if` or put into an f-string, because its value does not exist yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.spec.frozen import Frozen
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.conditions import Comparison, In
+
+ValueType = Literal["String", "Integer", "Float", "Boolean"]
+Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
+
+TYPE_OF_SCALAR: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
+
+
+class Reference(Frozen):
+    """Base of everything that stands for a value of the running pipeline."""
+
+    def value_type(self) -> ValueType:
+        """The type of the value when it is known."""
+        return "String"
+
+    def __bool__(self) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so `if`, `and`, `or` and `not` cannot test "
+            "it. Build a condition (`reference >= 0.9`, `reference.equals('yes')`) and branch with "
+            "`when(condition, then=[...], otherwise=[...])`."
+        )
+
+    def __format__(self, _: str) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so an f-string cannot hold it. "
+            "Use `join('s3://', bucket, '/data')`."
+        )
+
+    def described(self) -> str:
+        """The reference in an author's words, for messages."""
+        return f"This {type(self).__name__}"
+
+    # Comparisons build conditions. Equality of two specs must stay what it is in Python, hence `equals`.
+    def __ge__(self, other: Any) -> Comparison:
+        return _compare("GreaterThanOrEqualTo", self, other)
+
+    def __gt__(self, other: Any) -> Comparison:
+        return _compare("GreaterThan", self, other)
+
+    def __le__(self, other: Any) -> Comparison:
+        return _compare("LessThanOrEqualTo", self, other)
+
+    def __lt__(self, other: Any) -> Comparison:
+        return _compare("LessThan", self, other)
+
+    def equals(self, other: Any) -> Comparison:
+        """The condition that both values are equal when the pipeline runs."""
+        return _compare("Equals", self, other)
+
+    def is_in(self, options: Any) -> In:
+        """The condition that the value is one of `options`."""
+        from drivetrain.pipelines.spec.conditions import In
+
+        return In(value=as_value(self), options=tuple(as_value(option) for option in options))
+
+
+class ParameterRef(Reference):
+    """A parameter of the pipeline, given when it is started."""
+
+    kind: Literal["parameter"] = "parameter"
+    name: str
+    type: ValueType
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Parameter {self.name!r}"
+
+
+ExecutionField = Literal[
+    "PipelineName",
+    "PipelineArn",
+    "PipelineExecutionId",
+    "PipelineExecutionArn",
+    "StartDateTime",
+    "CurrentDateTime",
+]
+
+
+class ExecutionRef(Reference):
+    """A fact about the running execution, such as its id."""
+
+    kind: Literal["execution"] = "execution"
+    field: ExecutionField
+
+    def described(self) -> str:
+        return f"Execution value {self.field!r}"
+
+
+class OutputRef(Reference):
+    """The URI of a step's output folder (of a training job's model: of its model.tar.gz)."""
+
+    kind: Literal["output"] = "output"
+    step: str
+    output: str
+
+    def described(self) -> str:
+        return f"Output {self.output!r} of step {self.step!r}"
+
+
+class MetricRef(Reference):
+    """A number that a processing step returned, read from its property file."""
+
+    kind: Literal["metric"] = "metric"
+    step: str
+    name: str
+
+    def value_type(self) -> ValueType:
+        return "Float"
+
+    def described(self) -> str:
+        return f"Metric {self.name!r} of step {self.step!r}"
+
+
+class PropertyRef(Reference):
+    """A field of what the service says of a step, such as `TrainingJobName` or `FinalMetricDataList['loss'].Value`."""
+
+    kind: Literal["property"] = "property"
+    step: str
+    path: str
+    type: ValueType = "String"
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Property {self.path!r} of step {self.step!r}"
+
+
+class LambdaOutputRef(Reference):
+    """A named output of a Lambda step."""
+
+    kind: Literal["lambda-output"] = "lambda-output"
+    step: str
+    name: str
+    type: ValueType = "String"
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Output {self.name!r} of step {self.step!r}"
+
+
+class Join(Reference):
+    """Text put together when the pipeline runs; `on` stands between the values."""
+
+    kind: Literal["join"] = "join"
+    on: str = ""
+    values: tuple[Value, ...]
+
+    def described(self) -> str:
+        return "A join"
+
+
+AnyReference = Annotated[
+    ParameterRef | ExecutionRef | OutputRef | MetricRef | PropertyRef | LambdaOutputRef | Join,
+    Field(discriminator="kind"),
+]
+Value = Scalar | AnyReference
+Join.model_rebuild()
+
+
+def as_value(given: Any) -> Value:
+    """A literal or reference as a Value; pipeline parameters stand for their reference.
+
+    Raises:
+        SpecError: for anything else, naming the type.
+    """
+    if hasattr(given, "ref") and callable(given.ref):
+        return given.ref()
+    if isinstance(given, Reference | bool | int | float | str):
+        return given  # type: ignore[return-value]
+    raise SpecError(
+        f"{given!r} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
+        "pipeline parameter, or a reference to a step's output, metric or property."
+    )
+
+
+def value_type(value: Value) -> ValueType:
+    """The pipeline type of a literal or reference."""
+    return value.value_type() if isinstance(value, Reference) else TYPE_OF_SCALAR[type(value)]
+
+
+def references_in(value: Any) -> list[Any]:
+    """Every reference inside a value, model, mapping or sequence, joins opened, in order of appearance."""
+    if isinstance(value, Join):
+        return [value, *(found for part in value.values for found in references_in(part))]
+    if isinstance(value, Reference):
+        return [value]
+    if isinstance(value, Frozen):
+        return [found for item in value.__dict__.values() for found in references_in(item)]
+    if isinstance(value, dict):
+        return [found for item in value.values() for found in references_in(item)]  # type: ignore[reportUnknownVariableType]
+    if isinstance(value, tuple | list):
+        return [found for item in value for found in references_in(item)]  # type: ignore[reportUnknownVariableType]
+    return []
+
+
+def _compare(operator: Any, left: Any, right: Any) -> Comparison:
+    from drivetrain.pipelines.spec.conditions import Comparison
+
+    return Comparison(operator=operator, left=as_value(left), right=as_value(right))
