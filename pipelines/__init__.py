@@ -1,0 +1,81 @@
+"""What an author needs to write a pipeline; names are loaded when they are first used.
+
+    from drivetrain.pipelines import Cluster, Pipeline, Settings, fail, register, step, when
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.authoring import (
+        call_lambda,
+        execution,
+        fail,
+        folder_in,
+        folder_out,
+        join,
+        register,
+        script,
+        step,
+        when,
+    )
+    from drivetrain.pipelines.errors import SpecError, UserError
+    from drivetrain.pipelines.settings import Settings
+    from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
+    from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, Deployment, RetryPolicy, Spot
+    from drivetrain.pipelines.spec.steps import Dependency, NativeStep
+    from drivetrain.pipelines.spec.triggers import Alarm, PipelineFinished, RegistryEvent, Schedule, Upload
+
+_HOME = {
+    **dict.fromkeys(
+        ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "register", "script", "step", "when"),
+        "authoring",
+    ),
+    **dict.fromkeys(("SpecError", "UserError"), "errors"),
+    "Settings": "settings",
+    **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
+    **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
+    **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
+    **dict.fromkeys(("Alarm", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
+}
+
+__all__ = [
+    "Alarm",
+    "CachePolicy",
+    "Checkpoint",
+    "Cluster",
+    "Dependency",
+    "Deployment",
+    "NativeStep",
+    "Parameter",
+    "Pipeline",
+    "PipelineFinished",
+    "RegistryEvent",
+    "RetryPolicy",
+    "Schedule",
+    "Settings",
+    "SpecError",
+    "Spot",
+    "Upload",
+    "UserError",
+    "call_lambda",
+    "execution",
+    "fail",
+    "folder_in",
+    "folder_out",
+    "join",
+    "register",
+    "script",
+    "step",
+    "when",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

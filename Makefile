@@ -1,0 +1,75 @@
+# The verbs of the house. `make run` and `make test` work on a fresh machine with Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: help setup run test test-slow test-toolkit test-image check format golden shapes bench faults clean
+
+help:  ## Show the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+setup: $(STAMP)  ## Create .venv with the package, its torch extra and the development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
+	@echo "setting up $(VENV): a few minutes the first time, most of it torch"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) --upgrade pip
+	@$(BIN)/python $(PIP_INSTALL) --editable '.[torch,dev]' --constraint constraints.txt
+	@mkdir -p .typing/drivetrain
+	@for folder in components pipelines training_scripts infra; do ln -sfn ../../$$folder .typing/drivetrain/$$folder; done
+	@touch $@
+
+run: setup  ## Run the flagship pipeline on real data and show what it made
+	$(BIN)/drivetrain run retraining
+
+test: setup  ## The quick tests (under ten minutes on two cores)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not toolkit and not image' $(ARGS)
+
+test-slow: setup  ## The slow families: launchers, kill campaigns
+	$(BIN)/python -m pytest -m 'slow' $(ARGS)
+
+.venvs/toolkit/.installed: tests/toolkit-requirements.txt
+	@$(PYTHON) -m venv .venvs/toolkit
+	@.venvs/toolkit/bin/python $(PIP_INSTALL) --upgrade pip
+	@.venvs/toolkit/bin/python $(PIP_INSTALL) -r tests/toolkit-requirements.txt
+	@touch $@
+
+test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMaker training toolkit
+	$(BIN)/python -m pytest -m toolkit $(ARGS)
+
+.venvs/image/.installed: tests/image-requirements.txt
+	@$(PYTHON) -m venv .venvs/image
+	@.venvs/image/bin/python $(PIP_INSTALL) --upgrade pip
+	@.venvs/image/bin/python $(PIP_INSTALL) -r tests/image-requirements.txt
+	@touch $@
+
+test-image: setup .venvs/image/.installed  ## Run each program with only what the stock image holds
+	$(BIN)/python -m pytest -m image $(ARGS)
+
+check: setup  ## Lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: setup  ## Mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+golden: setup  ## Write the golden definitions anew; review the diff
+	$(BIN)/python -m pytest tests/golden --write-golden -q
+
+shapes: setup  ## Extract the service's input shapes from the installed botocore
+	$(BIN)/python -m drivetrain.pipelines.targets.sagemaker.extract_shapes
+
+bench: setup  ## Measure against the peers; writes build/bench.json
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+faults: setup  ## Break things on purpose and count violations; writes build/faults.json
+	$(BIN)/python -m tests.faults $(ARGS)
+
+clean:  ## Remove what was built here (not the environments)
+	rm -rf build dist .drivetrain .pytest_cache .ruff_cache .hypothesis *.egg-info

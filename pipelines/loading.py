@@ -1,0 +1,161 @@
+"""Find a pipeline by name or file, give it its settings, and build it.
+
+`retraining` is a ready pipeline of the package; `digits.py` is a file with a function that returns a Pipeline, and
+`digits.py:nightly` names one of several.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
+from drivetrain.pipelines.settings import Settings, build
+from drivetrain.pipelines.spec.pipeline import Pipeline
+
+READY = Path(__file__).parent / "ready"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A built pipeline with the folder of its file (None for a ready one) and where relative data paths start."""
+
+    pipeline: Pipeline
+    settings: Settings | None
+    source: Path | None
+    base: Path
+
+
+def ready_pipelines() -> dict[str, str]:
+    """Name -> one line about each pipeline that comes with the package, read without importing them."""
+    import ast
+
+    found: dict[str, str] = {}
+    for path in sorted(READY.glob("*.py")):
+        if path.name != "__init__.py":
+            doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            found[path.stem] = doc.partition("\n")[0]
+    return found
+
+
+def load(target: str, config: Path | None = None, overrides: Iterable[str] = ()) -> Loaded:
+    """Build the pipeline that `target` names.
+
+    Settings come from `config`; else from `<name>.yaml` in the current folder (a ready pipeline) or beside the
+    pipeline's file.
+
+    Raises:
+        UserError: no such pipeline, file or function; a file that does not import; wrong settings.
+    """
+    path_text, _, function_name = target.partition(":")
+    if path_text.endswith(".py"):
+        path = Path(path_text).expanduser().resolve()
+        module, source, beside = _import_file(path), path.parent, path.with_suffix(".yaml")
+        base = source
+    else:
+        if path_text not in (known := {p.stem for p in READY.glob("*.py")} - {"__init__"}):
+            raise UserError(
+                f"No pipeline {path_text!r}. {did_you_mean(path_text, known)} Or give a file: drivetrain run FILE.py"
+            )
+        module, source = importlib.import_module(f"drivetrain.pipelines.ready.{path_text}"), None
+        base, beside = Path.cwd(), Path.cwd() / f"{path_text}.yaml"
+    author = _author(module, target, function_name or (path_text if source is None else ""))
+    if config is None and beside.exists():
+        config = beside
+    if config is not None:
+        config = config.expanduser().resolve()
+    return Loaded(*_build(author, config, tuple(overrides)), source, base)
+
+
+def _build(
+    author: Callable[..., Any], config: Path | None, overrides: tuple[str, ...]
+) -> tuple[Pipeline, Settings | None]:
+    kind = _settings_class(author)
+    if kind is None:
+        if overrides or config is not None:
+            raise UserError(
+                f"{author.__name__}() takes no settings, so --set and --config have nothing to change. Give it a "
+                "parameter: def pipeline(settings: MySettings) -> Pipeline, with class MySettings(Settings)."
+            )
+        settings, built = None, author()
+    else:
+        settings = build(kind, config, overrides)
+        built = author(settings)
+    if not isinstance(built, Pipeline):
+        raise SpecError(f"{author.__name__}() returned {built!r}; it must return a Pipeline.")
+    return built, settings
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import the user's file under its own name, with its folder first on sys.path, as a container does."""
+    if not path.is_file():
+        raise UserError(f"No pipeline file {path}. Give an existing .py file or one of the ready pipelines.")
+    if not path.stem.isidentifier():
+        raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == path:
+        return loaded
+    if loaded is not None:
+        raise UserError(f"{path.name} has the name of a module that is loaded already. Rename the file.")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except SyntaxError as error:
+        raise UserError(f"{path.name}, line {error.lineno}: {error.msg}.") from None
+    except Exception as error:
+        line = next(
+            (f.lineno for f in reversed(inspect.getinnerframes(error.__traceback__)) if f.filename == str(path)), "?"
+        ) if error.__traceback__ else "?"
+        raise UserError(f"{path.name}, line {line}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
+    """The function that returns the pipeline: the one named, or the only one annotated `-> Pipeline`."""
+    found = {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and _returns_pipeline(value)
+    }
+    if name:
+        if name not in found:
+            raise UserError(f"{target}: no function {name}() -> Pipeline. {did_you_mean(name, found)}")
+        return found[name]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise UserError(f"{target}: no function is annotated `-> Pipeline`. Write: def my_pipeline() -> Pipeline: ...")
+    raise UserError(f"{target}: several pipelines ({', '.join(found)}). Name one: {target}:{next(iter(found))}")
+
+
+def _returns_pipeline(function: Callable[..., Any]) -> bool:
+    returned = function.__annotations__.get("return")
+    return returned is Pipeline or returned in ("Pipeline", "drivetrain.pipelines.Pipeline")
+
+
+def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
+    parameters = list(inspect.signature(author).parameters.values())
+    if not parameters:
+        return None
+    kind = typing.get_type_hints(author).get(parameters[0].name)
+    if len(parameters) > 1 or not (isinstance(kind, type) and issubclass(kind, Settings)):
+        raise SpecError(
+            f"{author.__name__}() must take no parameter, or one annotated with a subclass of Settings; "
+            f"it takes ({', '.join(map(str, parameters))})."
+        )
+    return kind

@@ -1,0 +1,69 @@
+"""Retrain a model and register it when it is good enough: prepare, train, evaluate, decide, register.
+
+    drivetrain run retraining
+    drivetrain run retraining --set epochs=20 --set min_accuracy=0.98
+    drivetrain compile retraining -o retraining.json
+
+Out of the box it learns the 1,797 handwritten digits that come with scikit-learn, on two processes.
+"""
+
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.train import train
+from drivetrain.pipelines import Cluster, Parameter, Pipeline, Settings, fail, join, register, step, when
+
+
+class Retraining(Settings):
+    """What you change in `retraining.yaml`, in the environment or with --set."""
+
+    dataset: str = "example:digits"
+    """A file or folder of CSV, Parquet or JSON Lines: a path, or an s3:// URI."""
+    key: str = "id"
+    """The column that identifies a row; it decides on which side of the split the row lies, for ever."""
+    label: str = "label"
+    recipe: str = "digits_cnn"
+    epochs: int = 12
+    global_batch: int = 64
+    learning_rate: float = 0.003
+    seed: int = 7
+    instance_type: str = "ml.m5.xlarge"
+    hosts: int = 1
+    processes: int = 2
+    """Training processes a host."""
+    min_accuracy: float = 0.97
+    """A model below this test accuracy is not registered."""
+    model_group: str = "retraining"
+
+
+def retraining(settings: Retraining) -> Pipeline:
+    min_accuracy = Parameter.number("MinAccuracy", default=settings.min_accuracy)
+    approval = Parameter.string(
+        "ModelApprovalStatus", default="PendingManualApproval", choices=("Approved", "PendingManualApproval")
+    )
+
+    data = step(prepare_data, name="prepare", raw=settings.dataset, key=settings.key, label=settings.label)
+    model = step(
+        train,
+        train=data["train"],
+        validation=data["validation"],
+        recipe=settings.recipe,
+        epochs=settings.epochs,
+        global_batch=settings.global_batch,
+        learning_rate=settings.learning_rate,
+        seed=settings.seed,
+        cluster=Cluster(instance_type=settings.instance_type, count=settings.hosts, processes=settings.processes),
+    )
+    scores = step(evaluate, model=model["model"], data=data["test"])
+
+    accuracy = scores.metric("accuracy")
+    new_version = register(model=model["model"], metrics=scores, group=settings.model_group, approval=approval)
+    too_low = fail(join("test accuracy ", accuracy, " is below ", min_accuracy))
+    gate = when(accuracy >= min_accuracy, then=[new_version], otherwise=[too_low], name="good-enough")
+
+    return Pipeline(
+        name="retraining",
+        description="Prepare data, train on several processes, evaluate, and register the model if it is good enough.",
+        parameters=[min_accuracy, approval],
+        steps=[data, model, scores, gate],
+        deployment=settings.deployment,
+    )

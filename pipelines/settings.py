@@ -1,0 +1,234 @@
+"""What a user changes without touching the pipeline: a typed model, filled from file, environment and command line.
+
+    class Retraining(Settings):
+        dataset: str = "example:digits"
+        epochs: int = 10
+
+Later sources win: defaults in the class, then the YAML file, then `DRIVETRAIN_EPOCHS=20`, then `--set epochs=20`.
+Nested fields are spelled `deployment.bucket` and `DRIVETRAIN_DEPLOYMENT__BUCKET`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec.resources import Deployment
+
+ENVIRONMENT_PREFIX = "DRIVETRAIN_"
+# Set by the package itself or by a step's start file, never a setting.
+RESERVED_ENVIRONMENT = frozenset(
+    {
+        "DRIVETRAIN_CONFIG",
+        "DRIVETRAIN_FAILURE_FILE",
+        "DRIVETRAIN_HOME",
+        "DRIVETRAIN_HOST",
+        "DRIVETRAIN_HOSTS",
+        "DRIVETRAIN_NETWORK_INTERFACE",
+        "DRIVETRAIN_PORT",
+        "DRIVETRAIN_PROCESSES",
+    }
+)
+MAX_YAML_BYTES = 1024 * 1024
+MAX_YAML_DEPTH = 50
+
+
+class Settings(BaseModel):
+    """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    deployment: Deployment = Deployment()
+    """Bucket, role, region and image on SageMaker."""
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def build(
+    kind: type[S],
+    file: Path | None = None,
+    overrides: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> S:
+    """The settings from all sources, validated.
+
+    Args:
+        kind: the settings class.
+        file: a YAML file, or None.
+        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`).
+        environment: variables; the process's own unless given.
+
+    Raises:
+        UserError: naming the source, the field, what was given and what is allowed.
+    """
+    values: dict[str, Any] = {}
+    origin: dict[tuple[str, ...], str] = {}
+    if file is not None:
+        read = read_yaml(file)
+        _merge(values, read)
+        _note(origin, read, str(file))
+    for name, text in sorted((os.environ if environment is None else environment).items()):
+        path = _environment_path(kind, name)
+        if path is not None:
+            _put(values, path, _yaml_value(text, name), origin, name)
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
+        _put(values, tuple(key.split(".")), _yaml_value(text, f"--set {key}"), origin, "--set")
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise UserError(_explain(kind, error, origin)) from None
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A mapping from a YAML file: no tags, no aliases, bounded size and depth.
+
+    Raises:
+        UserError: naming file, line and column.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UserError(f"Settings file {file}: {error.strerror}. Give --config an existing file.") from None
+    if len(data) > MAX_YAML_BYTES:
+        raise UserError(f"Settings file {file} has {len(data):,} bytes; at most {MAX_YAML_BYTES:,}.")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"Settings file {file} is not UTF-8 (byte {error.start}).") from None
+    value = _load_yaml(text, str(file))
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):  # type: ignore[reportUnknownVariableType]
+        raise UserError(f"Settings file {file}: the top level must be `key: value` lines.")
+    return value  # type: ignore[reportUnknownVariableType]
+
+
+def _load_yaml(text: str, where: str) -> Any:
+    import yaml
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=_yaml_loader()):
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise UserError(f"{where}, line {event.start_mark.line + 1}: anchors and aliases are not allowed.")
+            if getattr(event, "tag", None):
+                raise UserError(
+                    f"{where}, line {event.start_mark.line + 1}: the tag {event.tag!r} is not allowed; "  # type: ignore[union-attr]
+                    "settings are plain values."
+                )
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_YAML_DEPTH:
+                    raise UserError(f"{where}: nested deeper than {MAX_YAML_DEPTH} levels.")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+        _refuse_duplicates(yaml.compose(text, Loader=_yaml_loader()), where)
+        return yaml.load(text, Loader=_yaml_loader())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UserError(f"{where}{place}: not YAML: {error.problem}.") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
+
+
+def _yaml_loader() -> Any:
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _refuse_duplicates(node: Any, where: str) -> None:
+    """A key given twice: YAML would silently take the last."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        value = getattr(node, "value", None)
+        if not isinstance(value, list):
+            continue
+        seen: set[str] = set()
+        for item in value:  # type: ignore[reportUnknownVariableType]
+            if not isinstance(item, tuple):
+                pending.append(item)
+                continue
+            key, child = item  # type: ignore[reportUnknownVariableType]
+            if key.value in seen:
+                raise UserError(f"{where}, line {key.start_mark.line + 1}: {key.value!r} is given twice.")
+            if isinstance(key.value, str):
+                seen.add(key.value)
+            pending.append(child)
+
+
+def _yaml_value(text: str, where: str) -> Any:
+    return _load_yaml(text, where)
+
+
+def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None:
+    """The field that a variable names. Unknown ones under our prefix are somebody else's business, not an error."""
+    if not name.startswith(ENVIRONMENT_PREFIX) or name in RESERVED_ENVIRONMENT:
+        return None
+    path = tuple(part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__"))
+    return path if path[0] in kind.model_fields else None
+
+
+def _put(
+    values: dict[str, Any], path: tuple[str, ...], value: Any, origin: dict[tuple[str, ...], str], source: str
+) -> None:
+    place = values
+    for part in path[:-1]:
+        inner = place.get(part)
+        if not isinstance(inner, dict):
+            inner = place[part] = {}
+        place = inner  # type: ignore[reportUnknownVariableType]
+    place[path[-1]] = value
+    origin[path] = source
+
+
+def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)  # type: ignore[reportUnknownArgumentType]
+        else:
+            into[key] = value
+
+
+def _note(origin: dict[tuple[str, ...], str], values: Mapping[str, Any], source: str, path: tuple[str, ...] = ()) -> None:
+    for key, value in values.items():
+        origin[(*path, str(key))] = source
+        if isinstance(value, dict):
+            _note(origin, value, source, (*path, str(key)))  # type: ignore[reportUnknownArgumentType]
+
+
+def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple[str, ...], str]) -> str:
+    """The first broken field: where it came from, what was given, what is allowed."""
+    problems = error.errors()
+    first = problems[0]
+    path = tuple(str(part) for part in first["loc"])
+    source = next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
+    where = ".".join(path) + (f" (from {source})" if source else "")
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        return f"Setting {where} does not exist. {did_you_mean(path[-1], _fields_at(kind, path[:-1]))}{more}"
+    if first["type"] == "missing":
+        return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
+    given = first.get("input")
+    return f"Setting {where} is {given!r}: {first['msg'].rstrip('.')}.{more}"
+
+
+def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    for part in path:
+        field = kind.model_fields.get(part)
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        kind = annotation
+    return list(kind.model_fields)

@@ -1,0 +1,179 @@
+"""What must lie in the bucket before a definition can run: the code, and data from this machine.
+
+Every asset is named by the hash of its content, so putting it there twice changes nothing, and a step whose inputs
+did not change keeps its cache key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+
+MAX_SOURCE_FILES = 2_000
+MAX_SOURCE_BYTES = 20 * 1024 * 1024
+EXAMPLES = "example:"
+_PACKAGES = ("components", "training_scripts")
+_PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One object: its URI, the SHA-256 of its bytes, and the bytes or the file that holds them."""
+
+    uri: str
+    sha256: str
+    content: bytes | Path
+
+
+@dataclass(frozen=True)
+class Code:
+    """The `code` channel of a step: the URI of its folder and the hash that the start file verifies."""
+
+    uri: str
+    sha256: str
+    assets: tuple[Asset, ...]
+
+
+def code_channel(root: str, source: Path | None, wheels: tuple[Path, ...] = ()) -> Code:
+    """The folder that travels into a container: start file, archive of our package and the user's source, wheels.
+
+    Args:
+        root: URI below which the folder is put.
+        source: the folder of the user's pipeline file; its Python files travel.
+        wheels: files of distributions that the image lacks.
+    """
+    archive = code_archive(source)
+    digest = hashlib.sha256(archive).hexdigest()
+    files: dict[str, bytes | Path] = {"start.py": _start_file(), f"{digest}.tar": archive}
+    files.update({wheel.name: wheel for wheel in wheels})
+    hashes = {name: _sha256(content) for name, content in sorted(files.items())}
+    folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
+    uri = f"{root}/code/{folder}/"
+    assets = tuple(Asset(uri + name, hashes[name], files[name]) for name in sorted(files))
+    return Code(uri=uri, sha256=digest, assets=assets)
+
+
+def code_archive(source: Path | None) -> bytes:
+    """A tar of `drivetrain/` and `source/` that depends on nothing but their content: sorted names, zero times.
+
+    Not compressed: compressors differ between machines, and the bytes name the archive.
+    """
+    files = dict(_own_files())
+    if source is not None:
+        files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(files):
+            member = tarfile.TarInfo(name)
+            member.size = len(files[name])
+            archive.addfile(member, io.BytesIO(files[name]))
+    return buffer.getvalue()
+
+
+def source_files(folder: Path) -> list[Path]:
+    """The Python files that travel with a pipeline; hidden folders and virtual environments stay.
+
+    Raises:
+        UserError: when the folder holds far more than a pipeline's source.
+    """
+    found: list[Path] = []
+    size = 0
+    pending = [folder]
+    while pending:
+        for path in sorted(pending.pop().iterdir()):
+            if path.name.startswith(".") or path.name in ("__pycache__", "node_modules", "site-packages"):
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+                continue  # what lies outside the folder does not travel
+            if path.is_dir():
+                if not path.is_symlink() and not (path / "pyvenv.cfg").exists():
+                    pending.append(path)
+            elif path.suffix == ".py":
+                found.append(path)
+                size += path.stat().st_size
+                if len(found) > MAX_SOURCE_FILES or size > MAX_SOURCE_BYTES:
+                    raise UserError(
+                        f"{folder} holds more than {MAX_SOURCE_FILES:,} Python files or {MAX_SOURCE_BYTES >> 20} MiB, "
+                        "and all of them travel with the pipeline. Put the pipeline's file and its own modules into "
+                        "a folder of their own."
+                    )
+    return sorted(found)
+
+
+def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...]]:
+    """The URI under which a path on this machine is uploaded, and the objects that go there.
+
+    `example:digits` names a data set that comes with the package.
+
+    Raises:
+        UserError: when there is no such file or folder.
+    """
+    path = _example(given.removeprefix(EXAMPLES)) if given.startswith(EXAMPLES) else _found(Path(given), base)
+    if path.is_file():
+        digest = _sha256(path)
+        uri = f"{root}/data/{digest}/{path.name}"
+        return uri, (Asset(uri, digest, path),)
+    if not path.is_dir():
+        raise UserError(
+            f"Input {given!r}: no such file or folder in {base} or {Path.cwd()}. Give a path that exists here, an "
+            f"s3:// URI, or {EXAMPLES}NAME."
+        )
+    hashes = {str(file.relative_to(path)): _sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}
+    if not hashes:
+        raise UserError(f"Input {given!r}: the folder {path} is empty.")
+    digest = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
+    uri = f"{root}/data/{digest}/"
+    return uri, tuple(Asset(uri + name, sha256, path / name) for name, sha256 in hashes.items())
+
+
+def _found(path: Path, base: Path) -> Path:
+    """A path in the pipeline's code is meant from its folder, one on the command line from the current one."""
+    path = path.expanduser()
+    return base / path if (base / path).exists() else Path.cwd() / path
+
+
+def _example(name: str) -> Path:
+    folder = Path(__file__).parents[2] / "ready" / "data"
+    known = {path.name.partition(".")[0]: path for path in folder.iterdir() if path.suffix != ".md"}
+    if name not in known:
+        raise UserError(f"No example data {name!r}. {did_you_mean(name, known)}")
+    return known[name]
+
+
+@cache
+def _own_files() -> tuple[tuple[str, bytes], ...]:
+    """Our own part of the archive, read once a process."""
+    return tuple(_own_file_bytes())
+
+
+def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
+    import drivetrain.components
+
+    # In an installed package and in a checkout alike, the packages lie beside each other.
+    home = Path(next(iter(drivetrain.components.__path__))).parent
+    yield "drivetrain/__init__.py", b""
+    for package in _PACKAGES:
+        for path in (home / package).rglob("*"):
+            if path.suffix in _PACKAGE_FILES and "__pycache__" not in path.parts:
+                yield f"drivetrain/{path.relative_to(home)}", path.read_bytes()
+    yield "drivetrain/pipelines/__init__.py", (home / "components" / "inert.py").read_bytes()
+
+
+def _start_file() -> bytes:
+    import drivetrain.components
+
+    return (Path(next(iter(drivetrain.components.__path__))) / "start.py").read_bytes()
+
+
+def _sha256(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,284 @@
+"""Compile a Pipeline to the definition that SageMaker Pipelines deploys and the local runner executes.
+
+Pure, offline and deterministic to the byte: the same spec and source give the same text, which is what makes step
+caching, plans and reviews work. Nothing of AWS is imported.
+
+    spec -> arguments of each step -> checked against the service's shapes -> text, and the assets it names
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, assert_never
+
+from drivetrain.components.declaration import METRICS_FILE
+from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
+from drivetrain.pipelines.spec.resources import CachePolicy, RetryPolicy
+from drivetrain.pipelines.spec.steps import (
+    ConditionStep,
+    FailStep,
+    JobStep,
+    LambdaStep,
+    NativeStep,
+    ProcessingStep,
+    RegisterStep,
+    Step,
+    TrainingStep,
+)
+from drivetrain.pipelines.spec.values import ParameterRef, Value
+from drivetrain.pipelines.targets.sagemaker.assets import Asset, Code, code_channel, data_asset
+from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
+from drivetrain.pipelines.targets.sagemaker.images import missing, stock_image
+from drivetrain.pipelines.targets.sagemaker.jobs import (
+    Site,
+    processing_arguments,
+    property_files,
+    training_arguments,
+)
+from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
+from drivetrain.pipelines.targets.sagemaker.values import join, spell, text
+from drivetrain.pipelines.targets.sagemaker.wheels import find_wheels
+
+VERSION = "2020-12-01"
+MAX_DEFINITION_CHARACTERS = 1_048_576
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A definition and the objects that it expects in the bucket."""
+
+    pipeline: Pipeline
+    definition: Mapping[str, Any]
+    assets: tuple[Asset, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """The definition as people read it and golden files hold it."""
+        return json.dumps(self.definition, indent=2, ensure_ascii=False) + "\n"
+
+    @cached_property
+    def wire(self) -> str:
+        """The definition as it is sent to the service.
+
+        Raises:
+            SpecError: when it is longer than the service takes.
+        """
+        text = json.dumps(self.definition, separators=(",", ":"))
+        if len(text) > MAX_DEFINITION_CHARACTERS:
+            raise SpecError(
+                f"The definition has {len(text):,} characters; the service takes {MAX_DEFINITION_CHARACTERS:,} "
+                "directly. Split the pipeline, or deploy it through the bucket."
+            )
+        return text
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text: two compiles of one thing have one digest."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def compile_pipeline(pipeline: Pipeline, source: Path | None = None, base: Path | None = None) -> Compiled:
+    """Turn the spec into a definition.
+
+    Args:
+        pipeline: the spec; building it has checked it.
+        source: folder of the user's pipeline file, whose Python files travel into the containers.
+        base: folder that relative data paths start from; the current one unless given.
+
+    Raises:
+        SpecError: for what the service would refuse, naming the step and field.
+        UserError: for data that is not there.
+    """
+    return _Compiler(pipeline, source, base or Path.cwd()).compile()
+
+
+class _Compiler:
+    """One compilation: remembers what was already hashed, so that each file is read once."""
+
+    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
+        self.pipeline = pipeline
+        self.graph = Graph(pipeline)
+        self.root = pipeline.deployment.root
+        self.source = source
+        self.base = base
+        self.assets: dict[str, Asset] = {}
+        self._code: dict[tuple[str, ...], Code] = {}
+        self._data: dict[str, str] = {}
+        self._images: dict[tuple[str | None, bool], tuple[str, Any]] = {}
+        self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
+
+    def compile(self) -> Compiled:
+        definition: Json = {
+            "Version": VERSION,
+            "Metadata": {},
+            "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
+            "PipelineExperimentConfig": {
+                "ExperimentName": {"Get": "Execution.PipelineName"},
+                "TrialName": {"Get": "Execution.PipelineExecutionId"},
+            },
+            "Steps": [self.step(step) for step in self.pipeline.steps],
+        }
+        return Compiled(self.pipeline, definition, tuple(self.assets[uri] for uri in sorted(self.assets)))
+
+    def step(self, step: Step) -> Json:
+        """One step's JSON; fields stand in the order in which the service's own documents show them."""
+        built: Json = {"Name": step.name, "Type": ""}
+        if step.display_name:
+            built["DisplayName"] = step.display_name
+        if step.description:
+            built["Description"] = step.description
+        if step.depends_on:
+            built["DependsOn"] = [
+                item.step if item.trigger is None else {"Step": item.step, "Trigger": item.trigger}
+                for item in step.depends_on
+            ]
+        match step:
+            case ProcessingStep():
+                built |= {"Type": "Processing", "Arguments": processing_arguments(step, self.site(step))}
+                if files := property_files(step):
+                    built["PropertyFiles"] = files
+            case TrainingStep():
+                built |= {"Type": "Training", "Arguments": training_arguments(step, self.site(step))}
+            case RegisterStep():
+                built |= {"Type": "RegisterModel", "Arguments": self.register_arguments(step)}
+            case ConditionStep():
+                built |= {
+                    "Type": "Condition",
+                    "Arguments": {
+                        "Conditions": spell_conditions(step.condition, self.graph),
+                        "IfSteps": [self.step(nested) for nested in step.then],
+                        "ElseSteps": [self.step(nested) for nested in step.otherwise],
+                    },
+                }
+            case FailStep():
+                built |= {"Type": "Fail", "Arguments": {"ErrorMessage": text(step.message, self.graph)}}
+            case LambdaStep():
+                built |= {
+                    "Type": "Lambda",
+                    "Arguments": {name: spell(value, self.graph) for name, value in step.payload.items()},
+                    "FunctionArn": spell(step.function, self.graph),
+                    "OutputParameters": [
+                        {"OutputName": name, "OutputType": kind} for name, kind in step.outputs.items()
+                    ],
+                }
+            case NativeStep():
+                built |= {"Type": step.type, **step.fields}
+            case _:
+                assert_never(step)
+        if isinstance(step, JobStep):
+            built |= _cache(step.cache or self.pipeline.cache)
+        if isinstance(step, JobStep | RegisterStep) and step.retry:
+            built["RetryPolicies"] = [_retry(policy) for policy in step.retry]
+        self.check(built)
+        return built
+
+    def check(self, built: Json) -> None:
+        """Refuse what the service would refuse, by the shapes of its own model."""
+        if problems := check_arguments(built["Type"], built.get("Arguments", {}), self._parameter_types):
+            more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
+
+    def site(self, step: JobStep) -> Site:
+        """The job's image and code, found once for all steps alike."""
+        image, packages = self.image(step)
+        lacking = () if packages is None else missing(step.program.needs, packages)
+        if lacking not in self._code:
+            wheels = find_wheels(lacking, packages, self.pipeline.deployment.wheels, self.base) if lacking else ()
+            code = code_channel(self.root, self.source, tuple(wheels))
+            self._code[lacking] = code
+            self.assets |= {asset.uri: asset for asset in code.assets}
+        return Site(self.graph, image, self._code[lacking], self.uri)
+
+    def image(self, step: JobStep) -> tuple[str, Any]:
+        """The image's URI and, for a stock image, what it is documented to hold."""
+        key = (step.image or self.pipeline.deployment.image, self.has_gpu(step))
+        if key not in self._images:
+            if key[0] is not None:
+                self._images[key] = (key[0], None)  # the user's own image holds what the user put there
+            else:
+                stock = stock_image(self.pipeline.deployment.region, gpu=key[1])
+                self._images[key] = (stock.uri, stock)
+        return self._images[key]
+
+    def has_gpu(self, step: JobStep) -> bool:
+        """Whether the instance type has NVIDIA GPUs; of a parameter, its default is asked."""
+        kind: Any = step.cluster.instance_type
+        if isinstance(kind, ParameterRef):
+            kind = next(p.default for p in self.pipeline.parameters if p.name == kind.name) or ""
+        return str(kind).startswith(("ml.p", "ml.g"))
+
+    def uri(self, value: Value) -> Value:
+        """A path on this machine becomes the URI of its content; everything else is one already."""
+        if not isinstance(value, str) or value.startswith("s3://"):
+            return value
+        if value not in self._data:
+            self._data[value], assets = data_asset(self.root, value, self.base)
+            self.assets |= {asset.uri: asset for asset in assets}
+        return self._data[value]
+
+    def register_arguments(self, step: RegisterStep) -> Json:
+        """CreateModelPackage's input."""
+        image = step.image or self.pipeline.deployment.image
+        if image is None:
+            image = stock_image(self.pipeline.deployment.region, gpu=False).uri
+        arguments: Json = {
+            "ModelPackageGroupName": text(step.group, self.graph),
+            "InferenceSpecification": {
+                "Containers": [{"Image": image, "ModelDataUrl": spell(step.model, self.graph)}],
+                "SupportedContentTypes": list(step.content_types),
+                "SupportedResponseMIMETypes": list(step.response_types),
+                "SupportedRealtimeInferenceInstanceTypes": list(step.instance_types),
+                "SupportedTransformInstanceTypes": list(step.instance_types),
+            },
+            "ModelApprovalStatus": text(step.approval, self.graph),
+        }
+        if step.metrics is not None:
+            arguments["ModelMetrics"] = {
+                "ModelQuality": {
+                    "Statistics": {
+                        "ContentType": "application/json",
+                        "S3Uri": join("/", spell(step.metrics, self.graph), METRICS_FILE),
+                    }
+                }
+            }
+        if step.metadata:
+            arguments["CustomerMetadataProperties"] = {
+                name: text(value, self.graph) for name, value in step.metadata.items()
+            }
+        return arguments
+
+
+def _parameter(parameter: Parameter) -> Json:
+    built: Json = {"Name": parameter.name, "Type": parameter.type}
+    if parameter.default is not None:
+        built["DefaultValue"] = parameter.default
+    if parameter.choices:
+        built["EnumValues"] = list(parameter.choices)
+    return built
+
+
+def _cache(policy: CachePolicy) -> Json:
+    if not policy.enabled:
+        return {}
+    config: Json = {"Enabled": True}
+    if policy.expire_after:
+        config["ExpireAfter"] = policy.expire_after
+    return {"CacheConfig": config}
+
+
+def _retry(policy: RetryPolicy) -> Json:
+    return {
+        "ExceptionType": list(policy.exceptions),
+        "IntervalSeconds": policy.interval_seconds,
+        "BackoffRate": policy.backoff_rate,
+        "MaxAttempts": policy.max_attempts,
+    }

@@ -1,0 +1,227 @@
+"""The Arguments of the steps that run programs: the input of CreateProcessingJob and CreateTrainingJob."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from drivetrain.components.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
+from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
+from drivetrain.pipelines.spec.values import Value
+from drivetrain.pipelines.targets.sagemaker.assets import Code
+from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
+
+Json = dict[str, Any]
+
+PROCESSING_INPUT = "/opt/ml/processing/input"
+PROCESSING_OUTPUT = "/opt/ml/processing/output"
+TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a job must know beyond its step: the graph, the role, its image and code, and where data goes."""
+
+    graph: Graph
+    image: str
+    code: Code
+    uri: Callable[[Value], Value]
+    """Turns a path on this machine into the URI that it is uploaded to; other values stay."""
+
+
+def output_prefix(step: JobStep, site: Site) -> Json:
+    """`<root>/<pipeline>/<execution id>/<step>`: nothing of one execution is overwritten by another."""
+    pipeline = site.graph.pipeline
+    return join(
+        "/", f"{pipeline.deployment.root}/{pipeline.name}", get("Execution.PipelineExecutionId"), step.name
+    )
+
+
+def processing_arguments(step: ProcessingStep, site: Site) -> Json:
+    """CreateProcessingJob's input, without the name that the service gives."""
+    graph = site.graph
+    prefix = output_prefix(step, site)["Std:Join"]["Values"]
+    environment = _environment(step, graph)
+    arguments: Json = {
+        "ProcessingResources": {
+            "ClusterConfig": {
+                "InstanceType": spell(step.cluster.instance_type, graph),
+                "InstanceCount": spell(step.cluster.count, graph),
+                "VolumeSizeInGB": step.cluster.volume_gb,
+            }
+        },
+        "AppSpecification": {
+            "ImageUri": site.image,
+            "ContainerEntrypoint": ["python3", f"{PROCESSING_INPUT}/{CODE_CHANNEL}/start.py"],
+            "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
+        },
+        "RoleArn": graph.pipeline.deployment.role,
+        "ProcessingInputs": [
+            {
+                "InputName": name,
+                "AppManaged": False,
+                "S3Input": {
+                    "S3Uri": spell(uri, graph),
+                    "LocalPath": f"{PROCESSING_INPUT}/{name}",
+                    "S3DataType": "S3Prefix",
+                    "S3InputMode": "File",
+                    "S3DataDistributionType": "FullyReplicated",
+                    "S3CompressionType": "None",
+                },
+            }
+            for name, uri in [
+                *((name, site.uri(value)) for name, value in step.inputs.items()),
+                (CODE_CHANNEL, site.code.uri),
+            ]
+        ],
+        "StoppingCondition": {"MaxRuntimeInSeconds": step.cluster.max_run_seconds},
+    }
+    if outputs := step.output_names():
+        arguments["ProcessingOutputConfig"] = {
+            "Outputs": [
+                {
+                    "OutputName": name,
+                    "AppManaged": False,
+                    "S3Output": {
+                        "S3Uri": join("/", *prefix, name),
+                        "LocalPath": f"{PROCESSING_OUTPUT}/{name}",
+                        "S3UploadMode": "EndOfJob",
+                    },
+                }
+                for name in outputs
+            ]
+        }
+    if environment:
+        arguments["Environment"] = environment
+    return arguments | _tags(step, graph)
+
+
+def property_files(step: ProcessingStep) -> list[Json]:
+    """The file from which conditions read the step's numbers."""
+    if step.metrics == ():
+        return []
+    return [{"PropertyFileName": METRICS_OUTPUT, "OutputName": METRICS_OUTPUT, "FilePath": METRICS_FILE}]
+
+
+def training_arguments(step: TrainingStep, site: Site) -> Json:
+    """CreateTrainingJob's input, without the name that the service gives."""
+    graph, cluster = site.graph, step.cluster
+    folders = "model,output" + (",checkpoints" if step.checkpoint else "")
+    algorithm: Json = {
+        "TrainingImage": site.image,
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["python3", f"{TRAINING_CODE}/start.py"],
+        "ContainerArguments": [
+            "--code",
+            site.code.sha256,
+            "--training",
+            "--folders",
+            folders,
+            step.program.target if step.program.kind == "component" else f"script:{step.program.target}",
+        ],
+    }
+    if step.logs:
+        algorithm["MetricDefinitions"] = [{"Name": name, "Regex": regex} for name, regex in step.logs.items()]
+    resources: Json = {
+        "InstanceType": spell(cluster.instance_type, graph),
+        "InstanceCount": spell(cluster.count, graph),
+        "VolumeSizeInGB": cluster.volume_gb,
+    }
+    if cluster.warm_pool_seconds:
+        resources["KeepAlivePeriodInSeconds"] = cluster.warm_pool_seconds
+    stopping: Json = {"MaxRuntimeInSeconds": cluster.max_run_seconds}
+    if cluster.spot:
+        stopping["MaxWaitTimeInSeconds"] = cluster.spot.max_wait_seconds
+    arguments: Json = {
+        "AlgorithmSpecification": algorithm,
+        "RoleArn": graph.pipeline.deployment.role,
+        "OutputDataConfig": {"S3OutputPath": output_prefix(step, site)},
+        "ResourceConfig": resources,
+        "StoppingCondition": stopping,
+        "InputDataConfig": [
+            {
+                "ChannelName": name,
+                "DataSource": {
+                    "S3DataSource": {
+                        "S3DataType": "S3Prefix",
+                        "S3Uri": spell(uri, graph),
+                        "S3DataDistributionType": "FullyReplicated",
+                    }
+                },
+                "InputMode": "File",
+            }
+            for name, uri in [
+                *((name, site.uri(value)) for name, value in step.inputs.items()),
+                (CODE_CHANNEL, site.code.uri),
+            ]
+        ],
+        "HyperParameters": {name: text(value, graph) for name, value in step.parameters.items()},
+        "EnableManagedSpotTraining": cluster.spot is not None,
+    }
+    if step.checkpoint:
+        uri = step.checkpoint.uri
+        arguments["CheckpointConfig"] = {
+            "S3Uri": checkpoint_prefix(step, graph) if uri is None else spell(uri, graph),
+            "LocalPath": step.checkpoint.local_path,
+        }
+    if environment := _environment(step, graph):
+        arguments["Environment"] = environment
+    return arguments | _tags(step, graph)
+
+
+def checkpoint_prefix(step: TrainingStep, graph: Graph) -> str:
+    """A folder named by step and configuration, with the final slash that keeps siblings apart.
+
+    No execution id: a retried or repeated training finds its checkpoints, and the cache key stays the same. The
+    launcher works in a subfolder named by the data, so that new data starts fresh. Parameters that may grow between
+    a run and its resumption do not count.
+    """
+    configuration = {
+        "program": step.program.target,
+        "parameters": {
+            name: text(value, graph) for name, value in step.parameters.items() if name not in step.resumable_parameters
+        },
+    }
+    digest = hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:16]
+    pipeline = graph.pipeline
+    return f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{step.name}/{digest}/"
+
+
+def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
+    """The program's own command line, after the start file's `--code HASH`."""
+    if step.program.kind == "script":
+        words: list[Any] = [f"script:{step.program.target}"]
+        for argument in step.arguments:
+            words.append(_folder(argument) if isinstance(argument, FolderPath) else text(argument, graph))
+        return words
+    words = [step.program.target]
+    for flow, names in (("input", step.inputs), ("output", step.output_names())):
+        for name in names:
+            words += [_flag(name), f"/opt/ml/processing/{flow}/{name}"]
+    for name, value in step.parameters.items():
+        words += [_flag(name), text(value, graph)]
+    return words
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _folder(path: FolderPath) -> str:
+    return f"/opt/ml/processing/{path.flow}/{path.name}"
+
+
+def _environment(step: JobStep, graph: Graph) -> Json:
+    environment = {name: text(value, graph) for name, value in step.environment.items()}
+    if step.cluster.processes is not None:
+        environment["DRIVETRAIN_PROCESSES"] = str(step.cluster.processes)
+    return environment
+
+
+def _tags(step: JobStep, graph: Graph) -> Json:
+    tags = {**graph.pipeline.deployment.tags, **step.tags}
+    return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}

@@ -1,0 +1,78 @@
+"""Values of the spec as the definition spells them: literals, `Get`, `Std:Join`, `Std:JsonGet`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from drivetrain.components.declaration import METRICS_OUTPUT
+from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.steps import TrainingStep
+from drivetrain.pipelines.spec.values import (
+    ExecutionRef,
+    Join,
+    LambdaOutputRef,
+    MetricRef,
+    OutputRef,
+    ParameterRef,
+    PropertyRef,
+    Value,
+    value_type,
+)
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def get(path: str) -> dict[str, str]:
+    return {"Get": path}
+
+
+def join(on: str, *values: Any) -> dict[str, Any]:
+    """Std:Join of already spelled values."""
+    return {"Std:Join": {"On": on, "Values": list(values)}}
+
+
+def spell(value: Value, graph: Graph) -> Any:
+    """The JSON of a value; literals stay as they are."""
+    match value:
+        case ParameterRef(name=name):
+            return get(f"Parameters.{name}")
+        case ExecutionRef(field=field):
+            return get(f"Execution.{field}")
+        case OutputRef(step=step, output=output):
+            return _output(step, output, graph)
+        case MetricRef(step=step, name=name):
+            path = name if _PLAIN_KEY.fullmatch(name) else f"['{name}']"
+            return {"Std:JsonGet": {"PropertyFile": get(f"Steps.{step}.PropertyFiles.{METRICS_OUTPUT}"), "Path": path}}
+        case PropertyRef(step=step, path=path):
+            return get(f"Steps.{step}.{path}")
+        case LambdaOutputRef(step=step, name=name):
+            return get(f"Steps.{step}.OutputParameters['{name}']")
+        case Join(on=on, values=values):
+            return join(on, *(spell(part, graph) for part in values))
+        case _:
+            return value
+
+
+def text(value: Value, graph: Graph) -> Any:
+    """A value where the service wants a string: arguments, hyperparameters, environment."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        return str(value)
+    spelled = spell(value, graph)
+    return spelled if value_type(value) == "String" else join("", spelled)
+
+
+def _output(step: str, output: str, graph: Graph) -> Any:
+    if not isinstance(graph.by_name[step], TrainingStep):
+        return get(f"Steps.{step}.ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
+    if output == "model":
+        return get(f"Steps.{step}.ModelArtifacts.S3ModelArtifacts")
+    # The describe response names no other artifact; this is where the service puts /opt/ml/output/data.
+    return join(
+        "/",
+        get(f"Steps.{step}.OutputDataConfig.S3OutputPath"),
+        get(f"Steps.{step}.TrainingJobName"),
+        "output/output.tar.gz",
+    )

@@ -1,0 +1,76 @@
+"""The package list against the folders on disk, and which way dependencies run."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("components", "infra", "pipelines", "training_scripts")
+# Folder -> what of the package it may import (architecture: dependencies run one way).
+ALLOWED = {
+    "components": {"components"},
+    "training_scripts": {"training_scripts"},
+    "pipelines": {"pipelines", "components"},
+    "infra": {"infra", "pipelines"},
+}
+HEAVY = {"torch", "tensorflow", "kfp", "boto3", "botocore", "sagemaker", "pyarrow", "numpy"}
+
+
+def python_files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if top_level_only else ast.walk(tree)
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+    return found
+
+
+def test_every_folder_with_python_files_is_packaged() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = set(project["tool"]["setuptools"]["packages"])
+    on_disk = {
+        "drivetrain." + ".".join(path.parent.relative_to(ROOT).parts)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("__init__.py")
+    }
+    assert listed == on_disk
+
+
+def test_every_python_file_lies_in_a_package() -> None:
+    lost = [path for folder in FOLDERS for path in python_files(folder) if not (path.parent / "__init__.py").exists()]
+    assert lost == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_dependencies_run_one_way(folder: str) -> None:
+    for path in python_files(folder):
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] == "drivetrain":
+                assert parts[1] in ALLOWED[folder], f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_components_import_only_the_standard_library_at_import_time() -> None:
+    import sys
+
+    for path in python_files("components"):
+        for name in imports(path, top_level_only=True):
+            top = name.split(".")[0]
+            assert top in sys.stdlib_module_names or name.startswith("drivetrain.components"), f"{path}: {name}"
+
+
+@pytest.mark.parametrize("folder", ["pipelines", "infra"])
+def test_nothing_heavy_is_imported_by_the_compiler(folder: str) -> None:
+    for path in python_files(folder):
+        heavy = {name.split(".")[0] for name in imports(path, top_level_only=True)} & HEAVY
+        assert not heavy, f"{path.relative_to(ROOT)} imports {heavy} at import time"
