@@ -1,0 +1,111 @@
+"""What a run tells those who watch it.
+
+Every event is given to `observer(event)` in the runner's main thread, after the ledger has it: a watcher never shows
+something that a kill could still undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
+ExecutionStatus = Literal["Executing", "Succeeded", "CompletedWithFailures", "Failed", "Stopped"]
+
+
+@dataclass(frozen=True)
+class ExecutionStarted:
+    """`steps` are (name, type, display name or the name), branches included, in the definition's order.
+
+    `resumed` says that the execution was begun by an earlier process; `finished` names the steps that it has done.
+    """
+
+    execution: str
+    pipeline: str
+    steps: tuple[tuple[str, str, str], ...]
+    resumed: bool = False
+    finished: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepStarted:
+    """`why` says what made the step run instead of being taken from the cache: `("max_digits 4 -> 3",)`.
+
+    Empty when the step has no cache or never ran before. Of a retried step only the first attempt says it.
+    """
+
+    step: str
+    attempt: int
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CacheExplained:
+    """Field by field why a step hit or missed; only with the option explain_cache.
+
+    `fields` are (attribute, earlier value, present value), JSON texts, of the attributes that differ. `warnings` name
+    what SageMaker's cache does not look at and what is different all the same.
+    """
+
+    step: str
+    hit: bool
+    reasons: tuple[str, ...]
+    fields: tuple[tuple[str, str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MetricLogged:
+    """A training metric found in the log, `elapsed_s` seconds after the attempt's start."""
+
+    step: str
+    name: str
+    value: float
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class StepRetrying:
+    """Attempt number `attempt` failed; the next one starts in `wait_s` seconds."""
+
+    step: str
+    attempt: int
+    reason: str
+    wait_s: float
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """How a step ended.
+
+    `seconds` of wall time, retries included; 0 for a step that was taken from the cache or not executed. `cache_of`
+    is the execution whose result a Cached step took. `why` are warnings of the cache (of what it does not look at).
+    `value` is what the user may want to see of the result: the branch of a condition, the version registered.
+    """
+
+    step: str
+    status: StepStatus
+    seconds: float
+    reason: str | None = None
+    cache_of: str | None = None
+    why: tuple[str, ...] = ()
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class ExecutionFinished:
+    """`reason` says what went wrong, naming the step."""
+
+    execution: str
+    status: ExecutionStatus
+    seconds: float
+    reason: str | None = None
+
+
+Event = ExecutionStarted | StepStarted | CacheExplained | MetricLogged | StepRetrying | StepFinished | ExecutionFinished
+Observer = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """An observer for runs that nobody watches."""

@@ -1,0 +1,63 @@
+"""What a user may say about a local run, beside the definition and its parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.container import Mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to run a definition on this machine.
+
+    Attributes:
+        pipeline: the pipeline's name (a definition does not say it): what the cache and `runs list` go by.
+        max_parallel: jobs at a time; the number of processors unless given.
+        functions: what a Lambda step calls: ARN, function name or step name -> `module:function` or `file.py:function`.
+        stubs: step name -> what it would give (see stubs.py); the step is not run.
+        image_commands: image URI or its last part (`name:tag`, `name`) -> the command to run in its place.
+        data: s3:// URI -> local file or folder that lies there for this run.
+        mode: how /opt/ml is provided (container.py).
+        cache: False runs every step; what they give is remembered all the same.
+        explain_cache: say field by field why a step hit or missed.
+        stop_grace_s: what a job gets between SIGTERM and SIGKILL when the user stops the run.
+        region, account: stand in ARNs.
+    """
+
+    pipeline: str
+    max_parallel: int | None = None
+    functions: Mapping[str, str] = field(default_factory=dict[str, str])
+    stubs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    image_commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    data: Mapping[str, str] = field(default_factory=dict[str, str])
+    mode: Mode = "auto"
+    cache: bool = True
+    explain_cache: bool = False
+    stop_grace_s: float = 10.0
+    region: str = "us-east-1"
+    account: str = "000000000000"
+
+    def __post_init__(self) -> None:
+        if self.max_parallel is not None and self.max_parallel < 1:
+            raise UserError(f"max_parallel is {self.max_parallel}. Allowed: 1 or more.")
+        if self.mode not in ("auto", "namespace", "rewrite"):
+            raise UserError(f"mode is {self.mode!r}. Allowed: auto, namespace, rewrite.")
+
+    @property
+    def workers(self) -> int:
+        return self.max_parallel or os.cpu_count() or 1
+
+    def to_json(self) -> dict[str, Any]:
+        """As kept beside the run, so that a resumed one works alike."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Options:
+        fields: dict[str, Any] = dict(data)
+        fields["image_commands"] = {image: tuple(command) for image, command in data["image_commands"].items()}
+        return Options(**fields)
