@@ -1,12 +1,22 @@
-"""Which processes are ours, and how they are ended: read from /proc, standard library only.
+"""Which processes are ours, and how those are ended whose runner is gone.
 
-A process is known by its pid together with its start time, since pids are used again. The supervisor, which starts
-without site-packages, imports this file too, so nothing else of the package is imported here.
+A process is known by its pid together with its start time, since pids are used again.
 """
 
 from __future__ import annotations
 
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from drivetrain.pipelines.targets.local import process_table
+
+# Stands in the environment of every process of a job, with the job's token.
+TOKEN_VARIABLE = "DRIVETRAIN_JOB"
 
 
 @dataclass(frozen=True)
@@ -22,3 +32,118 @@ class ProcessRecord:
     start_time: int
     boot: str
     token: str
+
+
+def record_of(pid: int, token: str) -> ProcessRecord:
+    """The record of a live process (a zombie counts: its pid is still taken).
+
+    Raises:
+        ProcessLookupError: there is none.
+    """
+    started = process_table.start_time(pid)
+    if started is None:
+        raise ProcessLookupError(f"no process {pid}")
+    return ProcessRecord(pid, started, boot_id(), token)
+
+
+def boot_id() -> str:
+    """The kernel's name for the time since it booted."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def alive(record: ProcessRecord) -> bool:
+    """Whether this very process runs (a zombie does not)."""
+    fields = process_table.stat(record.pid)
+    return (
+        fields is not None
+        and int(fields[19]) == record.start_time
+        and fields[0] not in ("Z", "X")
+        and record.boot == boot_id()
+    )
+
+
+def with_token(token: str) -> list[int]:
+    """Processes of this user whose environment says that they belong to the job `token`."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _has_token(int(name), token)]
+
+
+def temporary_folder(token: str) -> str:
+    """The folder for temporary files of one host; its supervisor makes and removes it.
+
+    Short (the path of a socket in it may have 107 characters), and known to whoever knows the token.
+    """
+    import tempfile
+
+    return os.path.join(tempfile.gettempdir(), f"drivetrain-{token}")
+
+
+def end_survivors(records: Iterable[ProcessRecord], *, grace_s: float = 5.0) -> list[ProcessRecord]:
+    """End what still runs of jobs whose runner is gone, and return the supervisors that were found alive.
+
+    Each supervisor is asked first (SIGTERM: it ends its whole job within seconds); what lives after `grace_s` seconds
+    is killed, and so is every process that carries a job's token. A pid that meanwhile belongs to another process is
+    never touched: pid, start time and boot must agree, and the signal goes through a descriptor of that process.
+    Their temporary folders are removed.
+    """
+    this_boot = boot_id()
+    ours = [record for record in records if record.boot == this_boot]
+    found: list[tuple[ProcessRecord, int]] = []
+    for record in ours:
+        descriptor = _open(record)
+        if descriptor is not None:
+            found.append((record, descriptor))
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    for _, descriptor in found:
+        if not _ended(descriptor, deadline - time.monotonic()):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
+    for record in ours:
+        while sum(_kill_with_token(pid, record.token) for pid in with_token(record.token)):
+            time.sleep(0.005)  # a killed process keeps its environment until the kernel has taken it down
+        shutil.rmtree(temporary_folder(record.token), ignore_errors=True)
+    return [record for record, _ in found]
+
+
+def _has_token(pid: int, token: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{TOKEN_VARIABLE}={token}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False  # ended meanwhile, or another user's
+
+
+def _kill_with_token(pid: int, token: str) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if pid == os.getpid() or not _has_token(pid, token):
+            return False
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _open(record: ProcessRecord) -> int | None:
+    """A descriptor of the recorded process, or None when it has ended."""
+    try:
+        descriptor = os.pidfd_open(record.pid)
+    except ProcessLookupError:
+        return None
+    # Checked after opening: from here on the descriptor cannot come to mean another process.
+    if alive(record):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _ended(descriptor: int, timeout_s: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, timeout_s) * 1000))
