@@ -1,0 +1,145 @@
+"""Conditions of a definition: comparisons of resolved values, `In`, `Not`, `Or`; a list of them must hold together."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.errors import UserError, did_you_mean
+
+Resolve = Callable[[Any], Any]
+
+_COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "Equals": ("==", operator.eq),
+    "GreaterThan": (">", operator.gt),
+    "GreaterThanOrEqualTo": (">=", operator.ge),
+    "LessThan": ("<", operator.lt),
+    "LessThanOrEqualTo": ("<=", operator.le),
+}
+OPERATORS = (*_COMPARISONS, "In", "Not", "Or")
+
+
+def evaluate(condition: Any, resolve: Resolve) -> bool:
+    """Whether a condition holds; `resolve` gives the value of an expression. A list holds when all of it does.
+
+    Raises:
+        UserError: for an operator that is not known, a part that is missing, and values that cannot be compared.
+    """
+    given: Json = condition
+    if isinstance(given, list):
+        return all(evaluate(item, resolve) for item in given)
+    kind, parts = _parts(given)
+    if kind == "Not":
+        return not evaluate(parts[0], resolve)
+    if kind == "Or":
+        return any(evaluate(item, resolve) for item in parts)
+    values: list[Json] = [resolve(part) for part in parts]
+    if kind == "In":
+        return any(_compared("Equals", values[0], option) for option in values[1:])
+    return _compared(kind, values[0], values[1])
+
+
+def check_condition(condition: Any) -> None:
+    """Refuse a condition that cannot be read, before anything runs.
+
+    Raises:
+        UserError: as `evaluate` does, but for the values.
+    """
+    given: Json = condition
+    if isinstance(given, list):
+        for item in given:
+            check_condition(item)
+        return
+    kind, parts = _parts(given)
+    if kind in ("Not", "Or"):
+        for part in parts:
+            check_condition(part)
+
+
+def described(condition: Any) -> str:
+    """A condition in a line, for people: `evaluate.accuracy >= 0.97`."""
+    given: Json = condition
+    if isinstance(given, list):
+        return " and ".join(described(item) for item in given)
+    kind, parts = _parts(given)
+    if kind == "Not":
+        return f"not ({described(parts[0])})"
+    if kind == "Or":
+        return " or ".join(f"({described(part)})" for part in parts)
+    texts = [_expression_text(part) for part in parts]
+    if kind == "In":
+        return f"{texts[0]} in {', '.join(texts[1:])}"
+    return f"{texts[0]} {_COMPARISONS[kind][0]} {texts[1]}"
+
+
+def _parts(condition: Json) -> tuple[str, list[Json]]:
+    """The operator and its operands, of which there is at least one."""
+    if not isinstance(condition, dict):
+        raise UserError(f"a condition is {condition!r:.80}. Allowed: an object with Type.")
+    kind = condition.get("Type")
+    if not isinstance(kind, str) or kind not in OPERATORS:
+        raise UserError(f"condition type {kind!r:.80} is not known. {did_you_mean(str(kind), OPERATORS)}")
+    if kind == "Not":
+        return kind, [_part(condition, "Expression")]
+    if kind == "Or":
+        return kind, _several(condition, "Conditions")
+    if kind == "In":
+        return kind, [_part(condition, "QueryValue"), *_several(condition, "Values")]
+    return kind, [_part(condition, "LeftValue"), _part(condition, "RightValue")]
+
+
+def _part(condition: dict[str, Json], key: str) -> Json:
+    if key not in condition:
+        raise UserError(f"a condition of type {condition['Type']} has no {key}. {did_you_mean(key, condition)}")
+    return condition[key]
+
+
+def _several(condition: dict[str, Json], key: str) -> list[Json]:
+    given = _part(condition, key)
+    if not isinstance(given, list) or not given:
+        raise UserError(f"{key} of a condition of type {condition['Type']} is {given!r:.80}. Allowed: a filled list.")
+    return given
+
+
+def _compared(kind: str, left: Json, right: Json) -> bool:
+    """Numbers are compared with numbers, text with text, truth values for equality; anything else is a mistake."""
+    symbol, holds = _COMPARISONS[kind]
+    kinds = (_kind(left), _kind(right))
+    if kinds[0] != kinds[1] or kinds[0] is None or (kinds[0] == "truth value" and kind != "Equals"):
+        raise UserError(
+            f"cannot compare {_shown(left)} {symbol} {_shown(right)}. Allowed: number with number, text with text, "
+            "and true or false for equality."
+        )
+    return holds(left, right)
+
+
+def _kind(value: Json) -> str | None:
+    if isinstance(value, bool):
+        return "truth value"
+    if isinstance(value, int | float):
+        return "number"
+    return "text" if isinstance(value, str) else None
+
+
+def _shown(value: Json) -> str:
+    return f"{value!r:.80} ({_kind(value) or 'neither number nor text'})"
+
+
+def _expression_text(node: Json) -> str:
+    if isinstance(node, dict) and len(node) == 1:
+        (key, operand), *_ = node.items()
+        if key == "Get" and isinstance(operand, str):
+            return operand.removeprefix("Parameters.").removeprefix("Steps.")
+        if key == "Std:JsonGet" and isinstance(operand, dict) and isinstance(path := operand.get("Path"), str):
+            steps = list(_steps_named(operand.get("PropertyFile")))
+            return f"{steps[0]}.{path}" if steps else path
+        if key == "Std:Join" and isinstance(operand, dict) and isinstance(values := operand.get("Values"), list):
+            return str(operand.get("On", "")).join(_expression_text(value) for value in values)
+    return node if isinstance(node, str) else repr(node)[:80]
+
+
+def _steps_named(node: Json) -> Iterator[str]:
+    if isinstance(node, dict) and isinstance(text := node.get("Get"), str) and text.startswith("Steps."):
+        yield text.split(".")[1]
