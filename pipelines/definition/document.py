@@ -12,51 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from drivetrain.pipelines.definition import durations, json_text
+from drivetrain.pipelines.definition import json_text, step_fields
+from drivetrain.pipelines.definition.expressions import Get, expressions
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.shapes import list_of, member, object_of, optional_text, shown
+from drivetrain.pipelines.definition.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry
 from drivetrain.pipelines.errors import UserError, did_you_mean
-
-
-class DependsOn(NamedTuple):
-    """An edge that no reference makes; `trigger` (Failed, Stopped, Any) runs the step because of how `step` ended."""
-
-    step: str
-    trigger: str | None = None
-
-
-class PropertyFile(NamedTuple):
-    """A JSON file in one of the step's outputs, from which Std:JsonGet reads."""
-
-    output_name: str
-    file_path: str
-
-
-class OutputParameter(NamedTuple):
-    """A named value that a Callback, Lambda or notebook step gives back."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Cache:
-    """The step's CacheConfig. Without `expire_after_seconds` a result never gets too old."""
-
-    enabled: bool = False
-    expire_after_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Retry:
-    """One retry policy, with the service's defaults. `expire_after_seconds` bounds the sum of all attempts."""
-
-    exceptions: tuple[str, ...]
-    interval_seconds: float = 1
-    backoff_rate: float = 2.0
-    max_attempts: int | None = 5
-    expire_after_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,19 +60,7 @@ class StepNode:
         Raises:
             UserError: `Enabled` is not true or false, or `ExpireAfter` is no duration.
         """
-        given = _object(self.raw.get("CacheConfig"), f"{self.place}: CacheConfig")
-        if not given:
-            return Cache()
-        enabled = given.get("Enabled", False)
-        if not isinstance(enabled, bool):
-            raise UserError(f"{self.place}: CacheConfig.Enabled is {_shown(enabled)}. Allowed: true, false.")
-        expire = given.get("ExpireAfter")
-        if expire is None:
-            return Cache(enabled)
-        try:
-            return Cache(enabled, durations.seconds(_text(expire, "ExpireAfter")))
-        except UserError as error:
-            raise UserError(f"{self.place}: CacheConfig.ExpireAfter: {error}") from None
+        return step_fields.cache(self.raw, self.place)
 
     @cached_property
     def retry_policies(self) -> tuple[Retry, ...]:
@@ -118,7 +69,7 @@ class StepNode:
         Raises:
             UserError: a policy of another shape.
         """
-        return tuple(_retry(given, place) for given, place in self._listed("RetryPolicies"))
+        return step_fields.retry_policies(self.raw, self.place)
 
     @cached_property
     def property_files(self) -> dict[str, PropertyFile]:
@@ -127,12 +78,7 @@ class StepNode:
         Raises:
             UserError: an entry without PropertyFileName, OutputName or FilePath.
         """
-        return {
-            _member(given, "PropertyFileName", place): PropertyFile(
-                _member(given, "OutputName", place), _member(given, "FilePath", place)
-            )
-            for given, place in self._listed("PropertyFiles")
-        }
+        return step_fields.property_files(self.raw, self.place)
 
     @cached_property
     def output_parameters(self) -> tuple[OutputParameter, ...]:
@@ -141,18 +87,46 @@ class StepNode:
         Raises:
             UserError: an entry without OutputName.
         """
-        return tuple(
-            OutputParameter(
-                _member(given, "OutputName", place), _text(given.get("OutputType", "String"), f"{place}.OutputType")
-            )
-            for given, place in self._listed("OutputParameters")
-        )
+        return step_fields.output_parameters(self.raw, self.place)
 
-    def _listed(self, key: str) -> list[tuple[dict[str, Json], str]]:
-        place = f"{self.place}: {key}"
-        return [
-            (_object(item, f"{place}[{n}]"), f"{place}[{n}]") for n, item in enumerate(_list(self.raw.get(key), place))
-        ]
+    @cached_property
+    def own_fields(self) -> dict[str, Any]:
+        """The step's JSON without the steps in its branches; `raw` itself where it has none."""
+        if self.type != "Condition":
+            return self.raw
+        arguments = {key: value for key, value in self.arguments.items() if key not in ("IfSteps", "ElseSteps")}
+        return {**self.raw, "Arguments": arguments}
+
+    @cached_property
+    def body_names(self) -> frozenset[str]:
+        """Names of the steps in a ForEach's body, whose references to each other stay inside the step."""
+        body: Json = self.arguments.get("ForEachBody") if self.type == "ForEach" else None
+        if not isinstance(body, list):
+            return frozenset()
+        names = [item.get("Name") for item in body if isinstance(item, dict)]
+        return frozenset(name for name in names if isinstance(name, str))
+
+    @property
+    def references(self) -> tuple[Get, ...]:
+        """The references in the step's own fields.
+
+        Raises:
+            UserError: for a reference that cannot be read, naming the step.
+        """
+        return self._expressions[0]
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of the functions (`Std:Join`, ...) that the step's own fields call."""
+        return self._expressions[1]
+
+    @cached_property
+    def _expressions(self) -> tuple[tuple[Get, ...], tuple[str, ...]]:
+        try:
+            gets, functions = expressions(self.own_fields)
+        except UserError as error:
+            raise UserError(f"{self.place}: {error}") from None
+        return tuple(get for get in gets if get.step not in self.body_names), tuple(functions)
 
 
 @dataclass(frozen=True)
@@ -230,16 +204,17 @@ def write(definition: Definition | Mapping[str, Any]) -> str:
 
 def _definition(value: Json, source: str) -> Definition:
     if not isinstance(value, dict):
-        raise UserError(f"{source}: a definition is a JSON object with a list of Steps; given {_shown(value)}.")
+        raise UserError(f"{source}: a definition is a JSON object with a list of Steps; given {shown(value)}.")
     if "Steps" not in value:
-        raise UserError(f"{source}: the definition has no Steps. {did_you_mean('Steps', value)}")
+        given = ", ".join(value) or "nothing"
+        raise UserError(f"{source}: the definition has no Steps. Given: {given:.120}.")
     if value["Steps"] is None:
         raise UserError(f"{source}: Steps is null. Allowed: a list.")
     return Definition(
         raw=value,
         parameters=tuple(
             _parameter(item, f"{source}: Parameters[{n}]")
-            for n, item in enumerate(_list(value.get("Parameters"), f"{source}: Parameters"))
+            for n, item in enumerate(list_of(value.get("Parameters"), f"{source}: Parameters"))
         ),
         steps=_steps(value["Steps"], source, "Steps", ()),
         source=source,
@@ -248,17 +223,17 @@ def _definition(value: Json, source: str) -> Definition:
 
 def _steps(given: Json, source: str, path: str, branch: tuple[tuple[str, bool], ...]) -> tuple[StepNode, ...]:
     return tuple(
-        _step(item, source, f"{path}[{n}]", branch) for n, item in enumerate(_list(given, f"{source}: {path}"))
+        _step(item, source, f"{path}[{n}]", branch) for n, item in enumerate(list_of(given, f"{source}: {path}"))
     )
 
 
 def _step(given: Json, source: str, path: str, branch: tuple[tuple[str, bool], ...]) -> StepNode:
     place = f"{source}: {path}"
-    raw = _object(given, place)
-    name = _member(raw, "Name", place)
+    raw = object_of(given, place)
+    name = member(raw, "Name", place)
     place = f"{place} ({name!r})"
-    kind = _member(raw, "Type", place)
-    arguments = _object(raw.get("Arguments"), f"{place}: Arguments")
+    kind = member(raw, "Type", place)
+    arguments = object_of(raw.get("Arguments"), f"{place}: Arguments")
     then: tuple[StepNode, ...] = ()
     otherwise: tuple[StepNode, ...] = ()
     if kind == "Condition":
@@ -271,110 +246,23 @@ def _step(given: Json, source: str, path: str, branch: tuple[tuple[str, bool], .
         raw=raw,
         arguments=arguments,
         place=place,
-        display_name=_optional_text(raw, "DisplayName", place),
-        description=_optional_text(raw, "Description", place),
-        depends_on=_depends_on(raw.get("DependsOn"), place),
+        display_name=optional_text(raw, "DisplayName", place),
+        description=optional_text(raw, "Description", place),
+        depends_on=step_fields.depends_on(raw, place),
         branch=branch,
         then=then,
         otherwise=otherwise,
     )
 
 
-def _depends_on(given: Json, place: str) -> tuple[DependsOn, ...]:
-    found: list[DependsOn] = []
-    for n, item in enumerate(_list(given, f"{place}: DependsOn")):
-        if isinstance(item, dict):
-            where = f"{place}: DependsOn[{n}]"
-            found.append(DependsOn(_member(item, "Step", where), _optional_text(item, "Trigger", where)))
-        else:
-            found.append(DependsOn(_text(item, f"{place}: DependsOn[{n}]")))
-    return tuple(found)
-
-
 def _parameter(given: Json, place: str) -> DefinitionParameter:
-    raw = _object(given, place)
-    name = _member(raw, "Name", place)
+    raw = object_of(given, place)
+    name = member(raw, "Name", place)
     place = f"{place} ({name!r})"
     return DefinitionParameter(
         name=name,
-        type=_member(raw, "Type", place),
+        type=member(raw, "Type", place),
         default=raw.get("DefaultValue"),
-        choices=tuple(_list(raw.get("EnumValues"), f"{place}: EnumValues")),
+        choices=tuple(list_of(raw.get("EnumValues"), f"{place}: EnumValues")),
         raw=raw,
     )
-
-
-def _retry(given: dict[str, Json], place: str) -> Retry:
-    expire = _number(given, "ExpireAfterMin", place)
-    attempts = _number(given, "MaxAttempts", place)
-    defaults = Retry(())
-    if attempts is None:
-        attempts = defaults.max_attempts if expire is None else None
-    interval = _number(given, "IntervalSeconds", place)
-    backoff = _number(given, "BackoffRate", place)
-    return Retry(
-        exceptions=tuple(
-            _text(item, f"{place}.ExceptionType")
-            for item in _list(given.get("ExceptionType"), f"{place}.ExceptionType")
-        ),
-        interval_seconds=defaults.interval_seconds if interval is None else interval,
-        backoff_rate=defaults.backoff_rate if backoff is None else backoff,
-        max_attempts=None if attempts is None else int(attempts),
-        expire_after_seconds=None if expire is None else expire * 60,
-    )
-
-
-def _number(given: dict[str, Json], key: str, place: str) -> float | None:
-    value = given.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UserError(f"{place}.{key} is {_shown(value)}. Allowed: a number that is not negative.")
-    return value
-
-
-def _object(given: Json, place: str) -> dict[str, Json]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise UserError(f"{place} is {_shown(given)}. Allowed: an object.")
-    return given
-
-
-def _list(given: Json, place: str) -> list[Json]:
-    if given is None:
-        return []
-    if not isinstance(given, list):
-        raise UserError(f"{place} is {_shown(given)}. Allowed: a list.")
-    return given
-
-
-def _text(given: Json, place: str) -> str:
-    if not isinstance(given, str) or not given:
-        raise UserError(f"{place} is {_shown(given)}. Allowed: text.")
-    return given
-
-
-def _member(given: dict[str, Json], key: str, place: str) -> str:
-    if key not in given:
-        raise UserError(f"{place} has no {key}. {did_you_mean(key, given)}")
-    return _text(given[key], f"{place}: {key}")
-
-
-def _optional_text(given: dict[str, Json], key: str, place: str) -> str | None:
-    value = given.get(key)
-    if value is not None and not isinstance(value, str):
-        raise UserError(f"{place}: {key} is {_shown(value)}. Allowed: text.")
-    return value
-
-
-def _shown(value: Json) -> str:
-    """A value in a message: its kind where it is large, itself where it is small."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value) if isinstance(value, str) or abs(value) < 1e15 else "a huge number"
-    return text if len(text) <= 60 else text[:60] + "..."

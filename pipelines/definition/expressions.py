@@ -8,7 +8,6 @@ are large and its expressions few.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -117,7 +116,19 @@ def references(node: Any) -> list[Get]:
     Raises:
         UserError: for a `Get` that cannot be read.
     """
-    return list(_references(node))
+    return expressions(node)[0]
+
+
+def expressions(node: Any) -> tuple[list[Get], list[str]]:
+    """Every reference inside a value, and the name of every function that it calls, in order of appearance.
+
+    Raises:
+        UserError: for a `Get` that cannot be read.
+    """
+    gets: list[Get] = []
+    functions: list[str] = []
+    _collect(node, gets, functions)
+    return gets, functions
 
 
 def resolve(node: Any, scope: Scope) -> Any:
@@ -166,18 +177,22 @@ def text_of_value(value: Json) -> str:
     raise UserError(f"text cannot be made of {value!r:.80}. Allowed: text, numbers, true, false.")
 
 
-def _references(node: Json) -> Iterator[Get]:
+def _collect(node: Json, gets: list[Get], functions: list[str]) -> None:
     if isinstance(node, dict):
-        if len(node) == 1 and "Get" in node:
-            yield _parsed(node["Get"])
-            return
+        if len(node) == 1:
+            (key, operand), *_ = node.items()
+            if key == "Get":
+                gets.append(_parsed(operand))
+                return
+            if key.startswith("Std:"):
+                functions.append(key)
         for item in node.values():
             if isinstance(item, (dict, list)):
-                yield from _references(item)
+                _collect(item, gets, functions)
     elif isinstance(node, list):
         for item in node:
             if isinstance(item, (dict, list)):
-                yield from _references(item)
+                _collect(item, gets, functions)
 
 
 def _parsed(operand: Json) -> Get:

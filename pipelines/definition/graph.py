@@ -4,47 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, FUNCTIONS, Get, references
+from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, FUNCTIONS, Get
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
 TRIGGERS = ("Failed", "Stopped", "Any")
-
-
-def step_references(step: StepNode) -> list[Get]:
-    """The references in a step's own fields: not those in its branches, nor those between the steps of a ForEach.
-
-    Raises:
-        UserError: for a reference that cannot be read, naming the step.
-    """
-    try:
-        found = references(own_fields(step))
-    except UserError as error:
-        raise UserError(f"{step.place}: {error}") from None
-    inside = body_names(step)
-    return [get for get in found if get.step is None or get.step not in inside]
-
-
-def own_fields(step: StepNode) -> dict[str, Any]:
-    """A step's JSON without the steps in its branches; the same object where it has none."""
-    if step.type != "Condition":
-        return step.raw
-    arguments = {key: value for key, value in step.arguments.items() if key not in ("IfSteps", "ElseSteps")}
-    return {**step.raw, "Arguments": arguments}
-
-
-def body_names(step: StepNode) -> frozenset[str]:
-    """Names of the steps in a ForEach's body."""
-    body: Json = step.arguments.get("ForEachBody") if step.type == "ForEach" else None
-    return (
-        frozenset(name for item in body if isinstance(item, dict) and isinstance(name := item.get("Name"), str))
-        if isinstance(body, list)
-        else frozenset()
-    )
 
 
 def dependencies(definition: Definition) -> dict[str, set[str]]:
@@ -54,7 +21,7 @@ def dependencies(definition: Definition) -> dict[str, set[str]]:
         UserError: for a reference that cannot be read.
     """
     return {
-        step.name: {get.step for get in step_references(step) if get.step is not None}
+        step.name: {get.step for get in step.references if get.step is not None}
         | {dependency.step for dependency in step.depends_on}
         | {condition for condition, _ in step.branch}
         for step in definition.walk()
@@ -100,7 +67,7 @@ def _problems(definition: Definition) -> Iterator[str]:
             if dependency.trigger is not None and dependency.trigger not in TRIGGERS:
                 yield f"{step.place}: trigger {dependency.trigger!r}. {did_you_mean(dependency.trigger, TRIGGERS)}"
         try:
-            got = step_references(step)
+            got = step.references
             _read_settings(step)
         except UserError as error:
             yield str(error)
@@ -108,7 +75,7 @@ def _problems(definition: Definition) -> Iterator[str]:
         for get in got:
             if problem := _unknown(get, definition, parameters):
                 yield f"{step.place}: Get {get.text!r}: {problem}"
-        for function in _functions(own_fields(step)):
+        for function in step.functions:
             if function not in FUNCTIONS:
                 yield f"{step.place}: function {function!r} is not known. {did_you_mean(function, FUNCTIONS)}"
 
@@ -145,16 +112,3 @@ def _unknown(get: Get, definition: Definition, parameters: set[str]) -> str | No
                 f"{did_you_mean(get.property_file, step.property_files)}"
             )
     return None
-
-
-def _functions(node: Json) -> Iterator[str]:
-    if isinstance(node, dict):
-        if len(node) == 1 and (key := next(iter(node))).startswith("Std:"):
-            yield key
-        for item in node.values():
-            if isinstance(item, (dict, list)):
-                yield from _functions(item)
-    elif isinstance(node, list):
-        for item in node:
-            if isinstance(item, (dict, list)):
-                yield from _functions(item)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring  # type: ignore[reportUnknownVariableType]
 from typing import Any, TypeAlias, cast
 
@@ -22,7 +23,7 @@ MAX_LEVELS = 200
 MAX_BYTES = 32 * 1024 * 1024
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _Container: TypeAlias = "dict[str, Json] | list[Json]"
 _quoted = cast("Any", encode_basestring)
 
@@ -36,6 +37,13 @@ class SpelledFloat(float):
 
 class _DuplicateKeyError(ValueError):
     pass
+
+
+class _RefusedLiteralError(ValueError):
+    """A literal that JSON or a double does not have, and why."""
+
+    def __init__(self, literal: str, why: str) -> None:
+        self.literal, self.why = literal, why
 
 
 def parse(text: str | bytes, source: str) -> Json:
@@ -59,10 +67,14 @@ def parse(text: str | bytes, source: str) -> Json:
         raise UserError(_too_deep(source)) from None
     except _DuplicateKeyError:
         raise UserError(_duplicate_key(text, source)) from None
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
-    except ValueError as error:  # an integer of thousands of digits: CPython refuses the quadratic conversion
-        raise UserError(f"{source}: a number is too long to read ({error}).") from None
+    except _RefusedLiteralError as error:
+        literal = error.literal
+        place = _place(source, text, _position(text, lambda token: token == literal))
+        raise UserError(f"{place}: {literal[:40]} {error.why}") from None
+    except ValueError:  # the conversion of a long integer takes quadratic time, so CPython refuses it
+        most = sys.get_int_max_str_digits()
+        place = _place(source, text, _position(text, lambda token: token[0] != '"' and len(token) > most))
+        raise UserError(f"{place}: a number of more than {most:,} digits.") from None
     if deeper_than(value, MAX_LEVELS):
         raise UserError(_too_deep(source))
     return value
@@ -76,7 +88,10 @@ def text_of(value: Json, indent: int = 1) -> str:
     Raises:
         UserError: for NaN and Infinity, which JSON does not have, and for what is no JSON value at all.
     """
-    text = "".join(_written(value, "\n", " " * indent)) + "\n"
+    try:
+        text = "".join(_written(value, "\n", " " * indent)) + "\n"
+    except ValueError as error:
+        raise UserError(f"this cannot be written as JSON: {error}") from None
     # A lone half of a surrogate pair cannot be encoded; as an escape it survives.
     return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
@@ -94,7 +109,7 @@ def _written(value: Json, newline: str, indent: str) -> Iterator[str]:
         yield value.text
     elif isinstance(value, float):
         if value - value != 0:
-            raise UserError(f"{value} cannot be written as JSON.")
+            raise UserError(f"{value} is no finite number.")
         yield float.__repr__(value)
     elif isinstance(value, dict):
         if not value:
@@ -119,7 +134,7 @@ def _written(value: Json, newline: str, indent: str) -> Iterator[str]:
             before = "," + inner
         yield newline + "]"
     else:
-        raise UserError(f"{value!r} is a {type(value).__name__}, which JSON cannot hold.")
+        raise UserError(f"{value!r:.80} is a {type(value).__name__}.")
 
 
 def deeper_than(value: Json, levels: int) -> bool:
@@ -145,14 +160,19 @@ def _float(text: str) -> float:
     if repr(value) == text:
         return value
     if value - value != 0:
-        raise UserError(f"the number {text[:40]} is outside the range of a double (about 1.8e308).")
+        raise _RefusedLiteralError(text, "is outside the range of a double (about 1.8e308).")
     spelled = SpelledFloat(value)
     spelled.text = text
     return spelled
 
 
 def _refuse_constant(text: str) -> Json:
-    raise UserError(f"{text} is not JSON. Use a finite number, or text.")
+    raise _RefusedLiteralError(text, "is not JSON. Use a finite number, or text.")
+
+
+def _position(text: str, wanted: Callable[[str], bool]) -> int:
+    """Where a token stands. The fast reader does not say, and errors may take their time."""
+    return next(token.start() for token in _TOKEN.finditer(text) if wanted(token.group()))
 
 
 def _decoded(data: bytes, source: str) -> str:
@@ -174,7 +194,7 @@ def _place(source: str, text: str, position: int) -> str:
 
 
 def _duplicate_key(text: str, source: str) -> str:
-    """Where the second one stands. The fast reader only says that there is one."""
+    """Where the second one stands."""
     keys: list[set[str] | None] = []
     tokens = list(_TOKEN.finditer(text))
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):

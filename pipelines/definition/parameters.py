@@ -76,9 +76,9 @@ def _typed(kind: str, given: Json) -> str | int | float | bool | None:
     if kind == "String":
         return given if isinstance(given, str) else None
     if kind == "Boolean":
-        return (
-            _TRUTH.get(given.strip().lower()) if isinstance(given, str) else given if given in (True, False) else None
-        )
+        if isinstance(given, str):
+            return _TRUTH.get(given.strip().lower())
+        return given if isinstance(given, bool) else None
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return None
     try:

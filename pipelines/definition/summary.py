@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import PROPERTY_FILES, Get
-from drivetrain.pipelines.definition.graph import step_references
 
 
 class Node(NamedTuple):
@@ -39,7 +38,7 @@ def picture(definition: Definition) -> tuple[list[Node], list[Edge]]:
     edges: list[Edge] = []
     for step in steps:
         labels: dict[str, list[str]] = {}
-        for get in step_references(step):
+        for get in step.references:
             if get.step is not None:
                 labels.setdefault(get.step, []).append(_label(get))
         for dependency in step.depends_on:
