@@ -6,7 +6,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run test test-slow test-toolkit test-image check format golden shapes bench faults clean
+.PHONY: help setup run test test-slow test-toolkit test-image check types format golden shapes bench faults clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,8 +19,6 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP_INSTALL) --upgrade pip
 	@$(BIN)/python $(PIP_INSTALL) --editable '.[torch,dev]' --constraint constraints.txt
-	@mkdir -p .typing/drivetrain
-	@for folder in components pipelines training_scripts infra; do ln -sfn ../../$$folder .typing/drivetrain/$$folder; done
 	@touch $@
 
 run: setup  ## Run the flagship pipeline on real data and show what it made
@@ -50,9 +48,13 @@ test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMake
 test-image: setup .venvs/image/.installed  ## Run each program with only what the stock image holds
 	$(BIN)/python -m pytest -m image $(ARGS)
 
-check: setup  ## Lint, format and types
+check: setup types  ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup  ## Types alone (pyproject.toml says why the folders are linked first)
+	@rm -rf build/typing && mkdir -p build/typing/drivetrain
+	@cp -al components infra pipelines training_scripts build/typing/drivetrain/
 	$(BIN)/pyright
 
 format: setup  ## Mend what ruff can mend

@@ -19,7 +19,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from drivetrain.components.declaration import METRICS_FILE, METRICS_OUTPUT, Component, ComponentParameter, Scalar
 from drivetrain.components.errors import InputError
@@ -83,7 +83,8 @@ def parser(component: Component[..., Any]) -> argparse.ArgumentParser:
             required=declared.required,
             default=declared.default,
             metavar=declared.type.__name__.upper(),
-            help=(declared.help + (f" [default: {declared.default}]" if not declared.required else "")).strip()
+            help=(declared.help + (f" [default: {declared.default}]" if not declared.required else ""))
+            .strip()
             .replace("%", "%%"),
         )
     return built
@@ -114,14 +115,8 @@ def returned_numbers(component: Component[..., Any], returned: Any) -> dict[str,
     """
     if component.metrics == ():
         return {}
-    if dataclasses.is_dataclass(returned) and not isinstance(returned, type):
-        returned = dataclasses.asdict(returned)
-    elif hasattr(returned, "_asdict"):
-        returned = returned._asdict()
-    elif not isinstance(returned, Mapping):
-        returned = {"value": returned}
     numbers: dict[str, float] = {}
-    for name, given in returned.items():
+    for name, given in _named(returned).items():
         value: Any = given.item() if hasattr(given, "item") else given  # numpy and torch scalars
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise TypeError(f"{component.name} returned {name}={given!r}. Allowed: finite numbers.")
@@ -130,6 +125,16 @@ def returned_numbers(component: Component[..., Any], returned: Any) -> dict[str,
     if missing:
         raise TypeError(f"{component.name} did not return {missing[0]!r}, which its declaration promises.")
     return numbers
+
+
+def _named(returned: Any) -> Mapping[str, Any]:
+    """A dict, dataclass, named tuple or single number as name -> value."""
+    if isinstance(returned, Mapping):
+        return cast(Mapping[str, Any], returned)
+    if dataclasses.is_dataclass(returned):
+        return {field.name: getattr(returned, field.name) for field in dataclasses.fields(returned)}
+    as_dict = getattr(returned, "_asdict", None)
+    return as_dict() if as_dict else {"value": returned}
 
 
 def short_traceback(error: BaseException) -> str:
@@ -169,7 +174,7 @@ def find(target: str) -> Component[..., Any]:
     found = getattr(module, name, None)
     if not isinstance(found, Component):
         raise InputError(f"{target!r} is not a component: decorate the function with @component.")
-    return found
+    return cast(Component[..., Any], found)
 
 
 def _add_folder(group: Any, name: str, flag: str, *, required: bool, text: str) -> None:

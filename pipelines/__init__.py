@@ -1,6 +1,6 @@
 """What an author needs to write a pipeline; names are loaded when they are first used.
 
-    from drivetrain.pipelines import Cluster, Pipeline, Settings, fail, register, step, when
+from drivetrain.pipelines import Cluster, Pipeline, Settings, fail, register, step, when
 """
 
 from __future__ import annotations

@@ -284,7 +284,9 @@ def _bind(
     for key, declared in component.parameters.items():
         if key not in given:
             if declared.required:
-                raise SpecError(f"Step {label!r} needs {key!r} ({declared.type.__name__}): {declared.help or 'give it'}.")
+                raise SpecError(
+                    f"Step {label!r} needs {key!r} ({declared.type.__name__}): {declared.help or 'give it'}."
+                )
             if declared.default is not None:
                 parameters[key] = declared.default
             continue

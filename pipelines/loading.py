@@ -118,9 +118,14 @@ def _import_file(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise UserError(f"{path.name}, line {error.lineno}: {error.msg}.") from None
     except Exception as error:
-        line = next(
-            (f.lineno for f in reversed(inspect.getinnerframes(error.__traceback__)) if f.filename == str(path)), "?"
-        ) if error.__traceback__ else "?"
+        line = (
+            next(
+                (f.lineno for f in reversed(inspect.getinnerframes(error.__traceback__)) if f.filename == str(path)),
+                "?",
+            )
+            if error.__traceback__
+            else "?"
+        )
         raise UserError(f"{path.name}, line {line}: {type(error).__name__}: {error}") from error
     return module
 

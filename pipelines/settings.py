@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.plain_yaml import load_yaml, read_yaml
 from drivetrain.pipelines.spec.resources import Deployment
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
@@ -34,8 +35,6 @@ RESERVED_ENVIRONMENT = frozenset(
         "DRIVETRAIN_PROCESSES",
     }
 )
-MAX_YAML_BYTES = 1024 * 1024
-MAX_YAML_DEPTH = 50
 
 
 class Settings(BaseModel):
@@ -76,100 +75,16 @@ def build(
     for name, text in sorted((os.environ if environment is None else environment).items()):
         path = _environment_path(kind, name)
         if path is not None:
-            _put(values, path, _yaml_value(text, name), origin, name)
+            _put(values, path, load_yaml(text, name), origin, name)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
             raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
-        _put(values, tuple(key.split(".")), _yaml_value(text, f"--set {key}"), origin, "--set")
+        _put(values, tuple(key.split(".")), load_yaml(text, f"--set {key}"), origin, "--set")
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         raise UserError(_explain(kind, error, origin)) from None
-
-
-def read_yaml(file: Path) -> dict[str, Any]:
-    """A mapping from a YAML file: no tags, no aliases, bounded size and depth.
-
-    Raises:
-        UserError: naming file, line and column.
-    """
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise UserError(f"Settings file {file}: {error.strerror}. Give --config an existing file.") from None
-    if len(data) > MAX_YAML_BYTES:
-        raise UserError(f"Settings file {file} has {len(data):,} bytes; at most {MAX_YAML_BYTES:,}.")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"Settings file {file} is not UTF-8 (byte {error.start}).") from None
-    value = _load_yaml(text, str(file))
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):  # type: ignore[reportUnknownVariableType]
-        raise UserError(f"Settings file {file}: the top level must be `key: value` lines.")
-    return value  # type: ignore[reportUnknownVariableType]
-
-
-def _load_yaml(text: str, where: str) -> Any:
-    import yaml
-
-    depth = 0
-    try:
-        for event in yaml.parse(text, Loader=_yaml_loader()):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise UserError(f"{where}, line {event.start_mark.line + 1}: anchors and aliases are not allowed.")
-            if getattr(event, "tag", None):
-                raise UserError(
-                    f"{where}, line {event.start_mark.line + 1}: the tag {event.tag!r} is not allowed; "  # type: ignore[union-attr]
-                    "settings are plain values."
-                )
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_YAML_DEPTH:
-                    raise UserError(f"{where}: nested deeper than {MAX_YAML_DEPTH} levels.")
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-        _refuse_duplicates(yaml.compose(text, Loader=_yaml_loader()), where)
-        return yaml.load(text, Loader=_yaml_loader())
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UserError(f"{where}{place}: not YAML: {error.problem}.") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
-
-
-def _yaml_loader() -> Any:
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _refuse_duplicates(node: Any, where: str) -> None:
-    """A key given twice: YAML would silently take the last."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        value = getattr(node, "value", None)
-        if not isinstance(value, list):
-            continue
-        seen: set[str] = set()
-        for item in value:  # type: ignore[reportUnknownVariableType]
-            if not isinstance(item, tuple):
-                pending.append(item)
-                continue
-            key, child = item  # type: ignore[reportUnknownVariableType]
-            if key.value in seen:
-                raise UserError(f"{where}, line {key.start_mark.line + 1}: {key.value!r} is given twice.")
-            if isinstance(key.value, str):
-                seen.add(key.value)
-            pending.append(child)
-
-
-def _yaml_value(text: str, where: str) -> Any:
-    return _load_yaml(text, where)
 
 
 def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None:
@@ -185,10 +100,9 @@ def _put(
 ) -> None:
     place = values
     for part in path[:-1]:
-        inner = place.get(part)
-        if not isinstance(inner, dict):
-            inner = place[part] = {}
-        place = inner  # type: ignore[reportUnknownVariableType]
+        if not isinstance(place.get(part), dict):
+            place[part] = {}
+        place = place[part]
     place[path[-1]] = value
     origin[path] = source
 
@@ -201,7 +115,9 @@ def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
             into[key] = value
 
 
-def _note(origin: dict[tuple[str, ...], str], values: Mapping[str, Any], source: str, path: tuple[str, ...] = ()) -> None:
+def _note(
+    origin: dict[tuple[str, ...], str], values: Mapping[str, Any], source: str, path: tuple[str, ...] = ()
+) -> None:
     for key, value in values.items():
         origin[(*path, str(key))] = source
         if isinstance(value, dict):

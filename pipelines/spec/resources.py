@@ -70,7 +70,7 @@ class Deployment(Frozen):
     """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]*[A-Za-z0-9]$")] = "pipelines"
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_/-]*[A-Za-z0-9])?$")] = "pipelines"
     role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
     image: str | None = None

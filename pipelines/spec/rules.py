@@ -97,7 +97,7 @@ def step_names_are_unique(graph: Graph) -> Iterator[str]:
 def parameters_are_legal(graph: Graph) -> Iterator[str]:
     for parameter in graph.pipeline.parameters:
         if not PARAMETER_NAME.fullmatch(parameter.name):
-            yield f"parameter name {parameter.name!r} is not allowed. Use 1 to 64 letters, digits, hyphens, underscores."
+            yield f"parameter name {parameter.name!r} is not allowed. Use up to 64 letters, digits, - and _."
         for value in (*parameter.choices, *(() if parameter.default is None else (parameter.default,))):
             if not _fits(TYPE_OF_SCALAR[type(value)], parameter.type):
                 yield f"parameter {parameter.name!r} is {parameter.type}, but {value!r} is not."
@@ -251,7 +251,7 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
             continue
         for name, value in step.inputs.items():
             if value_type(value) != "String":
-                yield f"input {name!r} of step {step.name!r} is {value_type(value)}; give a path, an S3 URI or an output."
+                yield f"input {name!r} of step {step.name!r} is {value_type(value)}; give a path, URI or output."
             default = defaults.get(value.name) if isinstance(value, ParameterRef) else None
             if isinstance(default, str) and not default.startswith("s3://"):
                 yield (
@@ -260,7 +260,7 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
                     "path in the settings, from where it is uploaded."
                 )
             if isinstance(value, str) and ".." in value.split("/"):
-                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a path. Give it whole."
+                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a path.."
 
 
 @rule
@@ -294,7 +294,7 @@ def machines_make_sense(graph: Graph) -> Iterator[str]:
             value = getattr(step.cluster, field)
             wanted: ValueType = "String" if field == "instance_type" else "Integer"
             if isinstance(value, ParameterRef) and value.type != wanted:
-                yield f"step {step.name!r}: cluster.{field} is parameter {value.name!r} of type {value.type}, not {wanted}."
+                yield f"step {step.name!r}: cluster.{field} is {value.type} parameter {value.name!r}, not {wanted}."
         spot = step.cluster.spot
         if not isinstance(step, TrainingStep):
             if spot or step.cluster.warm_pool_seconds:

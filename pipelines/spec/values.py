@@ -6,7 +6,7 @@ a condition), but it cannot be tested with `if` or put into an f-string, because
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -184,10 +184,10 @@ def as_value(given: Any) -> Value:
     Raises:
         SpecError: for anything else, naming the type.
     """
-    if hasattr(given, "ref") and callable(given.ref):
-        return given.ref()
+    if hasattr(given, "ref"):
+        given = given.ref()
     if isinstance(given, Reference | bool | int | float | str):
-        return given  # type: ignore[return-value]
+        return cast(Value, given)
     raise SpecError(
         f"{given!r} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
         "pipeline parameter, or a reference to a step's output, metric or property."

@@ -1,0 +1,92 @@
+"""YAML for settings: plain values only. No tags, no aliases, no key twice, bounded in size and depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from drivetrain.pipelines.errors import UserError
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 50
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A mapping from a YAML file: no tags, no aliases, bounded size and depth.
+
+    Raises:
+        UserError: naming file, line and column.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UserError(f"Settings file {file}: {error.strerror}. Give --config an existing file.") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"Settings file {file} has {len(data):,} bytes; at most {MAX_BYTES:,}.")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"Settings file {file} is not UTF-8 (byte {error.start}).") from None
+    value = load_yaml(text, str(file))
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):  # type: ignore[reportUnknownVariableType]
+        raise UserError(f"Settings file {file}: the top level must be `key: value` lines.")
+    return value  # type: ignore[reportUnknownVariableType]
+
+
+def load_yaml(text: str, where: str) -> Any:
+    """The plain value of a YAML text; `where` names it in messages."""
+    import yaml
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=_yaml_loader()):
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                raise UserError(f"{_place(where, event)}: anchors and aliases are not allowed.")
+            if getattr(event, "tag", None):
+                raise UserError(f"{_place(where, event)}: tags are not allowed; settings are plain values.")
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise UserError(f"{where}: nested deeper than {MAX_DEPTH} levels.")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+        _refuse_duplicates(yaml.compose(text, Loader=_yaml_loader()), where)
+        return yaml.load(text, Loader=_yaml_loader())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UserError(f"{where}{place}: not YAML: {error.problem}.") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
+
+
+def _yaml_loader() -> Any:
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _place(where: str, node: Any) -> str:
+    return f"{where}, line {node.start_mark.line + 1}"
+
+
+def _refuse_duplicates(root: Any, where: str) -> None:
+    """A key given twice: YAML would silently take the last."""
+    pending: list[Any] = [root]
+    while pending:
+        children: Any = getattr(pending.pop(), "value", None)
+        if not isinstance(children, list):
+            continue
+        seen: set[str] = set()
+        for child in cast(list[Any], children):
+            if not isinstance(child, tuple):
+                pending.append(child)
+                continue
+            key, value = cast(tuple[Any, Any], child)
+            if key.value in seen:
+                raise UserError(f"{_place(where, key)}: {key.value!r} is given twice.")
+            if isinstance(key.value, str):
+                seen.add(key.value)
+            pending.append(value)

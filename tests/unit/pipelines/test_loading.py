@@ -1,0 +1,104 @@
+"""Finding a pipeline by name or file, and saying what is wrong with the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines import SpecError, UserError
+from drivetrain.pipelines.loading import load, ready_pipelines
+
+GOOD = """
+from drivetrain.components import Output, component
+from drivetrain.pipelines import Pipeline, Settings, step
+
+class Mine(Settings):
+    rows: int = 3
+
+@component
+def load(data: Output, rows: int) -> None:
+    ...
+
+def nightly(settings: Mine) -> Pipeline:
+    return Pipeline(name="nightly", steps=[step(load, rows=settings.rows)])
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean_modules() -> Iterator[None]:
+    before, path = set(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and "pytest" in str(sys.modules[name].__file__):
+            del sys.modules[name]
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_a_file_with_its_settings(tmp_path: Path) -> None:
+    target = write(tmp_path, "nightly_one.py", GOOD)
+    write(tmp_path, "nightly_one.yaml", "rows: 5\n")
+    loaded = load(target)
+    assert loaded.pipeline.steps[0].parameters["rows"] == 5  # type: ignore[union-attr]
+    assert loaded.source == tmp_path
+    assert load(target, overrides=["rows=6"]).pipeline.steps[0].parameters["rows"] == 6  # type: ignore[union-attr]
+    assert load(target + ":nightly").pipeline.name == "nightly"
+
+
+def test_two_pipelines_need_a_name(tmp_path: Path) -> None:
+    second = "\ndef weekly() -> Pipeline:\n    return Pipeline(name='weekly')\n"
+    target = write(tmp_path, "nightly_two.py", GOOD + second)
+    with pytest.raises(UserError, match=r"several pipelines \(nightly, weekly\). Name one: .*:nightly"):
+        load(target)
+    assert load(target + ":weekly").pipeline.name == "weekly"
+    with pytest.raises(UserError, match="takes no settings"):
+        load(target + ":weekly", overrides=["rows=1"])
+    with pytest.raises(UserError, match="Did you mean 'weekly'"):
+        load(target + ":weakly")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("syntax_wrong.py", "def f(:\n", r"syntax_wrong.py, line 1: "),
+        ("raises_here.py", "x = 1\n1 / 0\n", r"raises_here.py, line 2: ZeroDivisionError"),
+        ("imports_nothing.py", "import no_such_module_at_all\n", r"line 1: ModuleNotFoundError"),
+        ("has_none.py", "x = 1\n", "no function is annotated `-> Pipeline`"),
+        ("not-a-name.py", GOOD, "must be a Python name"),
+        ("json.py", GOOD, "name of a module that is loaded already"),
+        (
+            "wrong_return.py",
+            "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    return 3\n",
+            "must return a Pipeline",
+        ),
+        (
+            "wrong_taking.py",
+            "from drivetrain.pipelines import Pipeline\ndef p(rows: int) -> Pipeline:\n    return 3\n",
+            "subclass of Settings",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, name: str, text: str, message: str) -> None:
+    import json  # noqa: F401  (a name that is taken)
+
+    with pytest.raises((UserError, SpecError), match=message) as caught:
+        load(write(tmp_path, name, text))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_unknown_names_and_files() -> None:
+    with pytest.raises(UserError, match="Did you mean 'retraining'"):
+        load("retrainin")
+    with pytest.raises(UserError, match="No pipeline file"):
+        load("nowhere.py")
+
+
+def test_ready_pipelines_are_listed_without_importing_them() -> None:
+    assert "Retrain a model" in ready_pipelines()["retraining"]

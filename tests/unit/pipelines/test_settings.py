@@ -1,0 +1,85 @@
+"""Settings: four sources, one winner, and a clear word about what does not fit."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines import Settings, UserError
+from drivetrain.pipelines.plain_yaml import read_yaml
+from drivetrain.pipelines.settings import build
+
+
+class Example(Settings):
+    epochs: int = 10
+    rate: float = 0.1
+    name: str = "a"
+    fast: bool = False
+    must: str
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "settings.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = write(tmp_path, "must: file\nepochs: 20\nrate: 0.2\ndeployment:\n  bucket: my-bucket\n  prefix: x\n")
+    environment = {
+        "DRIVETRAIN_RATE": "0.3",
+        "DRIVETRAIN_EPOCHS": "30",
+        "DRIVETRAIN_DEPLOYMENT__PREFIX": "y",
+        "DRIVETRAIN_HOME": "/elsewhere",
+        "DRIVETRAIN_SOMETHING_ELSE": "1",
+    }
+    built = build(Example, file, ["epochs=40", "fast=true"], environment)
+    assert (built.must, built.epochs, built.rate, built.fast) == ("file", 40, 0.3, True)
+    assert (built.deployment.bucket, built.deployment.prefix) == ("my-bucket", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        ("epoch: 3\nmust: x\n", [], r"Setting epoch \(from .*settings.yaml\) does not exist. Did you mean 'epochs'"),
+        ("must: x\n", ["epocs=3"], r"Setting epocs \(from --set\) does not exist. Did you mean 'epochs'"),
+        ("must: x\nepochs: many\n", [], r"Setting epochs \(from .*\) is 'many': Input should be a valid integer"),
+        ("must: x\ndeployment:\n  buckt: y\n", [], "Did you mean 'bucket'"),
+        ("epochs: 3\n", [], "Setting must is required"),
+        ("must: x\n", ["epochs"], "give key=value"),
+        ("must: [x\n", [], "line 2, column 1: not YAML"),
+        ("- a\n- b\n", [], "must be `key: value` lines"),
+        ("must: x\nmust: y\n", [], "line 2: 'must' is given twice"),
+        ("must: !!python/object/apply:os.system [echo]\n", [], "tags are not allowed"),
+        ("must: &a x\nname: *a\n", [], "anchors and aliases are not allowed"),
+        (b"must: \xff\n", [], "is not UTF-8"),
+        ("must: x\nname: " + "[" * 60 + "]" * 60 + "\n", [], "nested deeper than 50"),
+        ("must: x\n#" + "x" * 2**20 + "\n", [], "at most 1,048,576"),
+        ("must: x\n", ["name=!!python/name:os.system"], "tags are not allowed"),
+    ],
+)
+def test_bad_input_is_named(tmp_path: Path, text: str | bytes, overrides: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        build(Example, write(tmp_path, text), overrides, {})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere.yaml: No such file"):
+        read_yaml(tmp_path / "nowhere.yaml")
+
+
+def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
+    aliases = "a: &a [x,x]\n" + "".join(f"b{i}: &b{i} [*a,*a]\n" for i in range(40))
+    deep = "a: " + "[" * 200_000
+    started = time.monotonic()
+    for text in (aliases, deep):
+        with pytest.raises(UserError):
+            read_yaml(write(tmp_path, text))
+    assert time.monotonic() - started < 5
+
+
+def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:
+    assert read_yaml(write(tmp_path, "# nothing\n")) == {}
