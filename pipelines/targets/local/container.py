@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -39,6 +40,7 @@ PEER_GRACE_S = 10.0
 FAILURE_FILES = ("output/failure", "output/message")
 FAILURE_CHARACTERS = 1024
 LOG_TAIL_LINES = 15
+LONGEST_POLL_S = 86_400.0  # poll(2) takes at most 24 days of milliseconds
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,9 @@ class RunningJob:
                 running[one.stdout] = one
                 poll.register(one.stdout, select.POLLIN)
         while running:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready = poll.poll(None if left is None else left * 1000)
-            if not ready:
+            left = LONGEST_POLL_S if deadline is None else min(deadline - time.monotonic(), LONGEST_POLL_S)
+            ready = poll.poll(max(0.0, left) * 1000)
+            if not ready and deadline is not None and time.monotonic() >= deadline:
                 return None
             for descriptor, _ in ready:  # the end of the supervisor's stdout: it, and all it guarded, is gone
                 one = running[descriptor]
@@ -352,6 +354,7 @@ def _read_result(one: _Supervised, job: Job) -> HostResult:
     try:
         told: dict[str, Any] = json.loads(one.record_file.read_text(encoding="utf-8"))
     except FileNotFoundError:  # it was killed, or could not write (its log says why)
+        shutil.rmtree(temporary_folder(one.record.token), ignore_errors=True)
         now = time.time()
         error = "its supervisor was killed or could not write its record"
         told = {"error": error, "started_at": now, "ended_at": now}

@@ -75,6 +75,16 @@ def mount_private(root: str, *, fresh_proc: bool) -> None:
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
 
 
+def probe() -> int:
+    """Print what this kernel allows: `pid` (pid and mount namespaces), `mounts` (mount namespaces only), `none`."""
+    for answer, fresh_proc in (("pid", True), ("mounts", False)):
+        if _isolated(fresh_proc):
+            print(answer)
+            return 0
+    print("none")
+    return 0
+
+
 def _rebuild_opt() -> None:
     """Cover /opt with a folder in memory that shows every entry of /opt and has an empty `ml` beside them.
 
@@ -109,3 +119,23 @@ def _check(result: int, action: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{action}: {os.strerror(number)}")
+
+
+def _isolated(fresh_proc: bool) -> bool:
+    """Try it all in a child: the calls may succeed one by one and the whole still fail (a masked /proc, AppArmor)."""
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() != 0:
+                enter_user_namespace()
+            if fresh_proc:
+                unshare(CLONE_NEWPID)
+            first = os.fork()
+            if first == 0:
+                mount_private(os.path.dirname(os.path.abspath(__file__)), fresh_proc=fresh_proc)
+                seen = os.path.samefile(__file__, os.path.join("/opt/ml", os.path.basename(__file__)))
+                os._exit(0 if seen and os.path.exists(f"/proc/{os.getpid()}/stat") else 1)
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
+        except OSError:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0

@@ -39,6 +39,8 @@ LEFTOVER_GRACE_S = 1.0
 ORPHAN_GRACE_S = 2.0
 # A process that survives SIGKILL this long (an uninterruptible read of a dead disk) is reported, not waited for.
 UNKILLABLE_S = 30.0
+# A limit may be 28 days, which is more milliseconds than poll(2) takes.
+LONGEST_POLL_S = 86_400.0
 
 
 def main() -> int:
@@ -128,36 +130,55 @@ def _manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, r
     except OSError as error:
         _write(f"drivetrain: {error}\n")
         told = {"exit_code": 126, "error": str(error)}
-    os.write(report, json.dumps(told).encode())
+    try:
+        os.write(report, json.dumps(told).encode())
+    except BrokenPipeError:
+        os._exit(1)  # the guard is gone; the runner sees the end of stdout
     os._exit(0)
 
 
 def _start(spec: dict[str, Any]) -> int:
     """Fork the command into a session of its own, with nothing of ours but its log."""
     manager = os.getpid()
+    ours = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    # A stop that arrives before the command runs must end it, not meet the handlers that it inherits until then.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ours)
     child = os.fork()
     if child != 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ours)
         return child
-    command: list[str] = spec["command"]
     try:
         os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (*ours, signal.SIGPIPE, signal.SIGXFSZ):  # the last two Python ignores, and exec keeps that
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if not spec["pid_namespace"]:
             namespaces.set_parent_death_signal(signal.SIGKILL)
             if os.getppid() != manager:
                 os._exit(1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
-            signal.signal(number, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        os.chdir(spec["working_folder"])
-        os.execvpe(command[0], command, spec["environment"])
+        _become(spec["command"], spec["environment"], spec["working_folder"])
+    finally:
+        os._exit(126)  # a copy of the manager must not go on as one
+
+
+def _become(command: list[str], environment: dict[str, str], working_folder: str) -> NoReturn:
+    try:
+        os.chdir(working_folder)
     except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        where = " on PATH" if missing and "/" not in command[0] else ""
+        _write(f"drivetrain: cannot start in the folder {working_folder!r}: {error.strerror}\n")
+        os._exit(126)
+    try:
+        os.execvpe(command[0], command, environment)
+    except FileNotFoundError as error:
+        where = "" if "/" in command[0] else " on PATH"
         _write(f"drivetrain: cannot start {command[0]!r}: {error.strerror}{where}\n")
-        os._exit(127 if missing else 126)  # what a container runtime returns
-    os._exit(126)
+        os._exit(127)  # what a container runtime returns
+    except (OSError, ValueError) as error:
+        _write(f"drivetrain: cannot start {command[0]!r}: {error}\n")
+        os._exit(126)
 
 
 class _Watch:
@@ -194,7 +215,8 @@ class _Watch:
             if self.stop_deadline is not None and now >= self.stop_deadline:
                 break
             times = [moment for moment in (self.limit, self.stop_deadline) if moment is not None]
-            for descriptor, _ in poll.poll(max(0.0, min(times) - now) * 1000 + 1 if times else None):
+            wait_s = min([LONGEST_POLL_S, *(moment - now for moment in times)])
+            for descriptor, _ in poll.poll(max(0.0, wait_s) * 1000 + 1):
                 if descriptor == self.signals.read:
                     if self.signals.take() & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
                         self._stop(ORPHAN_GRACE_S)
@@ -328,7 +350,10 @@ def _at_end(pipe: int) -> bool:
 
 
 def _write(text: str) -> None:
-    os.write(2, text.encode("utf-8", "backslashreplace"))
+    try:
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+    except OSError:
+        return  # a full disk must not change how the job ends
 
 
 def _remove(folder: str) -> None:
@@ -347,33 +372,3 @@ def _remove(folder: str) -> None:
         os.rmdir(folder)
     except OSError:
         return
-
-
-def probe() -> int:
-    """Print what this kernel allows: `pid` (pid and mount namespaces), `mounts` (mount namespaces only), `none`."""
-    for answer, fresh_proc in (("pid", True), ("mounts", False)):
-        if _isolated(fresh_proc):
-            print(answer)
-            return 0
-    print("none")
-    return 0
-
-
-def _isolated(fresh_proc: bool) -> bool:
-    """Try it all in a child: the calls may succeed one by one and the whole still fail (a masked /proc, AppArmor)."""
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() != 0:
-                namespaces.enter_user_namespace()
-            if fresh_proc:
-                namespaces.unshare(namespaces.CLONE_NEWPID)
-            first = os.fork()
-            if first == 0:
-                namespaces.mount_private(os.path.dirname(os.path.abspath(__file__)), fresh_proc=fresh_proc)
-                seen = os.path.samefile(__file__, os.path.join("/opt/ml", os.path.basename(__file__)))
-                os._exit(0 if seen and os.path.exists(f"/proc/{os.getpid()}/stat") else 1)
-            os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
-        except OSError:
-            os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
