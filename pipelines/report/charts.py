@@ -1,0 +1,194 @@
+"""Line and bar charts as SVG: axes with round numbers, and the exact value when the pointer rests on a mark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from drivetrain.pipelines.report.markup import Markup, el
+from drivetrain.pipelines.report.words import number
+
+# A curve is drawn 400 pixels wide; more points than this cannot be told apart.
+MAX_POINTS = 400
+MAX_SERIES = 6
+
+LEFT, TOP, RIGHT, BOTTOM = 50.0, 12.0, 14.0, 38.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named curve: (x, y) with x rising."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+def line_chart(title: str, series: Sequence[Series], *, x_label: str, width: int = 360, height: int = 216) -> Markup:
+    """Curves over one axis. Points that are not finite are left out, and said to be."""
+    drawn = [Series(one.name, _thin([p for p in one.points if math.isfinite(p[1])])) for one in series[:MAX_SERIES]]
+    drawn = [one for one in drawn if one.points]
+    lost = sum(not math.isfinite(y) for one in series for _, y in one.points)
+    frame = _Frame(
+        [x for one in drawn for x, _ in one.points], [y for one in drawn for _, y in one.points], width, height
+    )
+    body = [frame.axes(x_label), *(_curve(frame, place, one, x_label) for place, one in enumerate(drawn, 1))]
+    if lost:
+        body.append(
+            el("text", f"{lost} values not finite", x=width - RIGHT, y=TOP + 10, class_="lost", text_anchor="end")
+        )
+    summary = "; ".join(f"{one.name} from {number(one.points[0][1])} to {number(one.points[-1][1])}" for one in drawn)
+    picture = el(
+        "svg",
+        el("title", f"{title}: {summary}"),
+        body,
+        viewBox=f"0 0 {width} {height}",
+        class_="chart",
+        role="img",
+        aria_label=f"{title}: {summary}",
+    )
+    return el("figure", el("figcaption", el("b", title), _legend(drawn)), picture, class_="curve")
+
+
+def _legend(series: Sequence[Series]) -> list[Markup]:
+    return [
+        el(
+            "span",
+            el("i", class_=f"key s{place}"),
+            f" {one.name} ",
+            el("b", number(one.points[-1][1])),
+            class_="legend",
+        )
+        for place, one in enumerate(series, 1)
+    ]
+
+
+def _curve(frame: _Frame, place: int, series: Series, x_label: str) -> Markup:
+    dots = [(frame.x(x), frame.y(y), x, y) for x, y in series.points]
+    path = "M" + " L".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in dots)
+    marks = [
+        el(
+            "g",
+            el("title", f"{series.name} {number(value)} at {number(at)} {x_label}"),
+            el("circle", cx=x, cy=y, r=9, class_="reach"),
+            el("circle", cx=x, cy=y, r=2.6, class_="dot"),
+        )
+        for x, y, at, value in dots
+    ]
+    return el("g", el("path", d=path, class_="curve-line"), marks, class_=f"s{place}")
+
+
+class _Frame:
+    """The mapping from values to pixels, and the axes."""
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float], width: int, height: int) -> None:
+        self.width, self.height = width, height
+        low, high = min(xs, default=0.0), max(xs, default=1.0)
+        self.x_ticks = [tick for tick in ticks(low, high, 6) if low <= tick <= high] or [low]
+        self.low_x, self.high_x = (low, high) if high > low else (low - 0.5, high + 0.5)
+        self.y_ticks = ticks(min(ys, default=0.0), max(ys, default=1.0), 5)
+        self.low_y, self.high_y = self.y_ticks[0], self.y_ticks[-1]
+
+    def x(self, value: float) -> float:
+        return LEFT + (value - self.low_x) / (self.high_x - self.low_x) * (self.width - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        bottom = self.height - BOTTOM
+        return bottom - (value - self.low_y) / (self.high_y - self.low_y) * (bottom - TOP)
+
+    def axes(self, x_label: str) -> list[Markup]:
+        right, bottom = self.width - RIGHT, self.height - BOTTOM
+        rows = [
+            (
+                el("line", x1=LEFT, x2=right, y1=self.y(tick), y2=self.y(tick), class_="grid"),
+                el("text", tick_text(tick, self.y_ticks), x=LEFT - 7, y=self.y(tick) + 3.5, text_anchor="end"),
+            )
+            for tick in self.y_ticks
+        ]
+        columns = [
+            (
+                el("line", x1=self.x(tick), x2=self.x(tick), y1=bottom, y2=bottom + 4, class_="tick"),
+                el("text", tick_text(tick, self.x_ticks), x=self.x(tick), y=bottom + 16, text_anchor="middle"),
+            )
+            for tick in self.x_ticks
+        ]
+        label = el("text", x_label, x=(LEFT + right) / 2, y=self.height - 6, text_anchor="middle", class_="axis-label")
+        return [
+            el("g", rows, columns, class_="axis"),
+            el("line", x1=LEFT, x2=right, y1=bottom, y2=bottom, class_="base"),
+            label,
+        ]
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """Round numbers (1, 2, 2.5 or 5 times a power of ten apart) that hold [low, high] between them."""
+    if not high > low:
+        margin = abs(low) * 0.1 or 0.5
+        low, high = low - margin, high + margin
+    rough = (high - low) / max(about, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next((factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 10)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(place * step, 12) for place in range(first, last + 1)]
+
+
+def tick_text(tick: float, all_ticks: Sequence[float]) -> str:
+    """A tick with as many decimals as the distance between ticks needs."""
+    step = min((b - a for a, b in pairwise(all_ticks)), default=1.0)
+    if max(map(abs, all_ticks)) >= 1e6 or step < 1e-5:
+        return f"{tick:.2g}"
+    decimals = 0
+    while decimals < 6 and abs(round(step, decimals) - step) > step * 1e-6:
+        decimals += 1
+    return f"{tick:,.{decimals}f}"
+
+
+def _thin(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """At most MAX_POINTS of them: of each stretch the lowest and the highest stay, so that no spike is lost."""
+    if len(points) <= MAX_POINTS:
+        return tuple(points)
+    kept: list[tuple[float, float]] = [points[0]]
+    stretches = (MAX_POINTS - 2) // 2
+    inner = points[1:-1]
+    for number_of in range(stretches):
+        part = inner[number_of * len(inner) // stretches : (number_of + 1) * len(inner) // stretches]
+        kept += sorted({min(part, key=lambda p: p[1]), max(part, key=lambda p: p[1])})
+    return (*kept, points[-1])
+
+
+def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360) -> Markup:
+    """Horizontal bars, one a name, with their value written behind; the scale starts at 0."""
+    finite = [(name, value) for name, value in bars if math.isfinite(value)]
+    row, name_width, value_width = 20.0, 76.0, 56.0
+    low, high = min([0.0, *(v for _, v in finite)]), max([0.0, *(v for _, v in finite)])
+    if all(0 <= value <= 1 for _, value in finite):
+        high = 1.0
+    span = (high - low) or 1.0
+    room = width - name_width - value_width
+    zero = name_width + (0 - low) / span * room
+    height = max(row * len(finite), 1)
+
+    def bar(place: int, name: str, value: float) -> Markup:
+        end = name_width + (value - low) / span * room
+        top = place * row
+        shown = name if len(name) <= 11 else name[:10] + "…"
+        return el(
+            "g",
+            el("title", f"{name}: {number(value)}"),
+            el("text", shown, x=name_width - 8, y=top + 14, text_anchor="end"),
+            el("rect", x=name_width, y=top + 4, width=room, height=12, rx=3, class_="track"),
+            el("rect", x=min(zero, end), y=top + 4, width=abs(end - zero), height=12, rx=3, class_="bar"),
+            el("text", number(value), x=width - value_width + 8, y=top + 14, class_="value"),
+        )
+
+    picture = el(
+        "svg",
+        el("title", title),
+        [bar(place, name, value) for place, (name, value) in enumerate(finite)],
+        viewBox=f"0 0 {width} {height:.0f}",
+        class_="chart bars",
+        role="img",
+        aria_label=f"{title}: " + ", ".join(f"{name} {number(value)}" for name, value in finite),
+    )
+    return el("figure", el("figcaption", el("b", title)), picture, class_="curve")

@@ -1,0 +1,113 @@
+"""What the page of a run tells: plain values, wherever they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivetrain.pipelines.report.dag import Dag
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFacts:
+    """One step of the run. Times are seconds since the epoch, `seconds` is wall time, retries included.
+
+    `why` says what made it run (`max_digits 4 -> 3`), `cache_of` names the execution whose result it took, `value` what
+    came out in a word (`version 3`), `reason` what went wrong.
+    """
+
+    name: str
+    type: str
+    title: str
+    status: str
+    started: float | None = None
+    ended: float | None = None
+    seconds: float | None = None
+    attempts: int = 0
+    cache_of: str | None = None
+    reason: str | None = None
+    value: str | None = None
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One training metric of one step: (seconds since the attempt started, value)."""
+
+    step: str
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The numbers that a step returned, by name."""
+
+    step: str
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactFacts:
+    """What a step read (`flow` input) or wrote (output); `digest` is the hash of its content."""
+
+    step: str
+    flow: str
+    name: str
+    uri: str
+    digest: str
+    files: int
+    bytes: int
+    from_step: str | None = None
+    from_execution: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """A registered version and where it came from."""
+
+    group: str
+    version: int
+    status: str
+    model_uri: str = ""
+    content_hash: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
+    registered_by: str | None = None
+    """The execution that registered this content first; another one when it was registered already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """One execution of a pipeline.
+
+    `parameters` are masked already; `environment` says on what and with what the run was made; `code_hash` is that of
+    the archive with the steps' programs, `definition_hash` that of the compiled definition.
+    """
+
+    id: str
+    pipeline: str
+    status: str
+    started: float
+    ended: float | None
+    reason: str | None = None
+    definition_hash: str = ""
+    code_hash: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    steps: tuple[StepFacts, ...] = ()
+    dag: Dag = field(default_factory=lambda: Dag((), ()))
+    curves: tuple[Curve, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    artifacts: tuple[ArtifactFacts, ...] = ()
+    models: tuple[ModelFacts, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    written: float = 0.0
+    """When these facts were read."""
+
+    @property
+    def seconds(self) -> float:
+        """Wall time until the end, or until now while it runs."""
+        return (self.ended if self.ended is not None else self.written) - self.started
+
+    def step(self, name: str) -> StepFacts | None:
+        return next((step for step in self.steps if step.name == name), None)

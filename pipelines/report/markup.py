@@ -1,0 +1,71 @@
+"""HTML and SVG from Python values, escaped where they enter.
+
+    el("text", "train & test", x=3, class_="name")  ->  <text x="3" class="name">train &amp; test</text>
+
+Text that came from outside cannot become markup: only what this module built (`Markup`) is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+# HTML elements without content; writing them as <br/> is right in HTML and in XML.
+_VOID = frozenset({"br", "hr", "img", "meta", "link", "path", "rect", "circle", "line", "polyline", "polygon", "use"})
+# XML 1.0 allows no other control characters, and a terminal would obey them.
+_CONTROL = {
+    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"
+}
+_UNSAFE = {**{ord(char): entity for char, entity in _ENTITIES.items()}, **_CONTROL, 0xFFFE: "", 0xFFFF: ""}
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+Content = str | float | int | None | Iterable["Content"]
+
+
+def escape(text: object) -> Markup:
+    """`text` as it may stand in an element or in a quoted attribute. Lone surrogates and control characters, which no
+    page can hold, are replaced."""
+    if isinstance(text, Markup):
+        return text
+    return Markup(str(text).encode("utf-8", "replace").decode("utf-8").translate(_UNSAFE))
+
+
+def el(tag: str, *content: Content, **attributes: str | float | int | bool | None) -> Markup:
+    """An element. Attributes that are None or False are left out, True stands for an empty one; `class_` and the like
+    lose their underscore, other underscores become hyphens (`stroke_width`)."""
+    written = "".join(
+        f" {name.rstrip('_').replace('_', '-')}" + (f'="{_attribute(value)}"' if value is not True else '=""')
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    )
+    inner = join(content)
+    if not inner and tag in _VOID:
+        return Markup(f"<{tag}{written}/>")
+    return Markup(f"<{tag}{written}>{inner}</{tag}>")
+
+
+def join(content: Iterable[Content], between: str = "") -> Markup:
+    """Many pieces of content, nested ones included, as one."""
+    return Markup(between.join(_flat(content)))
+
+
+def _flat(content: Iterable[Content]) -> Iterable[str]:
+    for item in content:
+        if item is None:
+            continue
+        if isinstance(item, str | int | float):
+            yield escape(item)
+        else:
+            yield from _flat(item)
+
+
+def _attribute(value: str | float | int) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return escape(value)

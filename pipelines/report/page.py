@@ -1,0 +1,280 @@
+"""The page of a run: one HTML file that needs nothing else, for people to keep, print and send.
+
+Nothing in it runs: it holds no script, and its policy forbids any, whatever a step or a parameter is named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.pipelines.report.assets import asset
+from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
+from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.markup import Content, Markup, el, escape, join
+from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
+from drivetrain.pipelines.report.words import (
+    count,
+    duration,
+    moment_with_zone,
+    number,
+    size,
+    status_class,
+    status_word,
+)
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+MAX_VALUE_CHARACTERS = 400
+
+
+def render(run: RunFacts) -> str:
+    """The whole page."""
+    title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
+    head = join(
+        [
+            el("meta", charset="utf-8"),
+            el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+            el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            el("meta", name="generator", content="drivetrain"),
+            el("title", title),
+            el("style", Markup(asset("palette.css") + asset("dag.css") + asset("page.css"))),
+        ],
+        "\n",
+    )
+    body = join(
+        [
+            _header(run),
+            el(
+                "main",
+                _failure(run),
+                _graph(run),
+                _training(run),
+                _measured(run),
+                _models(run),
+                _steps(run),
+                _parameters(run),
+                _lineage(run),
+                _environment(run),
+            ),
+            el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
+        ],
+        "\n",
+    )
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+def _header(run: RunFacts) -> Markup:
+    ran = sum(step.status == "Succeeded" for step in run.steps)
+    cached = sum(step.status == "Cached" for step in run.steps)
+    tiles = [
+        _tile("Duration", duration(run.seconds), "so far" if run.ended is None else ""),
+        _tile("Steps", f"{ran + cached} of {len(run.steps)}", f"{cached} from the cache" if cached else "done"),
+    ]
+    for measured in run.measured[-1:]:
+        shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
+        tiles += [_tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
+    for model in run.models[-1:]:
+        tiles.append(_tile("Model", f"{model.group} {model.version}", approval_words(model.status)))
+    facts = [("Execution", el("code", run.id)), ("Started", moment_with_zone(run.started))]
+    if run.ended is not None:
+        facts.append(("Ended", moment_with_zone(run.ended)))
+    return el(
+        "header",
+        el("div", el("h1", run.pipeline), _status(run.status), class_="headline"),
+        el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
+        el("div", tiles, class_="tiles"),
+    )
+
+
+def _tile(label: str, value: str, note: str) -> Markup:
+    return el("div", el("span", label), el("b", value), el("small", note) if note else None, class_="tile")
+
+
+def _status(status: str) -> Markup:
+    return el("span", status_word(status), class_=f"status {status_class(status)}")
+
+
+def _section(title: str, *content: Content, id: str) -> Markup:
+    return el("section", el("h2", title, id=id), content, aria_labelledby=id)
+
+
+def _failure(run: RunFacts) -> Markup | None:
+    failed = [step for step in run.steps if step.status == "Failed"]
+    if not failed and not run.reason:
+        return None
+    blocks = [
+        el("div", el("h3", f"{step.title} failed"), el("pre", step.reason or "No reason was given.")) for step in failed
+    ]
+    if run.reason and not any(step.reason and step.reason in run.reason for step in failed):
+        blocks.insert(0, el("p", run.reason))
+    return el("section", el("h2", "What went wrong", id="failure"), blocks, class_="failure", aria_labelledby="failure")
+
+
+def _graph(run: RunFacts) -> Markup | None:
+    if not run.dag.nodes:
+        return None
+    if len(run.dag.nodes) > MAX_NODES:
+        drawing: Markup = el("p", f"{len(run.dag.nodes):,} steps are too many for one picture; the table has them all.")
+    else:
+        drawing = el("div", dag_svg(run.dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
+    return _section("Pipeline", drawing, id="pipeline")
+
+
+def _training(run: RunFacts) -> Markup | None:
+    charts = training_charts(run.curves)
+    return _section("Training", el("div", charts, class_="charts"), id="training") if charts else None
+
+
+def _measured(run: RunFacts) -> Markup | None:
+    if not run.measured:
+        return None
+    tables = [
+        el(
+            "table",
+            el("caption", f"Returned by {one.step}"),
+            el("thead", el("tr", el("th", "number", scope="col"), el("th", "value", scope="col", class_="right"))),
+            el(
+                "tbody",
+                [
+                    el("tr", el("th", words(name), scope="row"), el("td", number(value), class_="right"))
+                    for name, value in overall(one).items()
+                ],
+            ),
+        )
+        for one in run.measured
+        if overall(one)
+    ]
+    return _section("Results", el("div", el("div", tables), class_charts(run.measured), class_="charts"), id="results")
+
+
+def _models(run: RunFacts) -> Markup | None:
+    return (
+        _section("Registered model", [_model(run, model) for model in run.models], id="model") if run.models else None
+    )
+
+
+def _model(run: RunFacts, model: ModelFacts) -> Markup:
+    rows: list[tuple[str, Content]] = [("Status", approval_words(model.status))]
+    if model.registered_by and model.registered_by != run.id:
+        rows.append(("Registered by", [el("code", model.registered_by), " (the same content, so one version)"]))
+    rows += [
+        ("Model", el("code", model.model_uri) if model.model_uri else None),
+        ("Content", el("code", model.content_hash) if model.content_hash else None),
+        ("Execution", el("code", run.id)),
+        ("Code", el("code", run.code_hash) if run.code_hash else None),
+    ]
+    data = [item for item in run.artifacts if item.flow == "input" and item.from_step is None and item.name != "code"]
+    rows += [
+        (f"Data of {item.step}", [el("code", item.uri), f" sha256 {item.digest[:12]}…" if item.digest else ""])
+        for item in data
+    ]
+    if model.numbers:
+        rows.append(("Numbers", ", ".join(f"{words(k)} {number(v)}" for k, v in list(model.numbers.items())[:6])))
+    return el("div", el("h3", f"{model.group} version {model.version}"), _definitions(rows), class_="model")
+
+
+def _definitions(rows: list[tuple[str, Content]]) -> Markup:
+    return el("dl", [(el("dt", name), el("dd", value)) for name, value in rows if value is not None], class_="facts")
+
+
+def _steps(run: RunFacts) -> Markup:
+    start = run.started
+    end = max([run.ended or run.written, *(step.ended or start for step in run.steps)])
+    total = max(end - start, 1e-9)
+    head = el("tr", [el("th", name, scope="col") for name in ("Step", "Status", "Time", "When", "Tries", "Why")])
+    rows = [_step(step, start, total, run.written) for step in run.steps]
+    table = el("table", el("thead", head), el("tbody", rows), class_="steps")
+    return _section("Steps", el("div", table, class_="scroll", tabindex=0), id="steps")
+
+
+def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
+    timeline = None
+    if step.started is not None and step.status not in ("Cached", "NotExecuted"):
+        ended = step.ended if step.ended is not None else now
+        left = min(max((step.started - start) / total, 0.0), 1.0) * 100
+        width = max(min((ended - step.started) / total * 100, 100 - left), 0.6)
+        words_of_it = f"from {duration(step.started - start)} to {duration(ended - start)}"
+        timeline = el(
+            "span", el("i", style=f"left:{left:.2f}%;width:{width:.2f}%"), class_="timeline", role="img",
+            aria_label=words_of_it, title=words_of_it,
+        )  # fmt: skip
+    notes: list[Content] = [step.value] if step.value else []
+    if step.cache_of:
+        notes.append(["taken from ", el("code", step.cache_of)])
+    notes += step.why
+    if step.reason and step.status != "Failed":
+        notes.append(step.reason)
+    below = step.type if step.title == step.name else f"{step.name} · {step.type}"
+    return el(
+        "tr",
+        el("th", el("b", step.title), el("small", below), scope="row"),
+        el("td", _status(step.status)),
+        el("td", duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
+        el("td", timeline),
+        el("td", step.attempts or "–"),
+        el("td", [el("div", note) for note in notes]),
+        class_=status_class(step.status),
+    )
+
+
+def _parameters(run: RunFacts) -> Markup | None:
+    if not run.parameters:
+        return None
+    rows = [
+        el("tr", el("th", name, scope="row"), el("td", el("code", _value(value))))
+        for name, value in run.parameters.items()
+    ]
+    return _section("Parameters", el("table", el("tbody", rows)), id="parameters")
+
+
+def _lineage(run: RunFacts) -> Markup | None:
+    if not run.artifacts:
+        return None
+    head = ("Step", "", "Name", "Place", "Size", "Content (sha256)", "From")
+    rows = [
+        el(
+            "tr",
+            el("th", item.step, scope="row"),
+            el("td", "read" if item.flow == "input" else "wrote"),
+            el("td", item.name),
+            el("td", el("code", item.uri)),
+            el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
+            el("td", el("code", item.digest[:16], title=item.digest)),
+            el("td", _origin(run, item.from_step, item.from_execution)),
+        )
+        for item in run.artifacts
+    ]
+    table = el("table", el("thead", el("tr", [el("th", name, scope="col") for name in head])), el("tbody", rows))
+    detail = el("details", el("summary", count(len(rows), "folder")), el("div", table, class_="scroll", tabindex=0))
+    return _section("Lineage", detail, id="lineage")
+
+
+def _origin(run: RunFacts, step: str | None, execution: str | None) -> Content:
+    if step is None:
+        return "–"
+    return step if execution in (None, run.id) else [step, " of ", el("code", execution)]
+
+
+def _environment(run: RunFacts) -> Markup | None:
+    facts: Mapping[str, str] = {
+        **run.environment,
+        **({"definition (sha256)": run.definition_hash} if run.definition_hash else {}),
+        **({"code (sha256)": run.code_hash} if run.code_hash else {}),
+    }
+    if not facts:
+        return None
+    return _section("Environment", _definitions([(name, el("code", value)) for name, value in facts.items()]),
+                    id="environment")  # fmt: skip
+
+
+def _value(value: Any) -> Markup:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return escape(text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")
+
+
+def approval_words(status: str) -> str:
+    """`PendingManualApproval` -> `waiting for approval`."""
+    return {"PendingManualApproval": "waiting for approval", "Approved": "approved", "Rejected": "rejected"}.get(
+        status, status
+    )
