@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.sagemaker.wheels import Wheel
 
 MAX_SOURCE_FILES = 2_000
 MAX_SOURCE_BYTES = 20 * 1024 * 1024
@@ -41,18 +42,18 @@ class Code:
     assets: tuple[Asset, ...]
 
 
-def code_channel(root: str, source: Path | None, wheels: tuple[Path, ...] = ()) -> Code:
+def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ()) -> Code:
     """The folder that travels into a container: start file, archive of our package and the user's source, wheels.
 
     Args:
         root: URI below which the folder is put.
         source: the folder of the user's pipeline file; its Python files travel.
-        wheels: files of distributions that the image lacks.
+        wheels: distributions that the image lacks.
     """
     archive = code_archive(source)
     digest = hashlib.sha256(archive).hexdigest()
     files: dict[str, bytes | Path] = {"start.py": _start_file(), f"{digest}.tar": archive}
-    files.update({wheel.name: wheel for wheel in wheels})
+    files.update({wheel.name: wheel.content for wheel in wheels})
     hashes = {name: _sha256(content) for name, content in sorted(files.items())}
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     uri = f"{root}/code/{folder}/"

@@ -35,7 +35,7 @@ from drivetrain.pipelines.spec.steps import (
 from drivetrain.pipelines.spec.values import ParameterRef, Value
 from drivetrain.pipelines.targets.sagemaker.assets import Asset, Code, code_channel, data_asset
 from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
-from drivetrain.pipelines.targets.sagemaker.images import missing, stock_image
+from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, missing, stock_image
 from drivetrain.pipelines.targets.sagemaker.jobs import (
     Site,
     processing_arguments,
@@ -86,34 +86,38 @@ class Compiled:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def compile_pipeline(pipeline: Pipeline, source: Path | None = None, base: Path | None = None) -> Compiled:
+def compile_pipeline(
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, leave_wheels: bool = False
+) -> Compiled:
     """Turn the spec into a definition.
 
     Args:
         pipeline: the spec; building it has checked it.
         source: folder of the user's pipeline file, whose Python files travel into the containers.
         base: folder that relative data paths start from; the current one unless given.
+        leave_wheels: do not look for what the image lacks; for a run on this machine, which has no image.
 
     Raises:
         SpecError: for what the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
-    return _Compiler(pipeline, source, base or Path.cwd()).compile()
+    return _Compiler(pipeline, source, base or Path.cwd(), leave_wheels).compile()
 
 
 class _Compiler:
     """One compilation: remembers what was already hashed, so that each file is read once."""
 
-    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
+    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path, leave_wheels: bool) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
         self.root = pipeline.deployment.root
         self.source = source
         self.base = base
+        self.leave_wheels = leave_wheels
         self.assets: dict[str, Asset] = {}
         self._code: dict[tuple[str, ...], Code] = {}
         self._data: dict[str, str] = {}
-        self._images: dict[tuple[str | None, bool], tuple[str, Any]] = {}
+        self._stock: dict[bool, Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
 
     def compile(self) -> Compiled:
@@ -189,32 +193,30 @@ class _Compiler:
 
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
-        image, packages = self.image(step)
-        lacking = () if packages is None else missing(step.program.needs, packages)
+        own = step.image or self.pipeline.deployment.image
+        # The user's own image holds what the user put there; of a stock image it is documented.
+        stock = None if own else self.stock(gpu=self.on_gpu(step))
+        lacking = missing(step.program.needs, stock) if stock and not self.leave_wheels else ()
         if lacking not in self._code:
-            wheels = find_wheels(lacking, packages, self.pipeline.deployment.wheels, self.base) if lacking else ()
-            code = code_channel(self.root, self.source, tuple(wheels))
-            self._code[lacking] = code
-            self.assets |= {asset.uri: asset for asset in code.assets}
-        return Site(self.graph, image, self._code[lacking], self.uri)
+            wheels = ()
+            if stock and lacking:
+                wheels = find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
+            self._code[lacking] = code_channel(self.root, self.source, wheels)
+            self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
+        return Site(self.graph, own or self.stock(gpu=self.on_gpu(step)).uri, self._code[lacking], self.uri)
 
-    def image(self, step: JobStep) -> tuple[str, Any]:
-        """The image's URI and, for a stock image, what it is documented to hold."""
-        key = (step.image or self.pipeline.deployment.image, self.has_gpu(step))
-        if key not in self._images:
-            if key[0] is not None:
-                self._images[key] = (key[0], None)  # the user's own image holds what the user put there
-            else:
-                stock = stock_image(self.pipeline.deployment.region, gpu=key[1])
-                self._images[key] = (stock.uri, stock)
-        return self._images[key]
+    def stock(self, *, gpu: bool) -> Image:
+        """The stock deep-learning image of the region."""
+        if gpu not in self._stock:
+            self._stock[gpu] = stock_image(self.pipeline.deployment.region, gpu=gpu)
+        return self._stock[gpu]
 
-    def has_gpu(self, step: JobStep) -> bool:
+    def on_gpu(self, step: JobStep) -> bool:
         """Whether the instance type has NVIDIA GPUs; of a parameter, its default is asked."""
-        kind: Any = step.cluster.instance_type
+        kind = step.cluster.instance_type
         if isinstance(kind, ParameterRef):
-            kind = next(p.default for p in self.pipeline.parameters if p.name == kind.name) or ""
-        return str(kind).startswith(("ml.p", "ml.g"))
+            kind = next((p.default for p in self.pipeline.parameters if p.name == kind.name), None)
+        return has_gpu(str(kind))
 
     def uri(self, value: Value) -> Value:
         """A path on this machine becomes the URI of its content; everything else is one already."""
@@ -229,7 +231,7 @@ class _Compiler:
         """CreateModelPackage's input."""
         image = step.image or self.pipeline.deployment.image
         if image is None:
-            image = stock_image(self.pipeline.deployment.region, gpu=False).uri
+            image = self.stock(gpu=False).uri
         arguments: Json = {
             "ModelPackageGroupName": text(step.group, self.graph),
             "InferenceSpecification": {
