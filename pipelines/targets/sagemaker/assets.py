@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,10 +50,10 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
         source: the folder of the user's pipeline file; its Python files travel.
         wheels: distributions that the image lacks.
     """
-    archive = code_archive(source)
+    files: dict[str, bytes | Path] = {wheel.name: wheel.content for wheel in wheels}
+    archive = code_archive(source, {name: _sha256(content) for name, content in files.items()})
     digest = hashlib.sha256(archive).hexdigest()
-    files: dict[str, bytes | Path] = {"start.py": _start_file(), f"{digest}.tar": archive}
-    files.update({wheel.name: wheel.content for wheel in wheels})
+    files |= {"start.py": _start_file(), f"{digest}.tar": archive}
     hashes = {name: _sha256(content) for name, content in sorted(files.items())}
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     uri = f"{root}/code/{folder}/"
@@ -61,12 +61,15 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
     return Code(uri=uri, sha256=digest, assets=assets)
 
 
-def code_archive(source: Path | None) -> bytes:
+def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -> bytes:
     """A tar of `drivetrain/` and `source/` that depends on nothing but their content: sorted names, zero times.
 
-    Not compressed: compressors differ between machines, and the bytes name the archive.
+    Not compressed: compressors differ between machines, and the bytes name the archive. It lists the wheels' hashes,
+    so that its own hash vouches for all code of the step.
     """
     files = dict(_own_files())
+    if wheels:
+        files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
     if source is not None:
         files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
     buffer = io.BytesIO()
