@@ -1,0 +1,201 @@
+"""Where models are registered. One file a kind of registry: `local:.drivetrain/ledger.db` is opened by local.py.
+
+    registry = open_registry("local:.drivetrain/ledger.db")
+    version, created = registry.register("digits", content_hash(model), package, approval="PendingManualApproval")
+
+A group holds the versions 1, 2, 3, ... of one model, and a content once: registering the same files again, after a
+crash or by a repeated step, gives the version that is there. Every change of a version is an event, so that pipelines
+can start on an approval.
+
+A new kind is a file in this folder with a function `connect(location) -> Registry`; the contract tests find it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
+
+from drivetrain.components.errors import InputError
+
+Approval = Literal["PendingManualApproval", "Approved", "Rejected"]
+APPROVALS: tuple[Approval, ...] = get_args(Approval)
+
+_GROUP = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelVersion:
+    """One version of a group. Times are seconds since 1970 (UTC); `reason` is that of the last decision.
+
+    `package` is the request that made it, in CreateModelPackage's words; `execution` the run that did (an id or ARN).
+    """
+
+    group: str
+    version: int
+    arn: str
+    content_hash: str
+    status: Approval
+    reason: str | None
+    package: Mapping[str, Any] = field(repr=False)
+    metrics: Mapping[str, float]
+    execution: str | None
+    created_at: float
+    modified_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelGroup:
+    """A group: how many versions it has, the newest of them, and the newest approved one."""
+
+    name: str
+    num_versions: int
+    latest: ModelVersion
+    approved: int | None
+    created_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvent:
+    """A change of a version, in the order of `id`. The first has no previous status and no updated fields.
+
+    `updated_fields` is what EventBridge calls UpdatedModelPackageFields; `by` says who decided, where that is known.
+    """
+
+    id: int
+    group: str
+    version: int
+    at: float
+    status: Approval
+    previous_status: Approval | None
+    updated_fields: tuple[str, ...]
+    reason: str | None
+    by: str | None
+
+
+class Registry(Protocol):
+    """What every registry can. All methods raise InputError for what the user can mend: names, statuses, access."""
+
+    def register(
+        self,
+        group: str,
+        content_hash: str,
+        package: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, float] | None = None,
+        execution: str | None = None,
+        approval: str = "PendingManualApproval",
+    ) -> tuple[int, bool]:
+        """The version of this content in the group, and whether this call made it.
+
+        Of a content that is registered already nothing is changed.
+        """
+        ...
+
+    def groups(self) -> list[ModelGroup]:
+        """Every group, by name."""
+        ...
+
+    def versions(self, group: str) -> list[ModelVersion]:
+        """Every version of a group, the newest first."""
+        ...
+
+    def version(self, group: str, which: int | str = "latest") -> ModelVersion:
+        """One version: a number, `latest`, or `approved` (the newest approved one)."""
+        ...
+
+    def set_status(
+        self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
+    ) -> ModelVersion:
+        """Approve, reject or put back a version. Repeating a decision with its reason changes nothing."""
+        ...
+
+    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
+        """What happened, oldest first: to one group or all, since the event with id `after`."""
+        ...
+
+
+def open_registry(url: str) -> Registry:
+    """The registry at `KIND:LOCATION`, such as `local:PATH`; `local` alone is the one of this folder's runs.
+
+    Nothing is read or created yet.
+
+    Raises:
+        InputError: no such kind, with the closest match.
+    """
+    kind, colon, location = url.partition(":")
+    available = kinds()
+    if kind not in available:
+        if not colon and ("/" in url or "." in url):
+            raise InputError(f"registry {url!r} names no kind. Write it as local:{url}.")
+        raise InputError(f"registry {url!r}: unknown kind {kind!r}. {closest(kind, available)}")
+    return cast("Registry", importlib.import_module(f"{__name__}.{kind}").connect(location))
+
+
+def kinds() -> list[str]:
+    """The kinds of registry, by file name, sorted."""
+    return sorted(file.stem for file in Path(__file__).parent.glob("*.py") if not file.stem.startswith("_"))
+
+
+def checked_group(group: str) -> str:
+    """A group's name.
+
+    Raises:
+        InputError: when SageMaker would not take it.
+    """
+    if not _GROUP.fullmatch(group):
+        raise InputError(
+            f"group {group[:80]!r} is not a legal name. Use up to 63 letters, digits and hyphens, beginning and ending "
+            "with a letter or digit."
+        )
+    return group
+
+
+def checked_hash(content_hash: str) -> str:
+    """A content's hash.
+
+    Raises:
+        InputError: when it is no SHA-256 in hex.
+    """
+    if not _HASH.fullmatch(content_hash):
+        raise InputError(f"content hash {content_hash[:80]!r} is not a SHA-256 of 64 lower-case hex digits.")
+    return content_hash
+
+
+def checked_approval(status: str) -> Approval:
+    """An approval status.
+
+    Raises:
+        InputError: when there is no such status.
+    """
+    if status not in APPROVALS:
+        raise InputError(f"unknown approval status {status!r}. {closest(status, APPROVALS)}")
+    return cast("Approval", status)
+
+
+def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:
+    """Named numbers.
+
+    Raises:
+        InputError: for a value that is no finite number; a decision cannot be taken on NaN.
+    """
+    for name, value in (metrics or {}).items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InputError(f"metric {name!r} is {value!r:.60}. Allowed: a finite number.")
+    return dict(metrics or {})
+
+
+def closest(given: str, allowed: Iterable[str]) -> str:
+    """`Did you mean 'local'? Allowed: local.`"""
+    import difflib
+
+    names = sorted(allowed)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    return (f"Did you mean {close[0]!r}? " if close else "") + (
+        f"Allowed: {', '.join(names)}." if names else "There is none."
+    )
