@@ -1,0 +1,187 @@
+"""The data that a job reads: InputDataConfig and ProcessingInputs, as far as folders can stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.objects import ObjectStore, StoredObject, fetch
+
+PROCESSING = "/opt/ml/processing"
+TRAINING = "/opt/ml/input/data"
+_OTHER_SOURCES = ("DatasetDefinition", "AthenaDatasetDefinition", "RedshiftDatasetDefinition", "FileSystemDataSource")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One input of a job: what lies below `uri` comes to `local_path` in the container, to every host or, `sharded`,
+    dealt out to them. `uri` and `local_path` are None while they are not known yet."""
+
+    name: str
+    uri: str | None
+    local_path: str | None
+    sharded: bool = False
+    gzipped: bool = False
+
+
+def processing_channels(arguments: Mapping[str, Any]) -> list[Channel]:
+    """The ProcessingInputs of resolved (or partly resolved) arguments.
+
+    Raises:
+        UserError: a kind of input that a folder cannot stand for.
+    """
+    found: list[Channel] = []
+    for entry in entries(arguments, "ProcessingInputs"):
+        name = str(entry.get("InputName"))
+        where = f"input {name!r}"
+        source = member(entry, "S3Input")
+        if source is None:
+            _refuse_source(where, entry)
+            raise UserError(f"{where} has no S3Input. Allowed: S3Input with S3Uri and LocalPath.")
+        _refuse_mode(where, "S3InputMode", source.get("S3InputMode"))
+        local_path = text(source.get("LocalPath"))
+        if "LocalPath" not in source or (local_path is not None and not _below(local_path, PROCESSING)):
+            raise UserError(f"{where}: LocalPath is {source.get('LocalPath')!r}. Allowed: a path below {PROCESSING}/.")
+        found.append(_channel(where, name, source, local_path, gzip=source.get("S3CompressionType")))
+    return found
+
+
+def training_channels(arguments: Mapping[str, Any]) -> list[Channel]:
+    """The InputDataConfig of resolved (or partly resolved) arguments.
+
+    Raises:
+        UserError: a kind of input that a folder cannot stand for.
+    """
+    found: list[Channel] = []
+    algorithm = member(arguments, "AlgorithmSpecification") or {}
+    for entry in entries(arguments, "InputDataConfig"):
+        name = str(entry.get("ChannelName"))
+        where = f"channel {name!r}"
+        data_source = member(entry, "DataSource") or {}
+        source = member(data_source, "S3DataSource")
+        if source is None:
+            _refuse_source(where, data_source)
+            raise UserError(f"{where} has no S3DataSource. Allowed: DataSource.S3DataSource with S3Uri.")
+        _refuse_mode(where, "InputMode", entry.get("InputMode") or algorithm.get("TrainingInputMode"))
+        if entry.get("RecordWrapperType") not in (None, "None"):
+            raise UserError(f"{where}: RecordWrapperType {entry['RecordWrapperType']!r}. Allowed locally: None.")
+        found.append(_channel(where, name, source, f"{TRAINING}/{name}", gzip=entry.get("CompressionType")))
+    return found
+
+
+def place(
+    channels: Sequence[Channel],
+    store: ObjectStore,
+    folders: Callable[[Channel], Sequence[Path]],
+    known: Callable[[StoredObject], str | None],
+) -> tuple[ArtifactEntry, ...]:
+    """Copy the data of every channel to the hosts, and say what was read.
+
+    Args:
+        folders: the channel's folder on each host, in the hosts' order.
+        known: the checksum of an object that the ledger knows and that was not changed since.
+
+    Raises:
+        UserError: nothing lies below a channel's URI.
+    """
+    read: list[ArtifactEntry] = []
+    for channel in channels:
+        assert channel.uri is not None
+        objects = store.find(channel.uri)
+        if not objects:
+            raise UserError(missing(f"input {channel.name!r}", channel.uri, store))
+        targets = folders(channel)
+        for target in targets:
+            target.mkdir(parents=True, exist_ok=True)
+        if channel.sharded and len(targets) > 1:
+            hashed: dict[str, str] = {}
+            for index, target in enumerate(targets):  # dealt out by key, like cards
+                hashed |= fetch(objects[index :: len(targets)], [target], known=known, gzipped=channel.gzipped)
+        else:
+            hashed = fetch(objects, targets, known=known, gzipped=channel.gzipped)
+        contents = store.contents(objects, hashed)
+        read.append(
+            ArtifactEntry(
+                flow="input",
+                name=channel.name,
+                uri=channel.uri,
+                digest=contents.digest,
+                stamp=contents.stamp,
+                files=contents.files,
+                bytes=contents.bytes,
+            )
+        )
+    return tuple(read)
+
+
+def missing(what: str, uri: str, store: ObjectStore) -> str:
+    """Nothing is there: where it should be, and how to bring it."""
+    return (
+        f"{what} reads {uri}, and nothing is there on this machine ({store.path(uri)}). Give it with "
+        f"--data {uri}=LOCAL_PATH, or put it there."
+    )
+
+
+def entries(arguments: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """A list of objects in arguments.
+
+    Raises:
+        UserError: it is something else.
+    """
+    given: Any = arguments.get(key) or []
+    if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):  # type: ignore[reportUnknownVariableType]
+        raise UserError(f"{key} is {given!r:.80}. Allowed: a list of objects.")
+    return given  # type: ignore[reportUnknownVariableType]
+
+
+def member(given: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    """An object in arguments, None when there is none."""
+    value = given.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def text(value: Any) -> str | None:
+    """A value that is known by now."""
+    return value if isinstance(value, str) else None
+
+
+def _channel(where: str, name: str, source: Mapping[str, Any], local_path: str | None, *, gzip: Any) -> Channel:
+    kind = source.get("S3DataType", "S3Prefix")
+    if isinstance(kind, str) and kind != "S3Prefix":
+        raise UserError(
+            f"{where}: S3DataType {kind!r} cannot be read on this machine. Allowed: S3Prefix (a folder or an object)."
+        )
+    if gzip not in (None, "None", "Gzip") and isinstance(gzip, str):
+        raise UserError(f"{where}: compression {gzip!r}. Allowed: None, Gzip.")
+    distribution = source.get("S3DataDistributionType") or "FullyReplicated"
+    if isinstance(distribution, str) and distribution not in ("FullyReplicated", "ShardedByS3Key"):
+        raise UserError(f"{where}: S3DataDistributionType {distribution!r}. Allowed: FullyReplicated, ShardedByS3Key.")
+    if "S3Uri" not in source:
+        raise UserError(f"{where} has no S3Uri.")
+    return Channel(
+        name=name,
+        uri=text(source["S3Uri"]),
+        local_path=local_path,
+        sharded=distribution == "ShardedByS3Key",
+        gzipped=gzip == "Gzip",
+    )
+
+
+def _refuse_source(where: str, entry: Mapping[str, Any]) -> None:
+    for kind in _OTHER_SOURCES:
+        if kind in entry:
+            raise UserError(f"{where}: {kind} cannot be read on this machine. Allowed: S3 folders and objects.")
+
+
+def _refuse_mode(where: str, field: str, mode: Any) -> None:
+    # FastFile shows the same files, fetched when they are opened.
+    if isinstance(mode, str) and mode not in ("File", "FastFile"):
+        raise UserError(f"{where}: {field} {mode!r} cannot be imitated on this machine. Allowed: File, FastFile.")
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(folder + "/") and ".." not in path.split("/")

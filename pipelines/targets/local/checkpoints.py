@@ -1,0 +1,75 @@
+"""Checkpoints of a training job: brought to every host before it starts, copied back while it runs.
+
+What the service's agent does (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints.html): files appear in
+the store one by one, each whole; what the job deletes stays there; of hosts that write the same name the last wins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from drivetrain.pipelines.targets.local.objects import ObjectStore, walk
+
+DEFAULT_PATH = "/opt/ml/checkpoints"
+_INTERVAL_S = 1.0
+
+
+class CheckpointSync:
+    """Keeps the store's copy of the checkpoint folders of a job's hosts."""
+
+    def __init__(self, store: ObjectStore, uri: str, folders: Sequence[Path]) -> None:
+        self._store = store
+        self._uri = uri.rstrip("/")
+        self._folders = folders
+        self._copied: dict[Path, tuple[int, int]] = {}
+        self._next = 0.0
+
+    def restore(self) -> int:
+        """Bring everything below the prefix to every host; gives the number of files."""
+        from drivetrain.pipelines.targets.local.opt_ml import copy
+
+        # With the slash: a prefix would also match the checkpoints of a sibling.
+        objects = self._store.find(self._uri + "/")
+        for folder in self._folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            for item in objects:
+                target = folder / item.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copy(item.path, target)
+                self._copied[target] = _version(target)
+        return len(objects)
+
+    def tick(self) -> None:
+        """Copy what has changed, once a second."""
+        if time.monotonic() >= self._next:
+            self.copy_back()
+            self._next = time.monotonic() + _INTERVAL_S
+
+    def copy_back(self, *, final: bool = False) -> None:
+        """Copy what has changed. A file that changes while it is copied is taken the next time; with `final`, when
+        nothing writes any more, as it is."""
+        for folder in self._folders:
+            if not folder.is_dir():
+                continue
+            for name, path in list(walk(folder)):
+                try:
+                    version = _version(path)
+                    if self._copied.get(path) == version:
+                        continue
+                    if self._store.put(f"{self._uri}/{name}", path, unless=lambda v=version, p=path: _changed(p, v)):
+                        self._copied[path] = version
+                except FileNotFoundError:
+                    if final:
+                        raise
+                    continue  # pruned by the job between two looks
+
+
+def _version(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _changed(path: Path, version: tuple[int, int]) -> bool:
+    return _version(path) != version

@@ -1,0 +1,202 @@
+"""What was run, read from the ledger. Only a runner writes it (ledger_writer.py)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.processes import ProcessRecord
+from drivetrain.pipelines.targets.local.rows import (
+    ArtifactRow,
+    AttemptRow,
+    ExecutionRow,
+    MetricRow,
+    ObjectRow,
+    StepRow,
+)
+from drivetrain.pipelines.targets.local.schema import open_to_read
+
+if TYPE_CHECKING:
+    import sqlite3
+    from types import TracebackType
+    from typing import Self
+
+_EXECUTION = "id, pipeline, status, started, ended, reason, definition_hash, parameters"
+_STEP = (
+    "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
+    " response"
+)
+_ATTEMPT = "execution, step, number, status, started, ended, reason, error_type, processes"
+_ARTIFACT = "execution, step, flow, name, uri, digest, files, bytes, from_execution, from_step"
+
+
+class Ledger:
+    """The ledger of a home, for readers; empty while nothing has been run.
+
+    Raises:
+        UserError: the file is no ledger, or a newer Drivetrain wrote it.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._connection = self._open()
+        # One connection, used by the runner's threads one at a time.
+        self._guard = threading.RLock()
+
+    def _open(self) -> sqlite3.Connection:
+        return open_to_read(self.home.ledger)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def executions(self, limit: int = 20, pipeline: str | None = None) -> list[ExecutionRow]:
+        """The latest executions, newest first."""
+        where, values = ("WHERE pipeline = ?", [pipeline]) if pipeline else ("", [])
+        sql = f"SELECT {_EXECUTION} FROM executions {where} ORDER BY started DESC, rowid DESC LIMIT ?"
+        return [self._execution(row) for row in self._rows(sql, *values, limit)]
+
+    def execution(self, id: str) -> ExecutionRow:
+        """One execution by its id, the beginning of its id, or `latest`.
+
+        Raises:
+            UserError: there is none, or several begin so.
+        """
+        if id == "latest":
+            found = self.executions(limit=1)
+            if not found:
+                raise UserError(f"Nothing has been run in {self.home.root} yet. Start with `drivetrain run`.")
+            return found[0]
+        pattern = id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY started DESC LIMIT 10"
+        rows = self._rows(sql, pattern) if id else []
+        exact = [row for row in rows if row[0] == id] or rows
+        if len(exact) == 1:
+            return self._execution(exact[0])
+        if exact:
+            raise UserError(f"Several executions begin with {id!r}: {', '.join(row[0] for row in exact)}.")
+        known = [row[0] for row in self._rows("SELECT id FROM executions ORDER BY started DESC LIMIT 12")]
+        raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, known)}")
+
+    def steps(self, execution: str) -> list[StepRow]:
+        """The steps of an execution in the definition's order, branches included."""
+        sql = f"SELECT {_STEP} FROM steps WHERE execution = ? ORDER BY position"
+        return [self._step(row) for row in self._rows(sql, execution)]
+
+    def step(self, execution: str, name: str) -> StepRow:
+        """One step.
+
+        Raises:
+            UserError: the execution has no such step.
+        """
+        rows = self._rows(f"SELECT {_STEP} FROM steps WHERE execution = ? AND name = ?", execution, name)
+        if not rows:
+            known = [row[0] for row in self._rows("SELECT name FROM steps WHERE execution = ?", execution)]
+            raise UserError(f"Execution {execution} has no step {name!r}. {did_you_mean(name, known)}")
+        return self._step(rows[0])
+
+    def attempts(self, execution: str, step: str | None = None) -> list[AttemptRow]:
+        """The attempts of an execution, or of one of its steps, in the order in which they started."""
+        sql = f"SELECT {_ATTEMPT} FROM attempts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
+        return [_attempt(row) for row in self._rows(sql, execution, step, step)]
+
+    def metrics(self, execution: str, step: str | None = None) -> list[MetricRow]:
+        """Training metrics of the last attempt of each step, in the order in which they were logged."""
+        sql = """
+            SELECT m.step, m.name, m.seconds, m.value FROM metrics m
+            JOIN steps s ON s.execution = m.execution AND s.name = m.step AND s.attempts = m.attempt
+            WHERE m.execution = ? AND (? IS NULL OR m.step = ?) ORDER BY m.rowid
+        """
+        return [MetricRow(*row) for row in self._rows(sql, execution, step, step)]
+
+    def artifacts(self, execution: str, step: str | None = None) -> list[ArtifactRow]:
+        """What the steps read and wrote."""
+        sql = f"SELECT {_ARTIFACT} FROM artifacts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
+        return [_artifact(row) for row in self._rows(sql, execution, step, step)]
+
+    def objects(self, execution: str, step: str | None = None) -> list[ObjectRow]:
+        """Every object written, with its checksum, by URI."""
+        sql = "SELECT uri, sha256, bytes, execution, step FROM objects WHERE execution = ? AND (? IS NULL OR step = ?)"
+        rows = self._rows(sql + " ORDER BY uri", execution, step, step)
+        return [ObjectRow(uri=r[0], sha256=r[1], bytes=r[2], execution=r[3], step=r[4]) for r in rows]
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._guard:
+            return self._connection.execute(sql, values).fetchall()
+
+    def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
+        id, pipeline, status, started, ended, reason, definition_hash, parameters = row
+        if status == "Executing" and not self.home.is_running(id):
+            status = "Interrupted"
+        return ExecutionRow(
+            id=id,
+            pipeline=pipeline,
+            status=status,
+            started=started,
+            ended=ended,
+            reason=reason,
+            definition_hash=definition_hash,
+            parameters=json.loads(parameters),
+        )
+
+    def _step(self, row: tuple[Any, ...]) -> StepRow:
+        return StepRow(
+            execution=row[0],
+            name=row[1],
+            type=row[2],
+            display_name=row[3],
+            status=row[4],
+            started=row[5],
+            ended=row[6],
+            attempts=row[7],
+            cache_of=row[8],
+            reason=row[9],
+            value=row[10],
+            why=tuple(json.loads(row[11])),
+            arguments=_mapping(row[12]),
+            response=_mapping(row[13]),
+        )
+
+
+def _mapping(text: str) -> Mapping[str, Any]:
+    return json.loads(text)
+
+
+def _attempt(row: tuple[Any, ...]) -> AttemptRow:
+    return AttemptRow(
+        execution=row[0],
+        step=row[1],
+        number=row[2],
+        status=row[3],
+        started=row[4],
+        ended=row[5],
+        reason=row[6],
+        error_type=row[7],
+        processes=tuple(ProcessRecord(**process) for process in json.loads(row[8])),
+    )
+
+
+def _artifact(row: tuple[Any, ...]) -> ArtifactRow:
+    return ArtifactRow(
+        execution=row[0],
+        step=row[1],
+        flow=row[2],
+        name=row[3],
+        uri=row[4],
+        digest=row[5],
+        files=row[6],
+        bytes=row[7],
+        from_execution=row[8],
+        from_step=row[9],
+    )

@@ -1,0 +1,345 @@
+"""The runner's side of the ledger: one short transaction a change, in the order in which things happen.
+
+An attempt goes Executing -> Publishing -> Succeeded. The transaction that writes Publishing is the moment at which the
+step has succeeded: it holds the result and the list of moves that bring the outputs to their places, and a runner that
+finds it after a kill only repeats the moves. Before it, the attempt never happened.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
+from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.masking import mask
+from drivetrain.pipelines.targets.local.processes import ProcessRecord
+from drivetrain.pipelines.targets.local.rows import AttemptRow
+from drivetrain.pipelines.targets.local.schema import open_to_write
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class LedgerFullError(UserError):
+    """The ledger could not be written (a full disk, mostly). What was in it is untouched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactEntry:
+    """An input or output of a step to be entered; `stamp` is the cheap fingerprint of objects.Contents."""
+
+    flow: str
+    name: str
+    uri: str
+    digest: str
+    stamp: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ObjectEntry:
+    """A written object to be entered."""
+
+    uri: str
+    sha256: str
+    bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """Bring `staged` (a path below the attempt's folder) to `uri`."""
+
+    staged: str
+    uri: str
+
+
+class LedgerWriter(Ledger):
+    """The ledger for the one process that runs an execution. Safe to use from its threads."""
+
+    def _open(self) -> sqlite3.Connection:
+        return open_to_write(self.home.ledger)
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        import sqlite3
+
+        with self._guard:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._connection
+                except BaseException:
+                    # SQLite has rolled back by itself after a full disk; a second rollback would be an error.
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    raise
+                self._connection.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise LedgerFullError(
+                    f"The ledger {self.home.ledger} could not be written: {error}. Free some space (or see what "
+                    "else uses the file); what it holds is whole, and the run can be resumed."
+                ) from error
+
+    def begin(
+        self,
+        execution: str,
+        pipeline: str,
+        *,
+        definition_hash: str,
+        request_hash: str,
+        parameters: Mapping[str, Any],
+        steps: Sequence[tuple[str, str, str]],
+    ) -> float:
+        """Enter an execution and its steps (name, type, display name); gives the time of its start."""
+        now = time.time()
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?)",
+                (execution, pipeline, now, definition_hash, request_hash, _dump(mask(parameters))),
+            )
+            db.executemany(
+                "INSERT INTO steps (execution, pipeline, position, name, type, display_name) VALUES (?, ?, ?, ?, ?, ?)",
+                [(execution, pipeline, position, *step) for position, step in enumerate(steps)],
+            )
+        return now
+
+    def reopen(self, execution: str) -> None:
+        """An execution goes on: what has not been done is to be done again."""
+        now = time.time()
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE executions SET status = 'Executing', ended = NULL, reason = NULL WHERE id = ?", (execution,)
+            )
+            db.execute(
+                "UPDATE attempts SET status = 'Interrupted', ended = ? WHERE execution = ? AND status = 'Executing'",
+                (now, execution),
+            )
+            db.execute(
+                "UPDATE steps SET status = NULL, started = NULL, ended = NULL, reason = NULL, value = NULL WHERE "
+                "execution = ? AND status IN ('Executing', 'Failed', 'Stopped', 'NotExecuted')",
+                (execution,),
+            )
+
+    def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE executions SET status = ?, ended = ?, reason = ? WHERE id = ?",
+                (status, time.time(), reason, execution),
+            )
+
+    def start_step(
+        self,
+        execution: str,
+        step: str,
+        *,
+        arguments: Mapping[str, Any],
+        why: Sequence[str] = (),
+        cache_key: str | None = None,
+        cache_fields: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed
+        execution counts on)."""
+        fields = None if cache_fields is None else _dump(mask(cache_fields))
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, why = ?, arguments = ?, "
+                "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
+                (time.time(), _dump(list(why)), _dump(mask(arguments)), cache_key, fields, execution, step),
+            )
+            return _next_attempt(db, execution, step)
+
+    def retry_step(self, execution: str, step: str) -> int:
+        """Enter a further attempt of the same process at a step; gives its number."""
+        with self._transaction() as db:
+            return _next_attempt(db, execution, step)
+
+    def record_processes(self, execution: str, step: str, number: int, processes: Sequence[ProcessRecord]) -> None:
+        """Enter the supervisors of an attempt, before they start anything."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE attempts SET processes = ? WHERE execution = ? AND step = ? AND number = ?",
+                (_dump([asdict(process) for process in processes]), execution, step, number),
+            )
+
+    def publish(
+        self,
+        execution: str,
+        step: str,
+        number: int,
+        *,
+        response: Mapping[str, Any],
+        value: str | None,
+        moves: Sequence[Move],
+        artifacts: Iterable[ArtifactEntry],
+        objects: Iterable[ObjectEntry],
+    ) -> None:
+        """The step has succeeded: enter its result and where its outputs go."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE attempts SET status = 'Publishing', moves = ? WHERE execution = ? AND step = ? AND number = ?",
+                (_dump([asdict(move) for move in moves]), execution, step, number),
+            )
+            db.execute(
+                "UPDATE steps SET response = ?, value = ? WHERE execution = ? AND name = ?",
+                (_dump(mask(response)), value, execution, step),
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)",
+                [(o.uri, o.sha256, o.bytes, o.mtime_ns, execution, step) for o in objects],
+            )
+            for entry in artifacts:
+                producer = _producer(db, entry.uri) if entry.flow == "input" else (None, None)
+                db.execute(
+                    "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(execution, step, entry.flow, entry.name, entry.uri, entry.digest, entry.stamp),
+                        *(entry.files, entry.bytes, *producer),
+                    ),
+                )
+
+    def end_attempt(
+        self, execution: str, step: str, number: int, status: str, reason: str | None, error_type: str | None = None
+    ) -> None:
+        """An attempt failed, and another one will follow."""
+        with self._transaction() as db:
+            _end_attempt(db, execution, step, number, status, reason, error_type)
+
+    def finish_step(
+        self,
+        execution: str,
+        step: str,
+        status: StepStatus,
+        *,
+        number: int | None = None,
+        reason: str | None = None,
+        error_type: str | None = None,
+    ) -> float:
+        """A step has ended; gives the seconds since it was started, 0 when it never was."""
+        now = time.time()
+        with self._transaction() as db:
+            if number is not None:
+                _end_attempt(db, execution, step, number, status, reason, error_type)
+            db.execute(
+                "UPDATE steps SET status = ?, ended = ?, reason = ? WHERE execution = ? AND name = ?",
+                (status, now, reason, execution, step),
+            )
+            started = db.execute(
+                "SELECT started FROM steps WHERE execution = ? AND name = ?", (execution, step)
+            ).fetchone()[0]
+        return 0.0 if started is None else now - started
+
+    def settle_step(
+        self,
+        execution: str,
+        step: str,
+        status: StepStatus,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        response: Mapping[str, Any] | None = None,
+        value: str | None = None,
+        reason: str | None = None,
+        cache_of: str | None = None,
+        why: Sequence[str] = (),
+        cache_key: str | None = None,
+        cache_fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A step that takes no time: a condition, a cached or stubbed one, one that is not executed."""
+        now = time.time()
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE steps SET status = ?, started = ?, ended = ?, arguments = ?, response = ?, value = ?, "
+                "reason = ?, cache_of = ?, why = ?, cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
+                (
+                    status,
+                    None if status == "NotExecuted" else now,
+                    now,
+                    _dump(mask(arguments or {})),
+                    _dump(mask(response or {})),
+                    *(value, reason, cache_of, _dump(list(why)), cache_key),
+                    None if cache_fields is None else _dump(mask(cache_fields)),
+                    *(execution, step),
+                ),
+            )
+
+    def log_metrics(self, execution: str, step: str, number: int, values: Sequence[tuple[str, float, float]]) -> None:
+        """Enter metrics (name, seconds, value)."""
+        with self._transaction() as db:
+            db.executemany(
+                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)",
+                [(execution, step, number, name, seconds, value) for name, seconds, value in values],
+            )
+
+    def unfinished_attempts(self, execution: str) -> list[AttemptRow]:
+        """Attempts that a dead runner left Executing or Publishing."""
+        return [row for row in self.attempts(execution) if row.status in ("Executing", "Publishing")]
+
+    def moves(self, attempt: AttemptRow) -> list[Move]:
+        """Where the outputs of a Publishing attempt go."""
+        sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
+        text = self._rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
+        return [Move(**move) for move in json.loads(text)]
+
+    def latest_unfinished(self, request_hash: str) -> str | None:
+        """The newest execution of the same request, if the ledger does not know how it ended."""
+        sql = "SELECT id, status FROM executions WHERE request_hash = ? ORDER BY started DESC, rowid DESC LIMIT 1"
+        rows = self._rows(sql, request_hash)
+        return rows[0][0] if rows and rows[0][1] == "Executing" else None
+
+
+def _next_attempt(db: sqlite3.Connection, execution: str, step: str) -> int:
+    db.execute("UPDATE steps SET attempts = attempts + 1 WHERE execution = ? AND name = ?", (execution, step))
+    sql = "SELECT attempts FROM steps WHERE execution = ? AND name = ?"
+    number: int = db.execute(sql, (execution, step)).fetchone()[0]
+    db.execute(
+        "INSERT INTO attempts (execution, step, number, status, started) VALUES (?, ?, ?, 'Executing', ?)",
+        (execution, step, number, time.time()),
+    )
+    return number
+
+
+def _end_attempt(
+    db: sqlite3.Connection,
+    execution: str,
+    step: str,
+    number: int,
+    status: str,
+    reason: str | None,
+    error_type: str | None,
+) -> None:
+    db.execute(
+        "UPDATE attempts SET status = ?, ended = ?, reason = ?, error_type = ?, moves = '[]' "
+        "WHERE execution = ? AND step = ? AND number = ?",
+        (status, time.time(), reason, error_type, execution, step, number),
+    )
+
+
+def _producer(db: sqlite3.Connection, uri: str) -> tuple[str | None, str | None]:
+    """Who last wrote `uri`, or a folder in which it lies, or files below it."""
+    bucket_end = uri.find("/", len("s3://"))
+    candidates = [uri.rstrip("/"), uri.rstrip("/") + "/"]
+    parent = uri.rstrip("/")
+    while (cut := parent.rfind("/")) > bucket_end > 0:
+        parent = parent[:cut]
+        candidates += [parent, parent + "/"]
+    for candidate in candidates:
+        row = db.execute(
+            "SELECT execution, step FROM artifacts WHERE uri = ? AND flow = 'output' ORDER BY rowid DESC LIMIT 1",
+            (candidate,),
+        ).fetchone()
+        if row is not None:
+            return row
+    return None, None
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

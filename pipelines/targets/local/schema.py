@@ -1,0 +1,114 @@
+"""The tables of the ledger, and how its file is opened.
+
+WAL with synchronous=NORMAL: a transaction is in the file's journal when it commits, so that a killed process loses
+nothing and corrupts nothing; only a crash of the whole machine may lose the last ones, and leaves the file whole.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+VERSION = 1
+_BUSY_TIMEOUT_S = 10.0
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS executions (
+  id TEXT PRIMARY KEY, pipeline TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL, ended REAL, reason TEXT,
+  definition_hash TEXT NOT NULL, request_hash TEXT NOT NULL, parameters TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS executions_by_time ON executions (started);
+CREATE TABLE IF NOT EXISTS steps (
+  execution TEXT NOT NULL REFERENCES executions (id), name TEXT NOT NULL, pipeline TEXT NOT NULL,
+  position INTEGER NOT NULL, type TEXT NOT NULL, display_name TEXT NOT NULL, status TEXT, started REAL, ended REAL,
+  attempts INTEGER NOT NULL DEFAULT 0, cache_of TEXT, reason TEXT, value TEXT, why TEXT NOT NULL DEFAULT '[]',
+  arguments TEXT NOT NULL DEFAULT '{}', response TEXT NOT NULL DEFAULT '{}',
+  cache_key TEXT, cache_fields TEXT,
+  PRIMARY KEY (execution, name)
+);
+CREATE INDEX IF NOT EXISTS steps_by_success ON steps (pipeline, name, status, ended);
+CREATE TABLE IF NOT EXISTS attempts (
+  execution TEXT NOT NULL, step TEXT NOT NULL, number INTEGER NOT NULL, status TEXT NOT NULL, started REAL NOT NULL,
+  ended REAL, reason TEXT, error_type TEXT, processes TEXT NOT NULL DEFAULT '[]', moves TEXT NOT NULL DEFAULT '[]',
+  PRIMARY KEY (execution, step, number)
+);
+CREATE TABLE IF NOT EXISTS artifacts (
+  execution TEXT NOT NULL, step TEXT NOT NULL, flow TEXT NOT NULL, name TEXT NOT NULL, uri TEXT NOT NULL,
+  digest TEXT NOT NULL, stamp TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL, from_execution TEXT,
+  from_step TEXT,
+  PRIMARY KEY (execution, step, flow, name)
+);
+CREATE INDEX IF NOT EXISTS artifacts_by_uri ON artifacts (uri, flow);
+CREATE TABLE IF NOT EXISTS objects (
+  uri TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, execution TEXT NOT NULL,
+  step TEXT NOT NULL,
+  PRIMARY KEY (uri, execution, step)
+);
+CREATE INDEX IF NOT EXISTS objects_by_step ON objects (execution, step);
+CREATE TABLE IF NOT EXISTS metrics (
+  execution TEXT NOT NULL, step TEXT NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL, seconds REAL NOT NULL,
+  value REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS metrics_by_step ON metrics (execution, step);
+"""
+
+
+def open_to_write(path: Path) -> sqlite3.Connection:
+    """The ledger for the one process that writes; made when it is not there yet.
+
+    Raises:
+        UserError: the file is no ledger, or a newer Drivetrain wrote it.
+    """
+    import sqlite3
+
+    # Autocommit: transactions are opened by hand (BEGIN IMMEDIATE), so that each write says where it starts and ends.
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        _check_version(path, version)
+        if version < VERSION:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={VERSION}; COMMIT;")
+        connection.execute("PRAGMA synchronous=NORMAL")
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise _unreadable(path, error) from error
+    return connection
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """The ledger for readers; an empty one in memory while nothing has been run."""
+    import sqlite3
+
+    if not path.exists():
+        connection = sqlite3.connect(":memory:")
+        connection.executescript(TABLES)
+        return connection
+    # Not mode=ro: a reader of a WAL file must be able to make the shared-memory file beside it.
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        _check_version(path, version)
+        if version == 0:  # the writer that makes it is at work, or only models were registered
+            connection.close()
+            connection = sqlite3.connect(":memory:")
+            connection.executescript(TABLES)
+        connection.execute("PRAGMA query_only=1")
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise _unreadable(path, error) from error
+    return connection
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > VERSION:
+        raise UserError(f"{path} was written by a newer Drivetrain (schema {version}, known {VERSION}). Upgrade it.")
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path} cannot be used as a ledger: {error}. Move it aside, or give another folder by --home.")
