@@ -41,7 +41,9 @@ def retraining(settings: Retraining) -> Pipeline:
         "ModelApprovalStatus", default="PendingManualApproval", choices=("Approved", "PendingManualApproval")
     )
 
-    data = step(prepare_data, name="prepare", raw=settings.dataset, key=settings.key, label=settings.label)
+    data = step(
+        prepare_data, name="prepare", raw=settings.dataset, key=settings.key, label=settings.label, test_percent=20
+    )
     model = step(
         train,
         train=data["train"],

@@ -74,3 +74,24 @@ def test_nothing_heavy_is_imported_by_the_compiler(folder: str) -> None:
     for path in python_files(folder):
         heavy = {name.split(".")[0] for name in imports(path, top_level_only=True)} & HEAVY
         assert not heavy, f"{path.relative_to(ROOT)} imports {heavy} at import time"
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
+    """Data files too: an editable install finds them even where the package list forgets them."""
+    import subprocess
+    import sys
+    import zipfile
+
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True)
+    (wheel,) = tmp_path.glob("drivetrain-*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("drivetrain/")}
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *FOLDERS],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert {f"drivetrain/{name}" for name in tracked.stdout.splitlines()} == held

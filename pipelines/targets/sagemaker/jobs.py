@@ -36,9 +36,7 @@ class Site:
 def output_prefix(step: JobStep, site: Site) -> Json:
     """`<root>/<pipeline>/<execution id>/<step>`: nothing of one execution is overwritten by another."""
     pipeline = site.graph.pipeline
-    return join(
-        "/", f"{pipeline.deployment.root}/{pipeline.name}", get("Execution.PipelineExecutionId"), step.name
-    )
+    return join("/", f"{pipeline.deployment.root}/{pipeline.name}", get("Execution.PipelineExecutionId"), step.name)
 
 
 def processing_arguments(step: ProcessingStep, site: Site) -> Json:
