@@ -64,25 +64,31 @@ def main(arguments: Sequence[str]) -> NoReturn:
         command = program(options, code)
         if options["training"]:
             command += training_arguments(base, options["folders"])
-        os.makedirs(os.path.dirname(failure_file), exist_ok=True)
         environment = {
             **os.environ,
             **cluster_variables(base),
             "PYTHONPATH": python_path(code, os.environ.get("PYTHONPATH", "")),
-            "DRIVETRAIN_FAILURE_FILE": failure_file,
         }
+        if os.path.isdir(base):  # not in a plain shell
+            os.makedirs(os.path.dirname(failure_file), exist_ok=True)
+            environment["DRIVETRAIN_FAILURE_FILE"] = failure_file
         sys.stdout.flush()
         os.execve(sys.executable, command, environment)
     except (StartError, OSError) as error:
         message = "error: start.py: " + str(error)
         print(message, file=sys.stderr, flush=True)
-        try:
-            os.makedirs(os.path.dirname(failure_file), exist_ok=True)
-            with open(failure_file, "w", encoding="utf-8") as file:
-                file.write(message[:FAILURE_CHARACTERS] + "\n")
-        except OSError as second:
-            print("error: start.py: cannot write " + failure_file + ": " + str(second), file=sys.stderr)
+        if os.path.isdir(base):
+            write_failure(failure_file, message)
         sys.exit(BAD_INPUT)
+
+
+def write_failure(path: str, message: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(message[:FAILURE_CHARACTERS] + "\n")
+    except OSError as error:  # a full disk: the message is on stderr
+        print("error: start.py: cannot write " + path + ": " + str(error), file=sys.stderr)
 
 
 def parse(arguments: Sequence[str]) -> dict[str, Any]:
