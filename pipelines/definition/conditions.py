@@ -82,7 +82,8 @@ def _parts(condition: Json) -> tuple[str, list[Json]]:
     if not isinstance(kind, str) or kind not in OPERATORS:
         raise UserError(f"condition type {kind!r:.80} is not known. {did_you_mean(str(kind), OPERATORS)}")
     if kind == "Not":
-        return kind, [_part(condition, "Expression")]
+        # The SDK writes Expression; the service has been seen to refuse that word.
+        return kind, [_part(condition, "Condition" if "Condition" in condition else "Expression")]
     if kind == "Or":
         return kind, _several(condition, "Conditions")
     if kind == "In":

@@ -13,7 +13,7 @@ _DAY = 86_400
 # ISO 8601 leaves a year's and a month's length to the calendar; a cache needs one number.
 _DATE_UNITS = {"y": 365 * _DAY, "m": 30 * _DAY, "w": 7 * _DAY, "d": _DAY}
 _TIME_UNITS = {"h": 3600, "m": 60, "s": 1}
-_PART = re.compile(r"(\d{1,9}(?:[.,]\d{1,9})?)([a-z])")
+_PART = re.compile(r"([0-9]{1,9}(?:[.,][0-9]{1,9})?)([a-z])")
 
 
 def seconds(text: str) -> float:

@@ -69,11 +69,12 @@ def parse(text: str | bytes, source: str) -> Json:
         raise UserError(_duplicate_key(text, source)) from None
     except _RefusedLiteralError as error:
         literal = error.literal
-        place = _place(source, text, _position(text, lambda token: token == literal))
+        place = _place(source, text, _position(text, lambda token: token.startswith(literal)))
         raise UserError(f"{place}: {literal[:40]} {error.why}") from None
     except ValueError:  # the conversion of a long integer takes quadratic time, so CPython refuses it
         most = sys.get_int_max_str_digits()
-        place = _place(source, text, _position(text, lambda token: token[0] != '"' and len(token) > most))
+        too_long = re.compile(rf"-?[0-9]{{{most + 1}}}")
+        place = _place(source, text, _position(text, lambda token: too_long.match(token) is not None))
         raise UserError(f"{place}: a number of more than {most:,} digits.") from None
     if deeper_than(value, MAX_LEVELS):
         raise UserError(_too_deep(source))
@@ -171,7 +172,7 @@ def _refuse_constant(text: str) -> Json:
 
 
 def _position(text: str, wanted: Callable[[str], bool]) -> int:
-    """Where a token stands. The fast reader does not say, and errors may take their time."""
+    """Where the first such token stands, rubbish at its end included. The fast reader does not say."""
     return next(token.start() for token in _TOKEN.finditer(text) if wanted(token.group()))
 
 

@@ -11,7 +11,7 @@ from drivetrain.pipelines.errors import UserError, did_you_mean
 Segment = str | int
 
 # A key in brackets ends at its quote and bracket: the SDK writes it without any escaping.
-_SEGMENT = re.compile(r"""\.([^.\[\]'"]+)|\[(\d{1,9})\]|\['(.*?)'\]|\["(.*?)"\]""", re.DOTALL)
+_SEGMENT = re.compile(r"""\.([^.\[\]'"]+)|\[([0-9]{1,9})\]|\['(.*?)'\]|\["(.*?)"\]""", re.DOTALL)
 
 # Where a describe call gives a list, the service lets a path select an entry by its name.
 _NAMES_OF_ENTRIES = ("OutputName", "InputName", "MetricName", "ChannelName", "Name", "Key")

@@ -1,0 +1,126 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.definition.document import Definition, from_json, read
+from drivetrain.pipelines.definition.graph import check, dependencies
+from drivetrain.pipelines.errors import UserError
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
+
+
+def of(*steps: dict[str, Any], parameters: tuple[str, ...] = ()) -> Definition:
+    return from_json({"Parameters": [{"Name": n, "Type": "String"} for n in parameters], "Steps": list(steps)}, "it")
+
+
+def step(name: str, *needs: str, type: str = "Processing", **fields: Any) -> dict[str, Any]:
+    arguments = {f"from-{n}": {"Get": f"Steps.{n}.Uri"} for n in needs}
+    return {"Name": name, "Type": type, "Arguments": {**arguments, **fields.pop("Arguments", {})}, **fields}
+
+
+def condition(name: str, then: list[dict[str, Any]], otherwise: list[dict[str, Any]], *of: str) -> dict[str, Any]:
+    left = {"Get": f"Steps.{of[0]}.Outcome"} if of else 1
+    compared = {"Type": "Equals", "LeftValue": left, "RightValue": 1}
+    return step(name, type="Condition", Arguments={"Conditions": [compared], "IfSteps": then, "ElseSteps": otherwise})
+
+
+def problem(definition: Definition) -> str:
+    with pytest.raises(UserError) as caught:
+        check(definition)
+    return str(caught.value)
+
+
+def test_dependencies_come_from_references_depends_on_and_branches() -> None:
+    definition = read((FIXTURES / "gate.json").read_bytes())
+    check(definition)
+    assert dependencies(definition) == {
+        "Prepare": set(),
+        "Train": {"Prepare"},
+        "Evaluate": {"Train", "Prepare"},
+        "Gate": {"Evaluate"},
+        "Register": {"Train", "Gate"},
+        "DeployGate": {"Gate", "Register"},
+        "Model": {"Gate", "DeployGate"},
+        "Transform": {"Gate", "DeployGate", "Model"},
+        "TooBad": {"Gate"},
+    }
+
+
+def test_dependencies_of_step_types_that_nobody_knows() -> None:
+    definition = read((FIXTURES / "unknown_steps.json").read_bytes())
+    assert dependencies(definition) == {
+        "Ask": {"Sum"},
+        "Sum": set(),
+        "Each": {"Ask"},
+        "Report": {"Each"},
+        "OnFailure": {"Report", "Each"},
+    }
+
+
+def test_unknown_functions_are_refused_by_the_check_only() -> None:
+    definition = read((FIXTURES / "unknown_steps.json").read_bytes())
+    assert "function 'Std:Unheard' is not known" in problem(definition)
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        (of(step("a"), condition("c", [step("a")], [])), "2 steps are named 'a'"),
+        (of(parameters=("p", "p")), "2 parameters are named 'p'"),
+        (of(step("load"), step("b", "laod")), "Get 'Steps.laod.Uri': there is no step 'laod'. Did you mean 'load'?"),
+        (
+            of(step("load"), step("b", DependsOn=["lod"])),
+            "depends on step 'lod', which does not exist. Did you mean 'load'?",
+        ),
+        (
+            of(step("a"), step("b", DependsOn=[{"Step": "a", "Trigger": "Faild"}])),
+            "trigger 'Faild'. Did you mean 'Failed'?",
+        ),
+        (
+            of(step("a", Arguments={"x": {"Get": "Parameters.Rat"}}), parameters=("Rate",)),
+            "there is no parameter 'Rat'. Did you mean 'Rate'?",
+        ),
+        (of(step("a", Arguments={"x": {"Get": "Execution.Id"}})), "an execution has no 'Id'"),
+        (
+            of(step("a"), step("b", Arguments={"x": {"Get": "Steps.a.PropertyFiles.F"}})),
+            "step 'a' has no property file 'F'. None is declared.",
+        ),
+        (
+            of(step("a", Arguments={"x": {"Std:Jion": {}}})),
+            "function 'Std:Jion' is not known. Did you mean 'Std:Join'?",
+        ),
+        (of(step("a", Arguments={"x": {"Get": "nowhere"}})), "Get 'nowhere' begins with 'nowhere'"),
+        (of(step("a", CacheConfig={"Enabled": True, "ExpireAfter": "1x"})), "'1x' is not a duration"),
+        (of(step("a", RetryPolicies=[1])), "RetryPolicies[0] is 1"),
+        (of(step("a", type="Condition")), "Conditions is None. Allowed: a filled list"),
+        (
+            of(step("a", type="Condition", Arguments={"Conditions": [{"Type": "Equal"}]})),
+            "condition type 'Equal' is not known",
+        ),
+    ],
+)
+def test_problems_are_found_before_anything_runs(definition: Definition, said: str) -> None:
+    assert said in problem(definition)
+    assert problem(definition).startswith("it: ") or problem(definition).startswith("it: Steps[")
+
+
+def test_the_number_of_further_problems_is_said() -> None:
+    assert problem(of(step("a", "x"), step("b", "y"))).endswith("(1 more problems)")
+
+
+@pytest.mark.parametrize(
+    ("definition", "cycle"),
+    [
+        (of(step("a", "a")), "a -> a"),
+        (of(step("a", "c"), step("b", "a"), step("c", "b")), "a -> c -> b -> a"),
+        (of(step("a", DependsOn=["b"]), step("b", "a")), "a -> b -> a"),
+        (of(condition("gate", [step("inner")], [], "inner")), "gate -> inner -> gate"),
+    ],
+)
+def test_cycles_are_named(definition: Definition, cycle: str) -> None:
+    assert f"the steps wait for each other: {cycle}" in problem(definition)
+
+
+def test_a_step_may_be_written_after_one_that_waits_for_it() -> None:
+    check(of(step("b", "a"), step("a")))
