@@ -28,26 +28,34 @@ from drivetrain.components.errors import InputError
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 # What people see of a failed step: the last lines of the traceback, their own frames and the exception.
 MAX_TRACEBACK_LINES = 15
+_MAX_EXCEPTION_LINES = 8
 
 
 def run(component: Component[..., Any], arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, run the program, write its numbers; end the process on failure."""
-    values = vars(parser(component).parse_args(arguments))
+    given = sys.argv[1:] if arguments is None else arguments
+    values = vars(parser(component).parse_args(_joined(component, given)))
     metrics_folder: Path | None = values.pop(METRICS_OUTPUT, None) if component.metrics != () else None
-    for name in (*component.outputs, *([component.checkpoints.name] if component.checkpoints else [])):
-        if values[name] is not None:
-            values[name].mkdir(parents=True, exist_ok=True)
     try:
+        for name in (*component.outputs, *([component.checkpoints.name] if component.checkpoints else [])):
+            if values[name] is not None:
+                _make_folder(name, values[name])
         for name in component.inputs:
             if values[name] is not None and not values[name].exists():
                 raise InputError(f"--{name.replace('_', '-')} {values[name]}: no such file or folder.")
         returned = component.function(**values)
+        if component.metrics == () and returned is not None:
+            print(
+                f"warning: {component.name} returned a {type(returned).__name__}, which is dropped. To keep numbers, "
+                "declare them: -> dict[str, float].",
+                file=sys.stderr,
+            )
         numbers = returned_numbers(component, returned)
         if numbers:
             text = json.dumps(numbers, indent=2, sort_keys=True, allow_nan=False) + "\n"
             print(text, end="", flush=True)
             if metrics_folder is not None:
-                metrics_folder.mkdir(parents=True, exist_ok=True)
+                _make_folder(METRICS_OUTPUT, metrics_folder)
                 (metrics_folder / METRICS_FILE).write_text(text, encoding="utf-8")
     except InputError as error:
         fail(f"error: {error}", code=2)
@@ -57,7 +65,7 @@ def run(component: Component[..., Any], arguments: Sequence[str] | None = None) 
 
 def parser(component: Component[..., Any]) -> argparse.ArgumentParser:
     """The command line that a declaration implies: one flag a folder and parameter."""
-    built = argparse.ArgumentParser(
+    built = _Parser(
         prog=f"python -m drivetrain.components.call {component.target}",
         description=component.summary or None,
         allow_abbrev=False,
@@ -97,10 +105,11 @@ def parse(declared: ComponentParameter, text: str) -> Scalar:
             value: Scalar = {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
         else:
             value = declared.type(text)
+            if value != value:  # every comparison with NaN is false, so no check downstream would notice it
+                raise ValueError(text)
     except (ValueError, KeyError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not {'true or false' if declared.type is bool else 'a ' + declared.type.__name__}"
-        ) from None
+        allowed = {"bool": "true or false", "int": "a whole number"}.get(declared.type.__name__, "a number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
     if declared.choices and value not in declared.choices:
         raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(map(str, declared.choices))}")
     return value
@@ -138,15 +147,40 @@ def _named(returned: Any) -> Mapping[str, Any]:
 
 
 def short_traceback(error: BaseException) -> str:
-    """The exception with the user's own frames, in at most MAX_TRACEBACK_LINES lines."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename) != Path(__file__)]
-    last = traceback.format_exception_only(error)
-    text = "".join(["Traceback (most recent call last):\n", *traceback.format_list(own), *last])
-    lines = text.rstrip().splitlines()
-    if len(lines) > MAX_TRACEBACK_LINES:
-        lines = [lines[0], "  ...", *lines[2 - MAX_TRACEBACK_LINES :]]
-    return "\n".join(lines)
+    """The exception with the user's own frames, in at most MAX_TRACEBACK_LINES lines.
+
+    Frames of libraries fill what room is left, the innermost first; where frames are left out stands `...`.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    last = "".join(traceback.format_exception_only(error)).rstrip().splitlines()
+    if len(last) > _MAX_EXCEPTION_LINES:
+        last = [*last[: _MAX_EXCEPTION_LINES - 1], "..."]
+
+    def shown(chosen: set[int]) -> list[str]:
+        lines = ["Traceback (most recent call last):"]
+        for index, frame in enumerate(frames):
+            if index in chosen:
+                lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+                lines += [f"    {frame.line}"] if frame.line else []
+            elif lines[-1] != "  ...":
+                lines.append("  ...")
+        return [*lines, *last]
+
+    own = [index for index, frame in enumerate(frames) if not _is_of_library(frame.filename)]
+    others = [index for index in range(len(frames)) if index not in own]
+    chosen: set[int] = set()
+    for index in (*reversed(own), *reversed(others)):
+        if len(shown(chosen | {index})) > MAX_TRACEBACK_LINES:
+            break
+        chosen.add(index)
+    return "\n".join(shown(chosen))
+
+
+def _is_of_library(filename: str) -> bool:
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    return filename.startswith(("<frozen", *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))))
 
 
 def fail(message: str, *, code: int) -> NoReturn:
@@ -154,7 +188,10 @@ def fail(message: str, *, code: int) -> NoReturn:
     sys.stdout.flush()
     print(message, file=sys.stderr, flush=True)
     if path := os.environ.get(FAILURE_FILE):
-        Path(path).write_text(message[-1024:] + "\n", encoding="utf-8")  # the service shows at most 1,024 characters
+        try:
+            Path(path).write_text(message[-1024:] + "\n", encoding="utf-8")  # the service shows 1,024 characters
+        except OSError as error:  # a full disk, perhaps the very failure to tell
+            print(f"The reason could not be written to {path}: {error}", file=sys.stderr, flush=True)
     sys.exit(code)
 
 
@@ -165,6 +202,8 @@ def find(target: str) -> Component[..., Any]:
         InputError: when there is no such module, function, or the function is not a component.
     """
     module_name, _, name = target.partition(":")
+    if not module_name or not name or module_name.startswith("."):
+        raise InputError(f"{target!r} does not name a component. Allowed: module:function.")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -173,8 +212,44 @@ def find(target: str) -> Component[..., Any]:
         raise InputError(f"no module {module_name!r} for {target!r}; sys.path starts with {sys.path[:2]}.") from None
     found = getattr(module, name, None)
     if not isinstance(found, Component):
-        raise InputError(f"{target!r} is not a component: decorate the function with @component.")
+        if found is not None:
+            raise InputError(f"{target!r} is not a component: decorate the function with @component.")
+        there = ", ".join(other for other, value in vars(module).items() if isinstance(value, Component))
+        raise InputError(f"{module_name!r} has no component {name!r}. There are: {there or 'none'}.")
     return cast(Component[..., Any], found)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong where the platform looks for it, too."""
+
+    def error(self, message: str) -> NoReturn:
+        fail(f"error: {message}. With --help it lists the folders and parameters.", code=2)
+
+
+def _joined(component: Component[..., Any], arguments: Sequence[str]) -> list[str]:
+    """`--rate -1e-3` as `--rate=-1e-3`: argparse takes a value that begins with a dash for a flag."""
+    declared = (*component.inputs.values(), *component.outputs.values(), *component.parameters.values())
+    flags = {each.flag for each in declared} | {"--" + METRICS_OUTPUT}
+    if component.checkpoints is not None:
+        flags.add(component.checkpoints.flag)
+    joined: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        value = next(remaining, None) if argument in flags else None
+        if value is None:
+            joined.append(argument)
+        elif value in flags:  # the value was forgotten; argparse says so
+            joined += [argument, value]
+        else:
+            joined.append(f"{argument}={value}")
+    return joined
+
+
+def _make_folder(name: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"--{name.replace('_', '-')} {folder} cannot be made: a file is in its place.") from None
 
 
 def _add_folder(group: Any, name: str, flag: str, *, required: bool, text: str) -> None:

@@ -15,6 +15,7 @@ way the data flows. Parameters are str, int, float, bool, a `Literal` of those, 
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import types
 import typing
@@ -188,13 +189,25 @@ def _declare(
     resumable: tuple[str, ...],
     name: str | None,
 ) -> Component[..., Any]:
+    if not inspect.isfunction(function):
+        raise DeclarationError(f"{function!r} cannot be a component: @component goes on a function (def).")
     where = f"{function.__module__}.{function.__qualname__}"
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise DeclarationError(f"{where} cannot be a component: it is async or a generator, which nothing would run.")
+    if job not in typing.get_args(Job):
+        raise DeclarationError(f"{where}: job is {job!r}. Allowed: {', '.join(typing.get_args(Job))}.")
     if "<locals>" in function.__qualname__ or "." in function.__qualname__:
         raise DeclarationError(
             f"{where} cannot be a component: it is defined inside a function or class, where no container can find "
             "it. Move it to the top level of its file."
         )
-    hints = typing.get_type_hints(function, include_extras=True)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise DeclarationError(
+            f"{where}: the type {error.name!r} is not there when the file is imported. Import it at the top of the "
+            "file, outside of `if TYPE_CHECKING`."
+        ) from None
     described = _argument_help(function.__doc__ or "")
     inputs: dict[str, ComponentFolder] = {}
     outputs: dict[str, ComponentFolder] = {}
@@ -204,6 +217,13 @@ def _declare(
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise DeclarationError(f"{where}: *{parameter.name} cannot be declared. Give every parameter a name.")
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise DeclarationError(f"{where}: {parameter.name!r} cannot be given by name; take out the `/`.")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", parameter.name) or parameter.name == "help":
+            raise DeclarationError(
+                f"{where}: {parameter.name!r} cannot be a flag of the command line. Allowed: ASCII letters, digits and "
+                "underscores, a letter first, and not help."
+            )
         if parameter.name not in hints:
             raise DeclarationError(
                 f"{where}: parameter {parameter.name!r} has no type. Allowed: Input, Output, Checkpoints, str, int, "
@@ -215,16 +235,34 @@ def _declare(
         if folder is None:
             parameters[parameter.name] = _plain_parameter(where, parameter, annotation, optional, help_text)
             continue
+        if parameter.default is not parameter.empty and not (optional and parameter.default is None):
+            raise DeclarationError(
+                f"{where}: folder {parameter.name!r} defaults to {parameter.default!r}; the platform gives folders. "
+                "Allowed: no default, or a type with `| None` and the default None."
+            )
         declared = ComponentFolder(parameter.name, optional=optional, help=help_text)
         if folder.flow == "input":
             inputs[parameter.name] = declared
         elif folder.flow == "output":
             outputs[parameter.name] = declared
-        else:
+        elif checkpoints is None:
             checkpoints = declared
+        else:
+            raise DeclarationError(
+                f"{where}: {checkpoints.name!r} and {parameter.name!r} are both Checkpoints; one is."
+            )
 
     metrics = _returned_metrics(where, hints.get("return"))
     _check_folders(where, job, inputs, outputs, checkpoints, metrics)
+    if metrics != () and METRICS_OUTPUT in hints:
+        raise DeclarationError(
+            f"{where}: the name {METRICS_OUTPUT!r} is taken by the numbers that the function returns. Choose another."
+        )
+    _check_logs(where, job, logs)
+    if unknown := [each for each in resumable if each not in parameters]:
+        raise DeclarationError(
+            f"{where}: resumable names {unknown[0]!r}, which is no parameter. There are: {', '.join(parameters)}."
+        )
     return Component(
         function=function,
         name=name or function.__name__.replace("_", "-"),
@@ -267,10 +305,6 @@ def _check_folders(
         return
     if checkpoints is not None:
         raise DeclarationError(f"{where}: a processing job has no checkpoints. Use job='training'.")
-    if metrics != () and METRICS_OUTPUT in outputs:
-        raise DeclarationError(
-            f"{where}: the output name {METRICS_OUTPUT!r} is taken by the numbers that the function returns."
-        )
     # One input is the code and, when numbers come back, one output is the property file's.
     for kind, count, limit in (
         ("inputs", len(inputs) + 1, 10),
@@ -278,6 +312,21 @@ def _check_folders(
     ):
         if count > limit:
             raise DeclarationError(f"{where}: {count} {kind} with the one for code or metrics; at most {limit}.")
+
+
+def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
+    if logs and job != "training":
+        raise DeclarationError(f"{where}: only a training job has `logs`. Return the numbers instead.")
+    for metric, pattern in logs.items():
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            raise DeclarationError(f"{where}: logs[{metric!r}] is no regular expression: {error}.") from None
+        if groups != 1:
+            raise DeclarationError(
+                f"{where}: logs[{metric!r}] has {groups} groups; one is needed, which finds the number: "
+                "r'loss=([0-9.]+)'."
+            )
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
@@ -303,16 +352,33 @@ def _plain_parameter(
             "str, int, float, bool, Literal[...] of one of these, or one of the plain types | None."
         )
     required = parameter.default is inspect.Parameter.empty
+    default: Any = None if required else parameter.default
+    if kind is float and type(default) is int:
+        default = float(default)
     if optional and not required and parameter.default is not None:
         raise DeclarationError(
             f"{where}: parameter {parameter.name!r} may be None but defaults to {parameter.default!r}; a command line "
             "says None by leaving the flag out. Make the default None, or the type plain."
         )
+    if not required and not optional:
+        if type(default) is not kind:
+            either = f"a default of type {kind.__name__}" + (", or a type with `| None`" if default is None else "")
+            raise DeclarationError(f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: {either}.")
+        if isinstance(default, float) and not math.isfinite(default):
+            raise DeclarationError(
+                f"{where}: parameter {parameter.name!r} defaults to {default!r}, which JSON does not have. Allowed: a "
+                "finite number; for no limit, a type with `| None`."
+            )
+        if choices and default not in choices:
+            raise DeclarationError(
+                f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: "
+                f"{', '.join(map(repr, choices))}."
+            )
     return ComponentParameter(
         name=parameter.name,
         type=kind,
         required=required,
-        default=None if required else parameter.default,
+        default=default,
         choices=choices,
         optional=optional,
         help=help_text,
@@ -325,14 +391,25 @@ def _returned_metrics(where: str, annotation: Any) -> tuple[str, ...] | None:
         return ()
     if annotation in (int, float):
         return ("value",)
-    if typing.is_typeddict(annotation) or hasattr(annotation, "_fields") or hasattr(annotation, "__dataclass_fields__"):
-        return tuple(typing.get_type_hints(annotation))
-    if typing.get_origin(annotation) is dict or annotation is dict:
-        return None
-    raise DeclarationError(
-        f"{where}: returns {annotation!r}. Allowed: None, a number, dict[str, float], or a TypedDict, NamedTuple or "
-        "dataclass of numbers (they become the step's property file)."
+    allowed = (
+        "Allowed: None, a number, dict[str, float], or a TypedDict, NamedTuple or dataclass of numbers (they become "
+        "the step's property file)."
     )
+    if typing.is_typeddict(annotation) or hasattr(annotation, "_fields") or hasattr(annotation, "__dataclass_fields__"):
+        hints = typing.get_type_hints(annotation)
+        for name, kind in hints.items():
+            if kind not in (int, float):
+                raise DeclarationError(f"{where}: returns {name!r} of type {kind!r}. {allowed}")
+        # What may be missing cannot be decided on.
+        promised: frozenset[str] = getattr(annotation, "__required_keys__", frozenset(hints))
+        return tuple(name for name in hints if name in promised)
+    if annotation is dict:
+        return None
+    if typing.get_origin(annotation) is dict:
+        keys, values = typing.get_args(annotation)
+        if keys is str and set(typing.get_args(values) or [values]) <= {int, float}:
+            return None
+    raise DeclarationError(f"{where}: returns {annotation!r}. {allowed}")
 
 
 def _argument_help(doc: str) -> dict[str, str]:
