@@ -21,6 +21,8 @@ class _Inert(type):
     def __call__(cls, *_: Any, **__: Any) -> Any:
         return cls
 
+    __getitem__ = __lt__ = __le__ = __gt__ = __ge__ = __and__ = __invert__ = __call__
+
 
 class Inert(metaclass=_Inert):
     """What every name of the module is."""

@@ -1,0 +1,24 @@
+"""The compiled definition read back says what the spec said: the same steps, edges, branches and parameters."""
+
+from __future__ import annotations
+
+import pytest
+from drivetrain.pipelines.definition import document, graph
+from drivetrain.pipelines.loading import load, ready_pipelines
+from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+
+@pytest.mark.parametrize("name", sorted(ready_pipelines()))
+def test_read_back(name: str) -> None:
+    pipeline = load(name).pipeline
+    spec = Graph(pipeline)
+    definition = document.read(compile_pipeline(pipeline).text)
+    graph.check(definition)
+    assert [step.name for step in definition.walk()] == [step.name for step in spec.steps]
+    assert graph.dependencies(definition) == {step.name: spec.waits_for(step.name) for step in spec.steps}
+    assert [parameter.name for parameter in definition.parameters] == [one.name for one in pipeline.parameters]
+    branches = {
+        step.name: tuple(f"{c}:{'then' if b else 'otherwise'}" for c, b in step.branch) for step in definition.walk()
+    }
+    assert branches == spec.branch
