@@ -14,8 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.targets.sagemaker.patterns import matches
@@ -70,8 +69,7 @@ _MAX_SHOWN = 60
 _NEWER = " If the service knows it by now, upgrade boto3 and run `make shapes`."
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that the service would refuse: where (`Arguments.ResourceConfig`), what was given, what is allowed."""
 
     path: str

@@ -1,0 +1,139 @@
+"""Stock deep-learning images: their URIs, and what they are documented to hold.
+
+    image = stock_image("eu-west-1", gpu=False)
+    image.uri                                    # 763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch:2.13.0-cpu-...
+    missing(("torch", "safetensors"), image)     # ("safetensors",)
+
+Tags, accounts and packages stand in images.json with their sources. The default is the PyTorch that drivetrain is
+tested with (constraints.txt), in a line that is still patched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.sagemaker.requirements import parse
+
+# Families of instance types, of which a name begins `ml.<family>.`: those with NVIDIA GPUs, and those that none of
+# these x86-64 images runs on.
+GPU_FAMILIES = frozenset((
+    "p2", "p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300",
+    "g4dn", "g5", "g6", "g6e", "g7", "g7e", "gr6",
+))  # fmt: skip
+NEURON_FAMILIES = ("trn1", "trn1n", "trn2", "trn3", "inf1", "inf2")
+# Graviton processors: an m, c, r, t or x, a digit, and a g (m7g, c8gd); the others are spelt out.
+ARM_FAMILIES = ("p6e-gb200", "g5g", "a1")
+
+
+@dataclass(frozen=True)
+class Image:
+    """A stock image in one region.
+
+    `python` is its CPython (`3.12`); `glibc` the newest C library that wheels may ask for (manylinux_2_34);
+    `packages` what it is documented to hold, normal name -> version, None where the version is not documented.
+    """
+
+    uri: str
+    framework: str
+    version: str
+    gpu: bool
+    python: str
+    glibc: tuple[int, int]
+    packages: Mapping[str, str | None] = field(hash=False, repr=False)
+
+
+def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str | None = None) -> Image:
+    """The stock image of a framework's version (default: the one that drivetrain is tested with) in a region.
+
+    Raises:
+        UserError: no such framework, version or region is documented.
+    """
+    table = _table()
+    versions = {entry["version"]: entry for entry in table["images"] if entry["framework"] == framework}
+    if not versions:
+        frameworks = {entry["framework"] for entry in table["images"]}
+        raise UserError(f"No stock image of {framework!r}. {did_you_mean(framework, frameworks)}")
+    wanted = version or table["default"][framework]
+    short = ".".join(wanted.split(".")[:2])
+    processor = "gpu" if gpu else "cpu"
+    entry = versions.get(short)
+    if entry is None or not entry["tags"][processor].startswith(wanted):
+        known = sorted((each["tags"][processor].partition("-")[0] for each in versions.values()), key=_numbers)
+        raise UserError(
+            f"No stock image of {framework} {wanted} is known. Allowed: {', '.join(known)}. For another one, give its "
+            "URI: deployment.image."
+        )
+    account = table["accounts"].get(region)
+    if account is None:
+        raise UserError(
+            f"No account for stock images is documented for region {region!r}. "
+            f"{did_you_mean(region, table['accounts'])} For another one, give an image's URI: deployment.image."
+        )
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return Image(
+        uri=f"{account}.dkr.ecr.{region}.{suffix}/{entry['repository']}:{entry['tags'][processor]}",
+        framework=framework,
+        version=entry["version"],
+        gpu=gpu,
+        python=entry["python"],
+        glibc=(entry["glibc"][0], entry["glibc"][1]),
+        packages={**entry["packages"]["both"], **entry["packages"][processor]},
+    )
+
+
+def image_uri(framework: str, version: str | None, region: str, instance_type: str) -> str:
+    """The URI of the stock image for an instance type; see `stock_image` and `has_gpu` for what is raised."""
+    return stock_image(region, has_gpu(instance_type), framework, version).uri
+
+
+def has_gpu(instance_type: str) -> bool:
+    """Whether an instance type (`ml.g5.xlarge`) has NVIDIA GPUs.
+
+    Raises:
+        UserError: its processor runs none of the stock images of PyTorch.
+    """
+    family = instance_type.removeprefix("ml.").partition(".")[0]
+    arm = family in ARM_FAMILIES or (family[:1] in "mcrtx" and family[1:2].isdigit() and family[2:3] == "g")
+    if arm or family in NEURON_FAMILIES:
+        kind = "an ARM" if arm else "a Neuron"
+        raise UserError(
+            f"{instance_type!r} has {kind} processor, which no stock image here runs on. Choose an x86-64 machine, "
+            "such as ml.m5.large or ml.g5.xlarge, or give an image of your own: deployment.image."
+        )
+    return family in GPU_FAMILIES
+
+
+def missing(needs: Iterable[str], image: Image) -> tuple[str, ...]:
+    """The needs that an image does not meet, sorted; they have to travel.
+
+    A need is a requirement (`pyarrow`, `pyarrow>=19`). It is met when the image is documented to hold the
+    distribution, in a version that will do where the need names versions.
+
+    Raises:
+        UserError: a need is not a requirement.
+    """
+    lacking: set[str] = set()
+    for need in needs:
+        requirement = parse(need)
+        if not requirement.applies(image.python):
+            continue
+        version = image.packages.get(requirement.name)
+        held = requirement.name in image.packages
+        if not held or not (requirement.any_version or (version is not None and requirement.allows(version))):
+            lacking.add(requirement.text)
+    return tuple(sorted(lacking))
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return json.loads(Path(__file__).with_name("images.json").read_bytes())
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

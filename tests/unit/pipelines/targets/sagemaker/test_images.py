@@ -1,0 +1,161 @@
+"""Stock images: their URIs, and which of a component's needs they are documented to meet."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.images import (
+    ARM_FAMILIES,
+    GPU_FAMILIES,
+    NEURON_FAMILIES,
+    has_gpu,
+    image_uri,
+    missing,
+    stock_image,
+)
+from drivetrain.pipelines.targets.sagemaker.images import _table as table
+from drivetrain.pipelines.targets.sagemaker.requirements import normal
+from drivetrain.pipelines.targets.sagemaker.service_model import service
+
+
+def test_the_default_image_is_of_the_torch_that_is_tested_here() -> None:
+    image = stock_image("us-east-1", gpu=False)
+    assert image.version == ".".join(version("torch").split(".")[:2])
+    assert image.packages["torch"] == version("torch").partition("+")[0]
+    assert image.uri == "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch:2.13.0-cpu-amzn2023-sagemaker"
+    assert tuple(int(part) for part in image.python.split(".")) >= (3, 11)
+
+
+@pytest.mark.parametrize(
+    ("framework", "wanted", "region", "instance_type", "uri"),
+    [
+        (
+            "pytorch",
+            "2.14",
+            "eu-west-1",
+            "ml.g5.xlarge",
+            "763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch:2.14.0-cu133-amzn2023-sagemaker",
+        ),
+        (
+            "pytorch",
+            "2.12.1",
+            "af-south-1",
+            "ml.m5.large",
+            "626614931356.dkr.ecr.af-south-1.amazonaws.com/pytorch:2.12.1-cpu-amzn2023-sagemaker",
+        ),
+        (
+            "pytorch",
+            "2.10",
+            "us-gov-west-1",
+            "ml.p5.48xlarge",
+            "442386744353.dkr.ecr.us-gov-west-1.amazonaws.com/pytorch-training:2.10.0-gpu-py313-cu130-ubuntu22.04-sagemaker",
+        ),
+        (
+            "pytorch",
+            None,
+            "cn-north-1",
+            "ml.c5.xlarge",
+            "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/pytorch:2.13.0-cpu-amzn2023-sagemaker",
+        ),
+    ],
+)
+def test_the_uri_of_an_image(framework: str, wanted: str | None, region: str, instance_type: str, uri: str) -> None:
+    assert image_uri(framework, wanted, region, instance_type) == uri
+
+
+def test_every_image_in_every_region_has_a_uri_that_the_service_takes() -> None:
+    pattern = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z-]+:[A-Za-z0-9._-]+")
+    limit = service()["shapes"]["AlgorithmImage"]["max"]
+    for entry in table()["images"]:
+        for region in table()["accounts"]:
+            for gpu in (False, True):
+                uri = stock_image(region, gpu, entry["framework"], entry["version"]).uri
+                assert pattern.fullmatch(uri)
+                assert len(uri) <= limit
+
+
+def test_the_table_is_documented_and_its_names_are_normal() -> None:
+    assert table()["accounts_sources"]
+    for entry in table()["images"]:
+        assert all(source.startswith("https://") for source in entry["sources"])
+        assert entry["available"] < entry["patched_until"]
+        for group in entry["packages"].values():
+            assert [name for name in group if name != normal(name)] == []
+            assert list(group) == sorted(group)
+
+
+def test_what_an_image_is_not_documented_to_hold_is_missing() -> None:
+    for gpu in (False, True):
+        image = stock_image("us-east-1", gpu)
+        assert missing(("torch", "pyarrow", "numpy", "pydantic", "scikit_learn"), image) == ()
+        assert missing(("safetensors", "torch", "polars"), image) == ("polars", "safetensors")
+    assert missing(("safetensors",), stock_image("us-east-1", False, version="2.10")) == ()
+
+
+def test_a_need_that_names_versions_is_held_against_the_documented_one() -> None:
+    image = stock_image("us-east-1", gpu=False)
+    assert image.packages["pyarrow"] == "23.0.1"
+    assert missing(("pyarrow>=19,<27", "PyArrow == 23.*"), image) == ()
+    assert missing(("pyarrow>=24",), image) == ("pyarrow>=24",)
+    assert image.packages["requests"] is None, "its version is not documented"
+    assert missing(("requests", "requests>=2"), image) == ("requests>=2",)
+
+
+def test_a_need_for_another_python_or_system_is_none() -> None:
+    image = stock_image("us-east-1", gpu=False)
+    assert missing(("tomli; python_version < '3.11'", "pywin32; sys_platform == 'win32'"), image) == ()
+    assert missing(("uvloop; sys_platform == 'linux'",), image) == ("uvloop; sys_platform == 'linux'",)
+
+
+@pytest.mark.parametrize("need", ["", "two words", "numpy=>1", "pkg @ https://example.org/pkg.whl"])
+def test_a_need_that_is_no_requirement_is_refused(need: str) -> None:
+    with pytest.raises(UserError, match="Write a name and"):
+        missing((need,), stock_image("us-east-1", gpu=False))
+
+
+def test_what_is_not_known_is_said_with_what_is() -> None:
+    with pytest.raises(
+        UserError, match=r"PyTorch|pytorch 2\.9 is known\. Allowed: 2\.10\.0, .*2\.14\.0\. .*deployment"
+    ):
+        stock_image("us-east-1", False, version="2.9")
+    with pytest.raises(UserError, match=r"pytorch 2\.13\.7 is known"):
+        stock_image("us-east-1", False, version="2.13.7")
+    with pytest.raises(UserError, match=r"'us-eats-1'.*Did you mean 'us-east-1'\?"):
+        stock_image("us-eats-1", False)
+    with pytest.raises(UserError, match=r"No stock image of 'pytorhc'\. Did you mean 'pytorch'\?"):
+        stock_image("us-east-1", False, "pytorhc")
+
+
+def test_the_processor_of_every_machine_of_the_service_is_known() -> None:
+    shapes = service()["shapes"]
+    machines = {*shapes["TrainingInstanceType"]["enum"], *shapes["ProcessingInstanceType"]["enum"]}
+    refused, graphics = set[str](), set[str]()
+    for machine in machines:
+        family = machine.split(".")[1]
+        try:
+            if has_gpu(machine):
+                graphics.add(family)
+        except UserError:
+            refused.add(family)
+    families = {machine.split(".")[1] for machine in machines}
+    assert refused <= {*NEURON_FAMILIES, *ARM_FAMILIES}
+    # Whatever begins with p or g has a GPU; a new family of these letters must be sorted in.
+    assert graphics | refused >= {family for family in families if family[0] in "pg"}
+    assert graphics <= GPU_FAMILIES
+
+
+@pytest.mark.parametrize(
+    "machine", ["ml.trn1.32xlarge", "ml.inf2.xlarge", "ml.m7g.large", "ml.c6gd.xlarge", "ml.g5g.xlarge"]
+)
+def test_a_machine_that_runs_none_of_the_images_is_refused(machine: str) -> None:
+    with pytest.raises(UserError, match=r"no stock image here runs on\. Choose an x86-64 machine"):
+        has_gpu(machine)
+
+
+def test_the_table_is_shipped() -> None:
+    assert (Path(__file__).parents[5] / "pipelines" / "targets" / "sagemaker" / "images.json").is_file()

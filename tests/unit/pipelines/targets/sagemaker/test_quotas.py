@@ -1,0 +1,55 @@
+"""The written limits are those of the service model, where it states them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.targets.sagemaker import quotas
+from drivetrain.pipelines.targets.sagemaker.service_model import service
+
+
+@pytest.mark.parametrize(
+    ("limit", "shape"),
+    [
+        (quotas.MAX_DEFINITION_CHARACTERS, "PipelineDefinition"),
+        (quotas.MAX_PIPELINE_NAME_CHARACTERS, "PipelineName"),
+        (quotas.MAX_DISPLAY_NAME_CHARACTERS, "PipelineName"),
+        (quotas.MAX_DESCRIPTION_CHARACTERS, "PipelineDescription"),
+        (quotas.MAX_TAGS, "TagList"),
+        (quotas.MAX_PARAMETER_VALUE_CHARACTERS, "String1024"),
+        (quotas.MAX_PARAMETERS_AT_START, "ParameterList"),
+        (quotas.MAX_EXECUTION_NAME_CHARACTERS, "PipelineExecutionName"),
+        (quotas.MAX_JOB_NAME_CHARACTERS, "TrainingJobName"),
+        (quotas.MAX_JOB_NAME_CHARACTERS, "ProcessingJobName"),
+        (quotas.MAX_HYPERPARAMETERS, "HyperParameters"),
+        (quotas.MAX_HYPERPARAMETER_NAME_CHARACTERS, "HyperParameterKey"),
+        (quotas.MAX_HYPERPARAMETER_CHARACTERS, "HyperParameterValue"),
+        (quotas.MAX_CHANNELS, "InputDataConfig"),
+        (quotas.MAX_ARGUMENTS, "ContainerArguments"),
+        (quotas.MAX_ARGUMENTS, "TrainingContainerArguments"),
+        (quotas.MAX_ARGUMENT_CHARACTERS, "ContainerArgument"),
+        (quotas.MAX_ARGUMENT_CHARACTERS, "TrainingContainerArgument"),
+        (quotas.MAX_PROCESSING_INPUTS, "ProcessingInputs"),
+        (quotas.MAX_PROCESSING_OUTPUTS, "ProcessingOutputs"),
+        (quotas.MAX_ENVIRONMENT_ENTRIES, "TrainingEnvironmentMap"),
+        (quotas.MAX_ENVIRONMENT_ENTRIES, "ProcessingEnvironmentMap"),
+        (quotas.MAX_ENVIRONMENT_CHARACTERS["Training"], "TrainingEnvironmentValue"),
+        (quotas.MAX_ENVIRONMENT_CHARACTERS["Processing"], "ProcessingEnvironmentValue"),
+        (quotas.MAX_METRIC_DEFINITIONS, "MetricDefinitionList"),
+        (quotas.MAX_WARM_POOL_SECONDS, "KeepAlivePeriodInSeconds"),
+        (quotas.MAX_JOB_RETRIES, "MaximumRetryAttempts"),
+        (quotas.MAX_RUN_SECONDS["Processing"], "ProcessingMaxRuntimeInSeconds"),
+        (quotas.MAX_SELECTED_STEPS, "SelectedStepList"),
+        (quotas.MAX_TUNED_HYPERPARAMETERS, "ContinuousParameterRanges"),
+    ],
+)
+def test_a_limit_is_that_of_the_service_model(limit: int, shape: str) -> None:
+    shapes: dict[str, Any] = service()["shapes"]
+    assert shapes[shape]["max"] == limit
+
+
+def test_what_can_be_raised_on_request_is_below_what_cannot() -> None:
+    assert quotas.DEFAULT_MAX_RUN_SECONDS < quotas.MAX_RUN_SECONDS["Training"] == 28 * 24 * 3600
+    assert quotas.DEFAULT_WARM_POOL_SECONDS < quotas.MAX_WARM_POOL_SECONDS
