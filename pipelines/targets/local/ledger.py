@@ -13,6 +13,7 @@ from drivetrain.pipelines.targets.local.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.rows import (
     ArtifactRow,
     AttemptRow,
+    EarlierStep,
     ExecutionRow,
     MetricRow,
     ObjectRow,
@@ -130,6 +131,61 @@ class Ledger:
         sql = "SELECT uri, sha256, bytes, execution, step FROM objects WHERE execution = ? AND (? IS NULL OR step = ?)"
         rows = self._rows(sql + " ORDER BY uri", execution, step, step)
         return [ObjectRow(uri=r[0], sha256=r[1], bytes=r[2], execution=r[3], step=r[4]) for r in rows]
+
+    def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> EarlierStep | None:
+        """The latest success of a step of a pipeline that really ran: with this cache key, or with any."""
+        sql = """
+            SELECT execution, name, ended, arguments, cache_fields, response, value FROM steps
+            WHERE pipeline = ? AND name = ? AND status = 'Succeeded' AND cache_key IS NOT NULL
+              AND (? IS NULL OR cache_key = ?) ORDER BY ended DESC LIMIT 1
+        """
+        rows = self._rows(sql, pipeline, step, key, key)
+        if not rows:
+            return None
+        row = rows[0]
+        return EarlierStep(
+            execution=row[0],
+            step=row[1],
+            ended=row[2],
+            arguments=_mapping(row[3]),
+            key_fields=_mapping(row[4]),
+            response=_mapping(row[5]),
+            value=row[6],
+        )
+
+    def written(self, execution: str, step: str) -> list[tuple[str, int]]:
+        """URI and size of every object that a step wrote."""
+        return [
+            (row[0], row[1])
+            for row in self._rows("SELECT uri, bytes FROM objects WHERE execution = ? AND step = ?", execution, step)
+        ]
+
+    def inputs_read(self, execution: str, step: str) -> list[tuple[str, str, str, str]]:
+        """Name, URI, stamp and digest of every input that a step read."""
+        sql = "SELECT name, uri, stamp, digest FROM artifacts WHERE execution = ? AND step = ? AND flow = 'input'"
+        return [(row[0], row[1], row[2], row[3]) for row in self._rows(sql, execution, step)]
+
+    def writer_of(self, uri: str) -> tuple[str | None, str | None]:
+        """The execution and step that last wrote `uri`, a folder in which it lies, or files below it."""
+        bucket_end = uri.find("/", len("s3://"))
+        stem = uri.rstrip("/")
+        while len(stem) > bucket_end > 0:
+            rows = self._rows(
+                "SELECT execution, step FROM artifacts WHERE uri IN (?, ?) AND flow = 'output' "
+                "ORDER BY rowid DESC LIMIT 1",
+                stem,
+                stem + "/",
+            )
+            if rows:
+                return rows[0][0], rows[0][1]
+            stem = stem.rpartition("/")[0]
+        return None, None
+
+    def latest_unfinished(self, request_hash: str) -> str | None:
+        """The newest execution of the same request, if the ledger does not know how it ended."""
+        sql = "SELECT id, status FROM executions WHERE request_hash = ? ORDER BY started DESC, rowid DESC LIMIT 1"
+        rows = self._rows(sql, request_hash)
+        return rows[0][0] if rows and rows[0][1] == "Executing" else None
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._guard:

@@ -198,7 +198,7 @@ class LedgerWriter(Ledger):
                 [(o.uri, o.sha256, o.bytes, o.mtime_ns, execution, step) for o in objects],
             )
             for entry in artifacts:
-                producer = _producer(db, entry.uri) if entry.flow == "input" else (None, None)
+                producer = self.writer_of(entry.uri) if entry.flow == "input" else (None, None)
                 db.execute(
                     "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
@@ -289,11 +289,11 @@ class LedgerWriter(Ledger):
         text = self._rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]
 
-    def latest_unfinished(self, request_hash: str) -> str | None:
-        """The newest execution of the same request, if the ledger does not know how it ended."""
-        sql = "SELECT id, status FROM executions WHERE request_hash = ? ORDER BY started DESC, rowid DESC LIMIT 1"
-        rows = self._rows(sql, request_hash)
-        return rows[0][0] if rows and rows[0][1] == "Executing" else None
+    def checksum(self, uri: str, size: int, mtime_ns: int) -> str | None:
+        """The sha256 of an object that a step wrote, if size and time say that it is still the same."""
+        sql = "SELECT sha256 FROM objects WHERE uri = ? AND bytes = ? AND mtime_ns = ? LIMIT 1"
+        rows = self._rows(sql, uri, size, mtime_ns)
+        return rows[0][0] if rows else None
 
 
 def _next_attempt(db: sqlite3.Connection, execution: str, step: str) -> int:
@@ -321,24 +321,6 @@ def _end_attempt(
         "WHERE execution = ? AND step = ? AND number = ?",
         (status, time.time(), reason, error_type, execution, step, number),
     )
-
-
-def _producer(db: sqlite3.Connection, uri: str) -> tuple[str | None, str | None]:
-    """Who last wrote `uri`, or a folder in which it lies, or files below it."""
-    bucket_end = uri.find("/", len("s3://"))
-    candidates = [uri.rstrip("/"), uri.rstrip("/") + "/"]
-    parent = uri.rstrip("/")
-    while (cut := parent.rfind("/")) > bucket_end > 0:
-        parent = parent[:cut]
-        candidates += [parent, parent + "/"]
-    for candidate in candidates:
-        row = db.execute(
-            "SELECT execution, step FROM artifacts WHERE uri = ? AND flow = 'output' ORDER BY rowid DESC LIMIT 1",
-            (candidate,),
-        ).fetchone()
-        if row is not None:
-            return row
-    return None, None
 
 
 def _dump(value: Any) -> str:

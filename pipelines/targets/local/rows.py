@@ -120,3 +120,16 @@ class MetricRow:
     name: str
     seconds: float
     value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierStep:
+    """A success of a step that the cache may go back to; `key_fields` are the attributes of its cache key."""
+
+    execution: str
+    step: str
+    ended: float
+    arguments: Mapping[str, Any]
+    key_fields: Mapping[str, Any]
+    response: Mapping[str, Any]
+    value: str | None

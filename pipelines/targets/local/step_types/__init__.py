@@ -1,0 +1,51 @@
+"""What each step type does on this machine: one file a type, found by the type's name (`RegisterModel` ->
+register_model.py).
+
+A file has
+
+    def check(step: StepNode, plan: Plan) -> list[str]
+        Why the step could not run, found before anything starts; empty when it can.
+    def run(context: StepContext) -> StepResult
+        Runs in a thread of its own. Raises StepFailedError, StepStoppedError, or UserError for bad input.
+
+and, where the type is decided at once by the scheduler, `INLINE = True`. Condition and Fail are such types.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.outcomes import StepResult
+
+
+class StepType(Protocol):
+    """The module of a step type."""
+
+    def check(self, step: StepNode, plan: Plan) -> list[str]: ...
+    def run(self, context: StepContext) -> StepResult: ...
+
+
+def file_name(type_name: str) -> str:
+    """`RegisterModel` -> `register_model`, `EMR` -> `emr`, `ClarifyCheck` -> `clarify_check`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type_name).lower()
+
+
+@cache
+def known() -> dict[str, str]:
+    """File name -> type name as people write it, of every type that runs here."""
+    names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    return {name: "".join(part.capitalize() for part in name.split("_")) for name in names}
+
+
+def find(type_name: str) -> StepType | None:
+    """The module of a type; None when it does not run here."""
+    name = file_name(type_name)
+    if name not in known():
+        return None
+    return cast("StepType", importlib.import_module(f"{__name__}.{name}"))

@@ -1,0 +1,133 @@
+"""Step caching as SageMaker does it, and a plain account of why a step hit or missed.
+
+A step's result is taken from an earlier execution of the same pipeline in which the step of that name succeeded with
+equal key attributes and not too long ago. What lies behind a URI does not count, nor do outputs, instance types or the
+role: that is the service's rule, and what ran here must run alike there. What it overlooks is said in warnings.
+https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.targets.local.cache_differences import Difference, differences, overlooked, reasons
+from drivetrain.pipelines.targets.local.masking import mask
+from drivetrain.pipelines.targets.local.objects import ObjectStore, digest_of, sha256_of, stamp_of
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.rows import EarlierStep
+
+KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "Processing": ("AppSpecification", "Environment", "ProcessingInputs"),
+    "Training": (
+        "AlgorithmSpecification",
+        "CheckpointConfig",
+        "DebugHookConfig",
+        "DebugRuleConfigurations",
+        "Environment",
+        "HyperParameters",
+        "InputDataConfig",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a step was taken from the cache or has to run.
+
+    `fields` are the key attributes that differ from the latest success; `reasons` say the same in few words;
+    `warnings` name differences that the cache does not look at.
+    """
+
+    hit: bool
+    reasons: tuple[str, ...] = ()
+    fields: tuple[Difference, ...] = ()
+    warnings: tuple[str, ...] = ()
+    earlier: EarlierStep | None = None
+
+
+def key_fields(type_name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The attributes of resolved arguments that make the key; None for a type that is not cached."""
+    names = KEY_ATTRIBUTES.get(type_name)
+    return None if names is None else {name: arguments[name] for name in names if name in arguments}
+
+
+def key_of(type_name: str, fields: Mapping[str, Any]) -> str:
+    """The sha256 of the key attributes."""
+    text = json.dumps([type_name, fields], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def look_up(
+    step: StepNode,
+    arguments: Mapping[str, Any],
+    *,
+    execution: str,
+    pipeline: str,
+    ledger: Ledger,
+    store: ObjectStore,
+    now: float | None = None,
+) -> Explanation:
+    """Find the result of an earlier execution, or say why there is none.
+
+    Args:
+        arguments: the step's, resolved.
+        execution: the present one, for naming upstream steps that ran again.
+        now: seconds since the epoch.
+    """
+    fields = key_fields(step.type, arguments)
+    if fields is None:
+        return Explanation(False, (f"steps of type {step.type} are not cached",))
+    key = key_of(step.type, fields)
+    earlier = ledger.earlier_success(pipeline, step.name, key)
+    if earlier is None:
+        return _missed(step, fields, execution, pipeline, ledger)
+    age = (time.time() if now is None else now) - earlier.ended
+    limit = step.cache.expire_after_seconds
+    if limit is not None and age > limit:
+        given = step.raw["CacheConfig"]["ExpireAfter"]
+        return Explanation(False, (f"the result of {earlier.execution} is older than {given}",))
+    for uri, size in ledger.written(earlier.execution, step.name):
+        path = store.path(uri)
+        if not path.is_file() or path.stat().st_size != size:
+            return Explanation(False, (f"{uri}, which {earlier.execution} wrote, is gone or changed",))
+    warnings = (
+        *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, mask(arguments)),
+        *_changed_bytes(earlier, ledger, store),
+    )
+    return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)
+
+
+def _missed(step: StepNode, fields: Mapping[str, Any], execution: str, pipeline: str, ledger: Ledger) -> Explanation:
+    latest = ledger.earlier_success(pipeline, step.name)
+    if latest is None:
+        return Explanation(False, ("it has not succeeded before",))
+    found = differences(latest.key_fields, mask(fields))
+
+    def ran_again(uri: str) -> str | None:
+        writer_execution, writer_step = ledger.writer_of(uri)
+        return writer_step if writer_execution == execution else None
+
+    told = reasons(found, ran_again) or ("a value that is not kept, since it looks like a secret, has changed",)
+    return Explanation(False, told, found)
+
+
+def _changed_bytes(earlier: EarlierStep, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:
+    """Inputs whose bytes are not those that the earlier execution read."""
+    found: list[str] = []
+    for name, uri, stamp, digest in ledger.inputs_read(earlier.execution, earlier.step):
+        objects = store.find(uri)
+        # Only where size or time of a file differ the bytes are read.
+        if stamp_of(objects) != stamp and digest_of((item.name, sha256_of(item.path)) for item in objects) != digest:
+            found.append(
+                f"input {name}: the bytes under {uri} are not those that {earlier.execution} read; the cache goes by "
+                "the URI alone"
+            )
+    return tuple(found)

@@ -1,0 +1,184 @@
+"""Two sets of arguments compared, told field by field and in few words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from drivetrain.pipelines.targets.local.masking import MASK
+
+_SHOWN = 48
+# Lists whose entries are known by a name, so that a new one in the middle does not shift the others.
+_NAMES = ("InputName", "ChannelName", "OutputName", "Name", "Key")
+_INPUTS = ("ProcessingInputs", "InputDataConfig")
+# Differ in every execution (they hold its id) or have no effect on the result.
+_NO_EFFECT = ("ExperimentConfig", "Tags", "ProcessingJobName", "TrainingJobName", "RoleArn")
+_OUTPUTS = ("ProcessingOutputConfig", "OutputDataConfig")
+
+
+class Difference(NamedTuple):
+    """One field that differs: its path, and both values (None: not there)."""
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+
+    @property
+    def attribute(self) -> str:
+        return ".".join(self.path)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """The leaves in which two arguments differ; the words of ContainerArguments are compared flag by flag."""
+    return tuple(_differences((), _with_flags(old), _with_flags(new)))
+
+
+def reasons(found: Sequence[Difference], ran_again: Callable[[str], str | None]) -> tuple[str, ...]:
+    """The differences as people would say them: `max_digits 4 -> 3`, `input data: upstream prepare re-ran`.
+
+    `ran_again` gives the step that wrote a URI in this execution.
+    """
+    told: dict[str, None] = {}
+    for difference in found:
+        told[_reason(difference, ran_again)] = None
+    # The checkpoints' folder is named after the configuration: it only repeats what the others say.
+    others = [text for text in told if not text.startswith("CheckpointConfig")]
+    return tuple(others or told)
+
+
+def overlooked(key: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Differences in what the cache does not look at but a user may care about; `key` are its attributes."""
+    ignored = {*key, *_NO_EFFECT, *_OUTPUTS}
+    rest_old = {name: value for name, value in old.items() if name not in ignored}
+    rest_new = {name: value for name, value in new.items() if name not in ignored}
+    found = [
+        f"{d.path[-1]} {_shown(d.old)} -> {_shown(d.new)}, which the cache does not look at"
+        for d in _differences((), rest_old, rest_new)
+    ]
+    for name in _output_names(new):
+        if name not in _output_names(old):
+            found.append(f"output {name} is new: the cached result does not have it")
+    return tuple(found)
+
+
+def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> str:
+    path, old, new = difference
+    root, last = path[0], path[-1]
+    if "ContainerArguments" in path:
+        if last == "code":
+            return "code changed"
+        name = last.replace("-", "_") if last != "ContainerArguments" else "arguments"
+        return _change(name, old, new)
+    if last == "ContainerEntrypoint" or "ContainerEntrypoint" in path:
+        return _change("entry point", old, new)
+    if last in ("ImageUri", "TrainingImage"):
+        return _change("image", old, new)
+    if root in ("Environment", "HyperParameters"):
+        return _change(last, old, new)
+    if root in _INPUTS:
+        name = path[1] if len(path) > 1 else root
+        if name == "code":
+            return "code changed"
+        if last == "S3Uri" and isinstance(new, str):
+            writer = ran_again(new)
+            if writer is not None:
+                return f"input {name}: upstream {writer} re-ran"
+            return _change(f"input {name}:", old, new)
+        return _change(f"input {name}:" if len(path) <= 2 else f"input {name}: {last}", old, new)
+    return _change(difference.attribute, old, new)
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if old is None:
+        return f"{name} is new" if isinstance(new, dict | list) else f"{name} is new: {_shown(new)}"
+    if new is None:
+        return f"{name} is gone"
+    return f"{name} {_shown(old)} -> {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text.startswith('"') and text.endswith('"') and len(text) > 1:  # hyperparameters are JSON in strings
+        text = text[1:-1]
+    return text if len(text) <= _SHOWN or text == MASK else "..." + text[-_SHOWN + 3 :]
+
+
+def _differences(path: tuple[str, ...], old: Any, new: Any) -> list[Difference]:
+    if old == new:
+        return []
+    left, right = _keyed(old), _keyed(new)
+    if left is None or right is None:
+        return [Difference(path, old, new)]
+    found: list[Difference] = []
+    for key in {**left, **right}:
+        found += _differences((*path, key), left.get(key), right.get(key))
+    # Equal parts in another order: the key differs all the same.
+    return found or [Difference(path, old, new)]
+
+
+def _keyed(value: Any) -> dict[str, Any] | None:
+    """A value as a mapping, where its parts have names."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    if isinstance(value, list) and value:
+        named: dict[str, Any] = {}
+        for item in cast("list[Any]", value):
+            name = _name(item)
+            if name is None or name in named:
+                return None
+            named[name] = item
+        return named
+    return None
+
+
+def _name(item: Any) -> str | None:
+    if isinstance(item, dict):
+        for key in _NAMES:
+            if isinstance(name := cast("dict[str, Any]", item).get(key), str):
+                return name
+    return None
+
+
+def _with_flags(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with ContainerArguments as a mapping from flag to value."""
+    changed = dict(fields)
+    for name in ("AppSpecification", "AlgorithmSpecification"):
+        part = changed.get(name)
+        if isinstance(part, dict):
+            words: Any = cast("dict[str, Any]", part).get("ContainerArguments")
+            if isinstance(words, list):
+                changed[name] = {**cast("dict[str, Any]", part), "ContainerArguments": _flags(cast("list[Any]", words))}
+    return changed
+
+
+def _flags(words: list[Any]) -> dict[str, Any]:
+    """`["--code", "ab12", "module:run", "--epochs", "3", "--fast"]` by flag; words that belong to none by position."""
+    found: dict[str, Any] = {}
+    position = 0
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if isinstance(word, str) and word.startswith("--") and len(word) > 2:
+            flag, equals, value = word[2:].partition("=")
+            if not equals and index < len(words) and not str(words[index]).startswith("--"):
+                value = words[index]
+                index += 1
+            while flag in found:
+                flag += "+"
+            found[flag] = value
+        else:
+            position += 1
+            found[f"argument {position}"] = word
+    return found
+
+
+def _output_names(arguments: Mapping[str, Any]) -> list[str]:
+    config: Any = arguments.get("ProcessingOutputConfig")
+    outputs: Any = cast("dict[str, Any]", config).get("Outputs") if isinstance(config, dict) else None
+    if not isinstance(outputs, list):
+        return []
+    return [name for name in map(_name, cast("list[Any]", outputs)) if name is not None]

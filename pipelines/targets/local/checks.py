@@ -1,0 +1,80 @@
+"""Everything that could not run on this machine, found before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.pipelines.definition import graph
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.local import step_types, stubs
+from drivetrain.pipelines.targets.local.context import Plan
+from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_known
+
+# A step's name becomes the name of a folder.
+_STEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
+_MOST_SHOWN = 20
+
+
+def check(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> None:
+    """Refuse a definition that cannot run here, with all its problems.
+
+    Raises:
+        UserError: one line a problem.
+    """
+    graph.check(definition)
+    steps = definition.walk()
+    problems = [
+        f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or digit first."
+        for step in steps
+        if not _STEP_NAME.fullmatch(step.name)
+    ]
+    names = [step.name for step in steps]
+    problems += [
+        f"--stub {name}: there is no such step. {did_you_mean(name, names)}"
+        for name in options.stubs
+        if name not in names
+    ]
+    known = {step.name: resolve_known(step.arguments, scope) for step in steps if step.type != "Condition"}
+    written = [uri for step in steps for uri in _written(step, known.get(step.name, {}), options)]
+    for step in steps:
+        plan = Plan(
+            arguments=known.get(step.name, {}),
+            raw={key: resolve_known(value, scope) for key, value in step.raw.items() if key != "Arguments"},
+            options=options,
+            store=store,
+            written=written,
+        )
+        problems += _problems(step, plan)
+    if problems:
+        shown = "\n".join(problems[:_MOST_SHOWN])
+        more = f"\n({len(problems) - _MOST_SHOWN} more problems)" if len(problems) > _MOST_SHOWN else ""
+        raise UserError(shown + more)
+
+
+def _problems(step: StepNode, plan: Plan) -> list[str]:
+    if step.name in plan.options.stubs:
+        return stubs.check(step, plan)
+    module = step_types.find(step.type)
+    if module is None:
+        return [
+            f"step {step.name!r} is of type {step.type}, which does not run on this machine. Allowed: "
+            f"{', '.join(step_types.known().values())}; or give its results with --stub {step.name}=outputs.json."
+        ]
+    return module.check(step, plan)
+
+
+def _written(step: StepNode, arguments: Mapping[str, Any], options: Options) -> list[str]:
+    """URIs that a step brings, as far as they are known."""
+    if step.name in options.stubs:
+        folders: Any = options.stubs[step.name].get(stubs.FOLDERS) or {}
+        found = [name for name in folders if str(name).startswith("s3://")]
+    else:
+        found = list[str]()
+    module = step_types.find(step.type)
+    lists = getattr(module, "written", None)
+    return [*found, *(lists(arguments) if lists is not None else [])]

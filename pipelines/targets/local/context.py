@@ -1,0 +1,174 @@
+"""What a step type gets: `Plan` when the definition is checked, `StepContext` when the step runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.targets.local.events import Event, MetricLogged
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
+from drivetrain.pipelines.targets.local.objects import ObjectStore, StoredObject
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.outcomes import (
+    CAPACITY_ERROR,
+    JOB_INTERNAL_ERROR,
+    StepFailedError,
+    StepStoppedError,
+)
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.container import Job, JobResult, RunningJob
+    from drivetrain.pipelines.targets.local.logged_metrics import Logged
+    from drivetrain.pipelines.targets.local.processes import ProcessRecord
+
+# Errors of fork and of the first allocations: the machine is full at the moment.
+_NO_CAPACITY = ("EAGAIN", "ENOMEM")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The execution before anything starts.
+
+    `arguments` are the step's, resolved as far as parameters and the execution's own values go. `written` are the
+    URIs, known by now, that steps of this definition write to.
+    """
+
+    arguments: Mapping[str, Any]
+    raw: Mapping[str, Any]
+    options: Options
+    store: ObjectStore
+    written: Sequence[str]
+
+    def is_written(self, uri: str) -> bool:
+        """Whether a step of this execution may bring what lies at `uri`."""
+        stem = uri.rstrip("/")
+        return any(
+            stem == other or stem.startswith(other + "/") or other.startswith(stem)
+            for other in (written.rstrip("/") for written in self.written)
+        )
+
+
+@dataclass
+class Control:
+    """How the user's wish to stop reaches the threads at work."""
+
+    stopping: threading.Event = field(default_factory=threading.Event)
+    grace_s: float = 10.0
+    _running: set[RunningJob] = field(default_factory=set)  # type: ignore[reportUnknownVariableType]
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def stop(self, grace_s: float) -> None:
+        """End every job; those that are just starting end at once."""
+        with self._guard:
+            self.grace_s = grace_s
+            self.stopping.set()
+            running = list(self._running)
+        for job in running:
+            job.stop(grace_s)
+
+    def attach(self, job: RunningJob) -> None:
+        with self._guard:
+            self._running.add(job)
+            stopping = self.stopping.is_set()
+        if stopping:
+            job.stop(self.grace_s)
+
+    def detach(self, job: RunningJob) -> None:
+        with self._guard:
+            self._running.discard(job)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepContext:
+    """One attempt at a step, in a thread of its own. `folder` is the attempt's own and empty."""
+
+    facts: Facts
+    step: StepNode
+    arguments: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    """The step's other fields (FunctionArn, ...), resolved."""
+    attempt: int
+    folder: Path
+    logs: Path
+    home: Home
+    store: ObjectStore
+    options: Options
+    ledger: LedgerWriter
+    control: Control
+    post: Callable[[Event], None]
+
+    def known_checksum(self, item: StoredObject) -> str | None:
+        """The sha256 of an object that a step wrote and nobody changed since."""
+        return self.ledger.checksum(item.uri, item.bytes, item.mtime_ns)
+
+    def log_metrics(self, found: Sequence[Logged]) -> None:
+        """Enter metrics and tell those who watch."""
+        if found:
+            values = [(one.name, one.seconds, one.value) for one in found]
+            self.ledger.log_metrics(self.facts.id, self.step.name, self.attempt, values)
+            for one in found:
+                self.post(MetricLogged(self.step.name, one.name, one.value, one.seconds))
+
+    def run_job(
+        self, job: Job, tick: Callable[[float, bool], None] | None = None, *, every_s: float | None = None
+    ) -> JobResult:
+        """Run a job to its end; `tick(seconds, final)` is called every `every_s` seconds and once after the end.
+
+        Raises:
+            StepFailedError: the job failed, ran out of time, or its supervisor died.
+            StepStoppedError: the user stopped the run.
+        """
+        from drivetrain.pipelines.targets.local import container
+
+        if self.control.stopping.is_set():
+            raise StepStoppedError
+
+        def record(processes: Sequence[ProcessRecord]) -> None:
+            self.ledger.record_processes(self.facts.id, self.step.name, self.attempt, processes)
+
+        started = time.monotonic()
+        try:
+            running = container.start(job, record=record)
+        except OSError as error:
+            import errno
+
+            if errno.errorcode.get(error.errno or 0) in _NO_CAPACITY:
+                raise StepFailedError(f"the machine could not start the job: {error}", CAPACITY_ERROR) from error
+            raise
+        self.control.attach(running)
+        try:
+            while (result := running.wait(every_s)) is None:
+                if tick is not None:
+                    tick(time.monotonic() - started, False)
+        except BaseException:
+            running.stop(0.0)
+            running.wait()
+            raise
+        finally:
+            self.control.detach(running)
+        if tick is not None:
+            tick(time.monotonic() - started, True)
+        _raise_unless_succeeded(result)
+        return result
+
+
+def _raise_unless_succeeded(result: JobResult) -> None:
+    if result.succeeded:
+        return
+    if result.stopped:
+        raise StepStoppedError
+    if result.timed_out:
+        raise StepFailedError(
+            f"{result.failure_reason or 'exceeded its time limit'} (StoppingCondition.MaxRuntimeInSeconds)"
+        )
+    infrastructure = result.exit_code is None and result.signal is None
+    raise StepFailedError(
+        result.failure_reason or f"exit code {result.exit_code}", JOB_INTERNAL_ERROR if infrastructure else None
+    )

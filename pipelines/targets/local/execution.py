@@ -1,0 +1,322 @@
+"""One execution, from its first step to its last: the loop of the main thread.
+
+Steps work in threads (worker.py); this loop takes what may start from the scheduler, takes results from the cache,
+hands the rest to workers, and tells the observer what the ledger has. It alone calls the observer.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local import cache
+from drivetrain.pipelines.targets.local.context import Control
+from drivetrain.pipelines.targets.local.events import (
+    CacheExplained,
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    ExecutionStatus,
+    Observer,
+    StepFinished,
+    StepStarted,
+)
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
+from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.outcomes import StepFailedError
+from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
+from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler
+from drivetrain.pipelines.targets.local.scope import ExecutionScope
+from drivetrain.pipelines.targets.local.step_types import condition, find
+from drivetrain.pipelines.targets.local.worker import Done, Worker
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class _StopRequested:
+    """A signal arrived."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A step that may start as soon as a worker is free: its resolved fields, and what the cache said."""
+
+    step: StepNode
+    arguments: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    key_fields: Mapping[str, Any] | None = None
+    explanation: cache.Explanation | None = None
+
+
+class Execution:
+    """The running of one execution by this process, which holds its lock."""
+
+    def __init__(
+        self,
+        *,
+        home: Home,
+        definition: Definition,
+        facts: Facts,
+        parameters: Mapping[str, Any],
+        options: Options,
+        store: ObjectStore,
+        ledger: LedgerWriter,
+        observer: Observer,
+    ) -> None:
+        self._definition = definition
+        self._facts = facts
+        self._options = options
+        self._store = store
+        self._ledger = ledger
+        self._observe = observer
+        self._home = home
+        self._scope = ExecutionScope(definition, facts, parameters, store)
+        self._scheduler = Scheduler(definition)
+        self._control = Control()
+        self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
+        self._running: dict[str, threading.Thread] = {}
+        self._ready: dict[str, _Ready] = {}
+        self._fatal: BaseException | None = None
+        self._worker = Worker(
+            facts=facts,
+            home=home,
+            store=store,
+            options=options,
+            ledger=ledger,
+            control=self._control,
+            post=self._inbox.put,
+        )
+
+    def run(self, *, resumed: bool) -> tuple[ExecutionStatus, float, str | None]:
+        """Run what is left to run.
+
+        Raises:
+            UserError: the disk is full; the execution can be resumed.
+        """
+        began = time.monotonic()
+        finished = self._take_up() if resumed else ()
+        steps = tuple((s.name, s.type, s.display_name or s.name) for s in self._definition.walk())
+        self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
+        with self._signals():
+            try:
+                self._loop()
+            except BaseException:
+                self._end_running(0.0)
+                raise
+        if self._fatal is not None:
+            raise self._fatal
+        stopped = self._control.stopping.is_set()
+        for step in self._scheduler.rest():
+            reason = "the run was stopped" if stopped else "the pipeline's Fail step was reached"
+            self._not_executed(step, reason)
+        status, reason = self._scheduler.status(stopped=stopped)
+        self._ledger.finish(self._facts.id, status, reason)
+        seconds = time.monotonic() - began
+        self._observe(ExecutionFinished(self._facts.id, status, seconds, reason))
+        return status, seconds, reason
+
+    def _take_up(self) -> tuple[str, ...]:
+        """Bring an execution that another process began to where this one can go on."""
+        settle_earlier_attempts(self._facts.id, self._home, self._store, self._ledger)
+        self._ledger.reopen(self._facts.id)
+        done: list[str] = []
+        rows = {row.name: row for row in self._ledger.steps(self._facts.id)}
+        for step in self._definition.walk():
+            row = rows[step.name]
+            if row.status is not None and row.status in DONE:
+                done.append(step.name)
+                self._scope.finished(step.name, row.response)
+                outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
+                self._scheduler.settle(step.name, row.status, outcome=outcome)  # type: ignore[reportArgumentType]
+        self._scheduler.forget(done)
+        return tuple(done)
+
+    def _loop(self) -> None:
+        while True:
+            while not self._control.stopping.is_set() and self._start_what_can():
+                pass
+            if not self._running:
+                return
+            message = self._inbox.get()
+            if isinstance(message, Done):
+                self._running.pop(message.step.name).join()
+                self._settle(message)
+            elif isinstance(message, _StopRequested):
+                continue  # the handler has stopped the jobs; their ends arrive here
+            else:
+                self._observe(message)
+
+    def _start_what_can(self) -> bool:
+        """Start or settle what is possible now; whether something was settled, which may make more possible."""
+        progress = False
+        for step, reason in self._scheduler.take_blocked():
+            self._not_executed(step, reason)
+            progress = True
+        free = self._options.workers - len(self._running)
+        for step in self._scheduler.take():
+            if self._control.stopping.is_set() or self._scheduler.halted:
+                self._scheduler.put_back(step)
+                continue
+            ready = self._ready.pop(step.name, None) or self._prepare(step)
+            if ready is None:
+                progress = True
+            elif free > 0:
+                self._start(ready)
+                free -= 1
+            else:
+                self._ready[step.name] = ready
+                self._scheduler.put_back(step)
+        return progress
+
+    def _prepare(self, step: StepNode) -> _Ready | None:
+        """What a step needs to start; None when it could be settled at once, without a worker."""
+        try:
+            arguments = self._scope.arguments(step.own_fields.get("Arguments") or {})
+            fields = self._scope.arguments({key: v for key, v in step.own_fields.items() if key != "Arguments"})
+        except UserError as error:
+            self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=str(error))
+            self._failed(step, str(error))
+            return None
+        if step.name in self._options.stubs:
+            return _Ready(step, arguments, fields)
+        if getattr(find(step.type), "INLINE", False):
+            self._run_inline(step, arguments, fields)
+            return None
+        explanation = None
+        if self._options.cache and step.cache.enabled:
+            explanation = cache.look_up(
+                step,
+                arguments,
+                execution=self._facts.id,
+                pipeline=self._facts.pipeline,
+                ledger=self._ledger,
+                store=self._store,
+            )
+            if explanation.hit:
+                self._take_from_cache(step, arguments, explanation)
+                return None
+        return _Ready(step, arguments, fields, cache.key_fields(step.type, arguments), explanation)
+
+    def _start(self, ready: _Ready) -> None:
+        step, explanation = ready.step, ready.explanation
+        why = explanation.reasons if explanation is not None and explanation.fields else ()
+        number = self._ledger.start_step(
+            self._facts.id,
+            step.name,
+            arguments=ready.arguments,
+            why=why,
+            cache_key=None if ready.key_fields is None else cache.key_of(step.type, ready.key_fields),
+            cache_fields=ready.key_fields,
+        )
+        if explanation is not None:
+            self._explain(step, explanation)
+        self._observe(StepStarted(step.name, number, why))
+        thread = threading.Thread(
+            target=self._worker.run, args=(step, ready.arguments, ready.fields, number), name=f"step {step.name}"
+        )
+        self._running[step.name] = thread
+        thread.start()
+
+    def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        module = find(step.type)
+        assert module is not None
+        try:
+            result = module.run(self._worker.context(step, arguments, fields, 0))
+        except (StepFailedError, UserError) as error:
+            self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=str(error))
+            self._failed(step, str(error))
+            return
+        self._ledger.settle_step(
+            self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value
+        )
+        self._scope.finished(step.name, result.response)
+        outcome = result.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
+        self._scheduler.settle(step.name, "Succeeded", outcome=outcome)
+        self._observe(StepFinished(step.name, "Succeeded", 0.0, value=result.value))
+
+    def _take_from_cache(self, step: StepNode, arguments: Mapping[str, Any], found: cache.Explanation) -> None:
+        earlier = found.earlier
+        assert earlier is not None
+        self._ledger.settle_step(
+            self._facts.id,
+            step.name,
+            "Cached",
+            arguments=arguments,
+            response=earlier.response,
+            value=earlier.value,
+            cache_of=earlier.execution,
+            why=found.warnings,
+        )
+        self._explain(step, found)
+        self._scope.finished(step.name, earlier.response)
+        self._scheduler.settle(step.name, "Cached")
+        self._observe(
+            StepFinished(step.name, "Cached", 0.0, cache_of=earlier.execution, why=found.warnings, value=earlier.value)
+        )
+
+    def _explain(self, step: StepNode, explanation: cache.Explanation) -> None:
+        if self._options.explain_cache:
+            import json
+
+            fields = tuple((one.attribute, json.dumps(one.old), json.dumps(one.new)) for one in explanation.fields)
+            self._observe(CacheExplained(step.name, explanation.hit, explanation.reasons, fields, explanation.warnings))
+
+    def _settle(self, done: Done) -> None:
+        if done.fatal is not None:
+            self._fatal = self._fatal or done.fatal
+            self._control.stop(0.0)
+            return
+        if done.response:
+            self._scope.finished(done.step.name, done.response)
+        self._scheduler.settle(done.step.name, done.status, reason=done.reason)
+
+    def _failed(self, step: StepNode, reason: str) -> None:
+        self._scope.finished(step.name, {"FailureReason": reason})
+        self._scheduler.settle(step.name, "Failed", reason=reason)
+        self._observe(StepFinished(step.name, "Failed", 0.0, reason=reason))
+
+    def _not_executed(self, step: StepNode, reason: str) -> None:
+        self._ledger.settle_step(self._facts.id, step.name, "NotExecuted", reason=reason)
+        self._scheduler.settle(step.name, "NotExecuted", reason=reason)
+        self._observe(StepFinished(step.name, "NotExecuted", 0.0, reason=reason))
+
+    def _end_running(self, grace_s: float) -> None:
+        """End the jobs at work and wait for their threads, before an error leaves this process without them."""
+        self._control.stop(grace_s)
+        for thread in self._running.values():
+            thread.join()
+
+    @contextmanager
+    def _signals(self) -> Generator[None]:
+        """Stop on the signals by which people and systems end a program."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            again = self._control.stopping.is_set()
+            # Not from the handler itself: the main thread may be holding a lock that stopping needs.
+            threading.Thread(
+                target=self._control.stop, args=(0.0 if again else self._options.stop_grace_s,), daemon=True
+            ).start()
+            self._inbox.put(_StopRequested())
+
+        before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,68 @@
+"""What was asked for, kept beside a run so that it can go on: the definition, its parameters, the options.
+
+It lies in the run's folder, which only its owner may read, and not in the ledger: parameters may hold what nobody else
+should see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.options import Options
+
+_DEFINITION, _REQUEST = "definition.json", "request.json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A definition's text with the typed value of every parameter and the options."""
+
+    text: str
+    parameters: Mapping[str, Any]
+    options: Options
+
+    @property
+    def definition_hash(self) -> str:
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def hash(self) -> str:
+        """Equal for requests that ask for the same run: pipeline, definition and parameters."""
+        text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / _DEFINITION, self.text)
+        given = {"parameters": dict(self.parameters), "options": self.options.to_json()}
+        _write(folder / _REQUEST, json.dumps(given, indent=1))
+
+    @staticmethod
+    def load(folder: Path) -> Request:
+        """The request of an execution.
+
+        Raises:
+            UserError: the run's folder was removed.
+        """
+        try:
+            text = (folder / _DEFINITION).read_text(encoding="utf-8")
+            given = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(
+                f"{folder} no longer holds what was run, so it cannot be resumed. Start a new run; finished steps "
+                "that have a cache are taken from it."
+            ) from None
+        return Request(text, given["parameters"], Options.from_json(given["options"]))
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)

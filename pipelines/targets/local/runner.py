@@ -1,0 +1,171 @@
+"""Runs a definition on this machine.
+
+runner = Runner(Home(), observer)
+summary = runner.start(text, {"epochs": "3"}, Options(pipeline="retraining"), assets=compiled.assets)
+summary = runner.resume("latest")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from drivetrain.pipelines.definition.document import Definition, read
+from drivetrain.pipelines.definition.parameters import bind
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.checks import check
+from drivetrain.pipelines.targets.local.events import ExecutionStatus, Observer, ignore
+from drivetrain.pipelines.targets.local.execution import Execution
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
+from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.request import Request
+from drivetrain.pipelines.targets.local.scope import ExecutionScope
+
+
+class Asset(Protocol):
+    """An object that the definition reads, named by its content's hash (targets.sagemaker.assets.Asset)."""
+
+    @property
+    def uri(self) -> str: ...
+    @property
+    def content(self) -> bytes | Path: ...
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How an execution ended."""
+
+    execution: str
+    status: ExecutionStatus
+    seconds: float
+    reason: str | None
+
+
+class Runner:
+    """Runs definitions in a home; events go to `observer` in the calling thread.
+
+    In the main thread SIGINT, SIGTERM and SIGHUP stop the run: jobs get SIGTERM, a grace, and SIGKILL, and the
+    execution ends as Stopped, which can be resumed. A second signal shortens the grace to nothing.
+    """
+
+    def __init__(self, home: Home, observer: Observer = ignore) -> None:
+        self.home = home
+        self.observer = observer
+
+    def start(
+        self,
+        text: str | bytes,
+        parameters: Mapping[str, Any],
+        options: Options,
+        *,
+        assets: Iterable[Asset] = (),
+        source: str = "definition",
+    ) -> Summary:
+        """Run a definition from its beginning.
+
+        Args:
+            text: the definition's JSON.
+            parameters: given values; the rest are defaults.
+            assets: objects to be put into the store first.
+            source: where the text is from, for messages.
+
+        Raises:
+            UserError: everything that is wrong with the definition, the parameters or the options, found before
+                anything starts; a full disk.
+        """
+        definition = read(text, source)
+        bound = bind(definition, parameters)
+        request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
+        self.home.create()
+        store = ObjectStore(self.home.objects, options.data)
+        put_assets(store, assets)
+        id = os.urandom(6).hex()
+        # The time of start is only known once the ledger has it; nothing that is checked depends on it.
+        self._check(definition, request, id, store)
+        with LedgerWriter(self.home) as ledger, self.home.lock(id):
+            request.save(self.home.run(id))
+            started = ledger.begin(
+                id,
+                options.pipeline,
+                definition_hash=request.definition_hash,
+                request_hash=request.hash,
+                parameters=bound,
+                steps=[(step.name, step.type, step.display_name or step.name) for step in definition.walk()],
+            )
+            return self._run(definition, request, id, started, store, ledger, resumed=False)
+
+    def resume(self, execution: str, options: Options | None = None) -> Summary:
+        """Go on with an execution that was interrupted, stopped, or failed: what it has done is not done again.
+
+        Args:
+            execution: its id, the beginning of it, or `latest`.
+            options: instead of those with which it was started.
+
+        Raises:
+            UserError: it is running, it has succeeded, or its folder is gone.
+        """
+        with Ledger(self.home) as ledger:
+            row = ledger.execution(execution)
+        if row.status == "Succeeded":
+            raise UserError(f"Execution {row.id} of {row.pipeline} has succeeded: there is nothing to resume.")
+        with self.home.lock(row.id), LedgerWriter(self.home) as ledger:
+            saved = Request.load(self.home.run(row.id))
+            request = saved if options is None else Request(saved.text, saved.parameters, options)
+            definition = read(request.text, f"execution {row.id}")
+            store = ObjectStore(self.home.objects, request.options.data)
+            self._check(definition, request, row.id, store)
+            return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
+
+    def find_interrupted(self, text: str | bytes, parameters: Mapping[str, Any], options: Options) -> str | None:
+        """The latest execution of the same definition, parameters and pipeline, if its runner died."""
+        bound = bind(read(text), parameters)
+        request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
+        with Ledger(self.home) as ledger:
+            id = ledger.latest_unfinished(request.hash)
+        return id if id is not None and not self.home.is_running(id) else None
+
+    def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> None:
+        facts = self._facts(request, id, 0.0)
+        check(definition, ExecutionScope(definition, facts, request.parameters, store), request.options, store)
+
+    def _facts(self, request: Request, id: str, started: float) -> Facts:
+        options = request.options
+        return Facts(id, options.pipeline, options.region, options.account, started)
+
+    def _run(
+        self,
+        definition: Definition,
+        request: Request,
+        id: str,
+        started: float,
+        store: ObjectStore,
+        ledger: LedgerWriter,
+        *,
+        resumed: bool,
+    ) -> Summary:
+        execution = Execution(
+            home=self.home,
+            definition=definition,
+            facts=self._facts(request, id, started),
+            parameters=request.parameters,
+            options=request.options,
+            store=store,
+            ledger=ledger,
+            observer=self.observer,
+        )
+        status, seconds, reason = execution.run(resumed=resumed)
+        return Summary(id, status, seconds, reason)
+
+
+def put_assets(store: ObjectStore, assets: Iterable[Asset]) -> None:
+    """Put content-addressed objects into the store; what is there is the same already."""
+    for asset in assets:
+        if not store.path(asset.uri).is_file():
+            store.put(asset.uri, asset.content)

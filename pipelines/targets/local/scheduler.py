@@ -1,0 +1,144 @@
+"""Which step may run next, and which never will: the DAG's state, without threads or files.
+
+A step runs when all it waits for has ended and
+
+- every condition it stands under went its way;
+- every step it refers to or depends on has succeeded (or was cached);
+- every step that it names with a Trigger ended that way (Failed, Stopped; Any: however it ended).
+
+Otherwise it is not executed. The failure of a step does not stop the branches that do not need it, since on the service
+they would have been started long before; a Fail step ends the execution: nothing is started after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.graph import dependencies
+from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
+
+DONE: tuple[StepStatus, ...] = ("Succeeded", "Cached")
+_TRIGGERED_BY: Mapping[str, tuple[StepStatus, ...]] = {
+    "Failed": ("Failed",),
+    "Stopped": ("Stopped",),
+    "Any": ("Failed", "Stopped", *DONE),
+}
+
+
+class Scheduler:
+    """The state of an execution's steps.
+
+    `take()` gives the steps that may start now, each once; `settle()` says how one ended. It is over when nothing has
+    been taken that is not settled and `take()` gives nothing.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self._steps = {step.name: step for step in definition.walk()}
+        needs = dependencies(definition)
+        self._waiting = {name: len(needs[name]) for name in self._steps}
+        self._dependents: dict[str, list[str]] = {name: [] for name in self._steps}
+        for name, needed in needs.items():
+            for other in needed:
+                self._dependents[other].append(name)
+        self._order = {name: position for position, name in enumerate(self._steps)}
+        self._ready = [name for name, count in self._waiting.items() if count == 0]
+        self._outcomes: dict[str, bool] = {}
+        self.statuses: dict[str, StepStatus] = {}
+        self.reasons: dict[str, str] = {}
+        self.halted = False
+
+    def settle(self, name: str, status: StepStatus, *, outcome: bool | None = None, reason: str | None = None) -> None:
+        """A step has ended; `outcome` is what a condition decided."""
+        self.statuses[name] = status
+        if outcome is not None:
+            self._outcomes[name] = outcome
+        if reason is not None:
+            self.reasons[name] = reason
+        if self._steps[name].type == "Fail" and status == "Failed":
+            self.halted = True
+        for other in self._dependents[name]:
+            self._waiting[other] -= 1
+            if self._waiting[other] == 0:
+                self._ready.append(other)
+
+    def take(self, limit: int | None = None) -> list[StepNode]:
+        """At most `limit` steps that can start now, in the definition's order; none once the execution is halted."""
+        if self.halted:
+            return []
+        runnable = [name for name in self._ready if self.blocked(name) is None]
+        runnable.sort(key=self._order.__getitem__)
+        taken = runnable[:limit]
+        self._ready = [name for name in self._ready if name not in taken]
+        return [self._steps[name] for name in taken]
+
+    def put_back(self, step: StepNode) -> None:
+        """A step that was taken was not started."""
+        self._ready.append(step.name)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Steps that were settled before anything was taken are not ready to be taken."""
+        self._ready = [name for name in self._ready if name not in set(names)]
+
+    def take_blocked(self) -> Iterator[tuple[StepNode, str]]:
+        """Steps that will never run, with the reason, each once. Settle them as NotExecuted."""
+        for name in list(self._ready):
+            reason = self.blocked(name)
+            if reason is not None:
+                self._ready.remove(name)
+                yield self._steps[name], reason
+
+    def rest(self) -> list[StepNode]:
+        """Steps that were never settled (nor taken, once everything taken is settled)."""
+        return [step for name, step in self._steps.items() if name not in self.statuses]
+
+    def blocked(self, name: str) -> str | None:
+        """Why a step whose needs have all ended cannot run."""
+        step = self._steps[name]
+        for condition, wanted in step.branch:
+            if self.statuses[condition] != "Succeeded":
+                return f"{condition} was not decided"
+            if self._outcomes.get(condition) != wanted:
+                return f"{condition} took the other branch"
+        triggered = {dependency.step for dependency in step.depends_on if dependency.trigger is not None}
+        for dependency in step.depends_on:
+            status = self.statuses[dependency.step]
+            if dependency.trigger is not None and status not in _TRIGGERED_BY[dependency.trigger]:
+                return f"{dependency.step} ended {status}, and the step waits for {dependency.trigger}"
+        conditions = {condition for condition, _ in step.branch}
+        needed = {get.step for get in step.references if get.step} | {d.step for d in step.depends_on}
+        for other in sorted(needed - triggered - conditions, key=self._order.__getitem__):
+            if self.statuses[other] not in DONE:
+                return f"{other} {_ENDED[self.statuses[other]]}"
+        return None
+
+    def status(self, *, stopped: bool) -> tuple[ExecutionStatus, str | None]:
+        """How the execution ended, and why.
+
+        A failure that a step with a Trigger took care of leaves it CompletedWithFailures.
+        """
+        failed = [name for name, status in self.statuses.items() if status == "Failed"]
+        handled = {
+            dependency.step
+            for name, step in self._steps.items()
+            if self.statuses.get(name) in DONE
+            for dependency in step.depends_on
+            if dependency.trigger is not None
+        }
+        unhandled = sorted((name for name in failed if name not in handled), key=self._order.__getitem__)
+        if stopped:
+            return "Stopped", "stopped by the user"
+        if unhandled:
+            first = unhandled[0]
+            reason = self.reasons.get(first, "failed")
+            more = f" (and {len(unhandled) - 1} more failed)" if len(unhandled) > 1 else ""
+            return "Failed", f"{first}: {reason}{more}"
+        return ("CompletedWithFailures", f"{failed[0]} failed") if failed else ("Succeeded", None)
+
+
+_ENDED: Mapping[StepStatus, str] = {
+    "Failed": "failed",
+    "Stopped": "was stopped",
+    "NotExecuted": "was not executed",
+    "Executing": "has not ended",
+}

@@ -1,0 +1,112 @@
+"""The values of expressions while an execution runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from drivetrain.pipelines.definition import json_text
+from drivetrain.pipelines.definition.document import Definition
+from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference, resolve
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.channels import entries, member, text
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.masking import contains_mask, mask
+from drivetrain.pipelines.targets.local.objects import ObjectStore
+
+# In the response of a stubbed step: the JSON of its property files.
+STUBBED_FILES = "PropertyFiles"
+
+
+class ExecutionScope(Scope):
+    """Parameters, the execution's own values, and what finished steps gave (step name -> describe response)."""
+
+    def __init__(self, definition: Definition, facts: Facts, parameters: Mapping[str, Any], store: ObjectStore) -> None:
+        self._definition = definition
+        self._facts = facts
+        self._parameters = parameters
+        self._store = store
+        self.responses: dict[str, Mapping[str, Any]] = {}
+
+    def arguments(self, node: Any) -> Any:
+        """A step's fields with every expression replaced.
+
+        Raises:
+            UserError: a value that does not exist (yet), or one that was not kept because it looks like a secret.
+        """
+        resolved = resolve(node, self)
+        if contains_mask(resolved) and not contains_mask(node):
+            raise UserError(
+                "a reference leads to a value that is kept nowhere, since its name looks like a secret's. Give the "
+                "value to this step by itself."
+            )
+        return resolved
+
+    def finished(self, step: str, response: Mapping[str, Any]) -> None:
+        """From now on expressions see what the step gave: the same as after a resume, so without secrets."""
+        self.responses[step] = mask(response)
+
+    def parameter(self, name: str) -> Any:
+        if name not in self._parameters:
+            raise UnresolvedReference(f"there is no parameter {name!r}.")
+        return self._parameters[name]
+
+    def execution(self, field: str) -> Any:
+        return self._facts.field(field)
+
+    def step(self, name: str) -> Any:
+        if name not in self.responses:
+            raise UnresolvedReference(f"step {name!r} gave nothing: it has not run.")
+        return self.responses[name]
+
+    def property_file(self, step: str, name: str) -> Any:
+        response = self.step(step)
+        stubbed: Any = response.get(STUBBED_FILES, {})
+        if name in stubbed:
+            return stubbed[name]
+        file = self._definition.step(step).property_files.get(name)
+        if file is None:
+            raise UnresolvedReference(f"step {step!r} has no property file {name!r}.")
+        uri = output_uri(response, file.output_name)
+        if uri is None:
+            raise UnresolvedReference(f"step {step!r} has no output {file.output_name!r} for property file {name!r}.")
+        return self._json(f"{uri.rstrip('/')}/{file.file_path}", f"property file {name!r} of step {step!r}")
+
+    def s3_json(self, uri: str) -> Any:
+        return self._json(uri, "Std:JsonGet")
+
+    def root(self, name: str) -> Any:
+        if name == "PipelineExperimentConfig":
+            return resolve(self._definition.raw.get(name) or {}, self)
+        raise UnresolvedReference(f"{name} has no value outside of a ForEach step.")
+
+    def _json(self, uri: str, what: str) -> Json:
+        path = self._store.path(uri)
+        if not path.is_file():
+            raise UnresolvedReference(f"{what}: there is no {uri} ({path}). Did the step write it?")
+        return json_text.parse(path.read_bytes(), f"{what} ({uri})")
+
+
+def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
+    """Where a processing job's output goes."""
+    config = member(arguments, "ProcessingOutputConfig") or {}
+    for output in entries(config, "Outputs"):
+        if output.get("OutputName") == name:
+            return text((member(output, "S3Output") or {}).get("S3Uri"))
+    return None
+
+
+def resolve_known(node: Any, scope: Scope) -> Any:
+    """What can be resolved before anything has run; expressions that cannot stay as they are."""
+    if isinstance(node, dict):
+        given = cast("dict[str, Any]", node)
+        if len(given) == 1 and ("Get" in given or next(iter(given)).startswith("Std:")):
+            try:
+                return resolve(given, scope)
+            except UnresolvedReference:
+                return given
+        return {key: resolve_known(value, scope) for key, value in given.items()}
+    if isinstance(node, list):
+        return [resolve_known(item, scope) for item in cast("list[Any]", node)]
+    return node

@@ -1,0 +1,22 @@
+"""Condition: decides which branch runs. The scheduler does the rest."""
+
+from __future__ import annotations
+
+from drivetrain.pipelines.definition import conditions
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.outcomes import StepResult
+
+INLINE = True
+# What a Get of Steps.X.Outcome gives, as the service spells it.
+TRUE, FALSE = "True", "False"
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    return []  # graph.check has read the conditions
+
+
+def run(context: StepContext) -> StepResult:
+    holds = conditions.evaluate(context.arguments["Conditions"], lambda value: value)
+    outcome = TRUE if holds else FALSE
+    return StepResult(response={"Outcome": outcome}, value="yes" if holds else "no")

@@ -1,0 +1,129 @@
+"""Processing: named inputs and outputs below /opt/ml/processing.
+
+The response has the shape of DescribeProcessingJob.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local import channels, jobs, programs
+from drivetrain.pipelines.targets.local.channels import entries, member, text
+from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.outcomes import StepResult
+from drivetrain.pipelines.targets.local.outputs import Publication, merge
+
+_OUTPUTS = "/opt/ml/processing"
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    app = member(plan.arguments, "AppSpecification") or {}
+    problems = [
+        *jobs.problems(step, lambda: channels.processing_channels(plan.arguments), plan),
+        *_output_problems(step, plan.arguments),
+    ]
+    image = app.get("ImageUri")
+    try:
+        if programs.entry_point(step.name, app, image, plan.options) is None:
+            problems.append(programs.nothing_to_start(step.name, image))
+    except UserError as error:
+        problems.append(str(error))
+    return problems
+
+
+def written(arguments: Mapping[str, Any]) -> list[str]:
+    """The URIs that the job writes to, as far as they are known."""
+    outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
+    found = [text((member(output, "S3Output") or {}).get("S3Uri")) for output in outputs]
+    return [uri for uri in found if uri is not None]
+
+
+def run(context: StepContext) -> StepResult:
+    from drivetrain.pipelines.targets.local import opt_ml
+    from drivetrain.pipelines.targets.local.container import Job
+    from drivetrain.pipelines.targets.local.mounts import host_path
+
+    arguments, name = context.arguments, context.facts.job_name(context.step.name)
+    response: dict[str, Any] = {
+        **arguments,
+        "ProcessingJobName": name,
+        "ProcessingJobArn": context.facts.arn(f"processing-job/{name}"),
+    }
+    outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
+    resources = member(member(arguments, "ProcessingResources") or {}, "ClusterConfig") or {}
+    hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
+    cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
+    for host in hosts:
+        opt_ml.lay_out_processing(
+            host.root,
+            cluster,
+            host.name,
+            job=response,
+            inputs=(),
+            output_paths=[output["S3Output"]["LocalPath"] for output in outputs],
+        )
+    inputs = channels.processing_channels(arguments)
+    read = channels.place(
+        inputs,
+        context.store,
+        lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
+        context.known_checksum,
+    )
+    app = arguments["AppSpecification"]
+    command = programs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)
+    assert command is not None, "checked before the run"
+    started = time.time()
+    job = Job(
+        command=command,
+        environment={**jobs.platform_environment(context), **programs.environment(arguments)},
+        hosts=hosts,
+        log_folder=context.logs,
+        time_limit_s=programs.time_limit_s(arguments),
+        mode=context.options.mode,
+        code=tuple(channel.local_path or "" for channel in inputs if channel.name == "code"),
+    )
+    context.run_job(job)
+
+    publication = Publication(context.folder)
+    for output in outputs:
+        target = publication.stage()
+        local_path = output["S3Output"]["LocalPath"]
+        folders = {host.name: host_path(local_path, host.root) for host in hosts}
+        merge(output["OutputName"], folders, {host.name: host.root for host in hosts}, target)
+        publication.add(output["OutputName"], output["S3Output"]["S3Uri"], target)
+    response |= {
+        "ProcessingJobStatus": "Completed",
+        "CreationTime": started,
+        "ProcessingStartTime": started,
+        "ProcessingEndTime": time.time(),
+    }
+    return StepResult(response=response, publication=publication, inputs=read)
+
+
+def _output_problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
+    problems: list[str] = []
+    names: set[str] = set()
+    try:
+        outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
+    except UserError as error:
+        return [f"step {step.name!r}: {error}"]
+    for output in outputs:
+        name = output.get("OutputName")
+        where = f"step {step.name!r}: output {name!r}"
+        if not isinstance(name, str) or name in names:
+            problems.append(f"{where}: OutputName is missing or given twice.")
+            continue
+        names.add(name)
+        destination = member(output, "S3Output")
+        if destination is None:
+            problems.append(f"{where} has no S3Output. Allowed on this machine: S3Output with S3Uri and LocalPath.")
+            continue
+        path = destination.get("LocalPath")
+        if not isinstance(path, str) or not path.startswith(_OUTPUTS + "/") or ".." in path.split("/"):
+            problems.append(f"{where}: LocalPath is {path!r}. Allowed: a path below {_OUTPUTS}/.")
+        problems += jobs.uri_problems(where, destination.get("S3Uri"))
+    return problems

@@ -1,0 +1,213 @@
+"""Training: channels in, /opt/ml/model and /opt/ml/output/data out, checkpoints beside.
+
+The response has the shape of DescribeTrainingJob.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local import archive, channels, jobs, outputs, programs
+from drivetrain.pipelines.targets.local.channels import entries, member, text
+from drivetrain.pipelines.targets.local.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
+from drivetrain.pipelines.targets.local.objects import walk
+from drivetrain.pipelines.targets.local.outcomes import StepResult
+from drivetrain.pipelines.targets.local.outputs import Publication
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.container import Host, Job
+
+_MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
+_LOOK_EVERY_S = 0.25
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    from drivetrain.pipelines.targets.local import toolkit
+
+    arguments = plan.arguments
+    algorithm = member(arguments, "AlgorithmSpecification") or {}
+    problems = jobs.problems(step, lambda: channels.training_channels(arguments), plan)
+    try:
+        MetricReader(entries(algorithm, "MetricDefinitions"), ())
+        command = programs.entry_point(step.name, algorithm, algorithm.get("TrainingImage"), plan.options)
+        if command is None:
+            if toolkit.is_used(member(arguments, "HyperParameters") or {}, programs.environment(arguments)):
+                problems += _submit_directory_problems(step, plan)
+            else:
+                problems.append(programs.nothing_to_start(step.name, algorithm.get("TrainingImage")))
+    except UserError as error:
+        problems.append(f"step {step.name!r}: {error}")
+    output_config = member(arguments, "OutputDataConfig") or {}
+    if "S3OutputPath" not in output_config:
+        problems.append(f"step {step.name!r} has no OutputDataConfig.S3OutputPath.")
+    else:
+        problems += jobs.uri_problems(f"step {step.name!r}: OutputDataConfig", output_config["S3OutputPath"])
+    if (checkpoint := member(arguments, "CheckpointConfig")) is not None:
+        problems += jobs.uri_problems(f"step {step.name!r}: CheckpointConfig", checkpoint.get("S3Uri"))
+    return problems
+
+
+def written(arguments: Mapping[str, Any]) -> list[str]:
+    """The URIs that the job writes to, as far as they are known."""
+    uri = text((member(arguments, "OutputDataConfig") or {}).get("S3OutputPath"))
+    checkpoint = text((member(arguments, "CheckpointConfig") or {}).get("S3Uri"))
+    return [found for found in (uri, checkpoint) if found is not None]
+
+
+def artifacts_uri(arguments: Mapping[str, Any], job: str, *, what: str = "model") -> str:
+    """Where the service puts the model (or, by name, the other output) of a training job."""
+    config = arguments["OutputDataConfig"]
+    packed = config.get("CompressionType", "GZIP") != "NONE"
+    return f"{config['S3OutputPath'].rstrip('/')}/{job}/output/{what}" + (".tar.gz" if packed else "/")
+
+
+def run(context: StepContext) -> StepResult:
+    from drivetrain.pipelines.targets.local import opt_ml
+    from drivetrain.pipelines.targets.local.mounts import host_path
+
+    arguments, name = context.arguments, context.facts.job_name(context.step.name)
+    algorithm = arguments["AlgorithmSpecification"]
+    checkpoint = member(arguments, "CheckpointConfig")
+    checkpoint_path = str((checkpoint or {}).get("LocalPath") or DEFAULT_PATH)
+    resources = member(arguments, "ResourceConfig") or {}
+    hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
+    cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
+    for host in hosts:
+        opt_ml.lay_out_training(
+            host.root,
+            cluster,
+            host.name,
+            hyperparameters=member(arguments, "HyperParameters") or {},
+            input_data_config=entries(arguments, "InputDataConfig"),
+            inputs=(),
+            checkpoint_path=checkpoint_path,
+        )
+    inputs = channels.training_channels(arguments)
+    read = channels.place(
+        inputs,
+        context.store,
+        lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
+        context.known_checksum,
+    )
+    sync = None
+    if checkpoint is not None:
+        folders = [host_path(checkpoint_path, host.root) for host in hosts]
+        sync = CheckpointSync(context.store, str(checkpoint["S3Uri"]), folders)
+        sync.restore()
+    job = _job(context, name, hosts)
+    metrics = MetricReader(
+        entries(algorithm, "MetricDefinitions"), [context.logs / f"{host.name}.log" for host in hosts]
+    )
+
+    def tick(seconds: float, final: bool) -> None:
+        context.log_metrics(metrics.read(seconds, final=final))
+        if sync is not None and not final:
+            sync.tick()
+
+    started = time.time()
+    try:
+        looking = sync is not None or bool(algorithm.get("MetricDefinitions"))
+        result = context.run_job(job, tick, every_s=_LOOK_EVERY_S if looking else None)
+    finally:
+        if sync is not None:  # what a failed or stopped job saved is what its retry starts from
+            sync.copy_back(final=True)
+    ended = time.time()
+    publication = _publish(context, name, hosts)
+    response = {
+        **arguments,
+        "TrainingJobName": name,
+        "TrainingJobArn": context.facts.arn(f"training-job/{name}"),
+        "TrainingJobStatus": "Completed",
+        "SecondaryStatus": "Completed",
+        "ModelArtifacts": {"S3ModelArtifacts": artifacts_uri(arguments, name)},
+        "CreationTime": started,
+        "TrainingStartTime": started,
+        "TrainingEndTime": ended,
+        "TrainingTimeInSeconds": max(1, round(result.wall_s)),
+        "BillableTimeInSeconds": max(1, round(result.wall_s)),
+        "FinalMetricDataList": [
+            {"MetricName": metric, "Value": value, "Timestamp": ended} for metric, value in metrics.last.items()
+        ],
+    }
+    return StepResult(response=response, publication=publication, inputs=read)
+
+
+def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
+    """What starts on every host."""
+    from drivetrain.pipelines.targets.local import toolkit
+    from drivetrain.pipelines.targets.local.container import Job
+
+    arguments = context.arguments
+    algorithm = arguments["AlgorithmSpecification"]
+    environment = {
+        **jobs.platform_environment(context),
+        "TRAINING_JOB_NAME": name,
+        "TRAINING_JOB_ARN": context.facts.arn(f"training-job/{name}"),
+        **programs.environment(arguments),
+    }
+    command = programs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
+    working_folder = "/opt/ml"
+    if command is None:
+        hyperparameters = member(arguments, "HyperParameters") or {}
+        submitted = toolkit.submit_directory(hyperparameters)
+        source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
+        launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
+        # The hosts' launches differ only in what the toolkit says about the host, which it reads there again.
+        command, working_folder = launches[0].command, launches[0].working_folder
+        environment = dict(launches[0].environment)
+        context.logs.mkdir(parents=True, exist_ok=True)
+        for note in launches[0].notes:
+            with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
+                log.write(f"note: {note}\n")
+    return Job(
+        command=command,
+        environment=environment,
+        hosts=hosts,
+        log_folder=context.logs,
+        time_limit_s=programs.time_limit_s(arguments),
+        mode=context.options.mode,
+        working_folder=working_folder,
+        code=(f"{channels.TRAINING}/code", "/opt/ml/code"),
+    )
+
+
+def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Publication:
+    from drivetrain.pipelines.targets.local.mounts import host_path
+
+    publication = Publication(context.folder)
+    packed = context.arguments["OutputDataConfig"].get("CompressionType", "GZIP") != "NONE"
+    roots = {host.name: host.root for host in hosts}
+    for what, path in (("model", _MODEL), ("output", _OUTPUT)):
+        merged = context.folder / jobs.HOSTS / f"merged-{what}"
+        outputs.merge(what, {host.name: host_path(path, host.root) for host in hosts}, roots, merged)
+        files = list(walk(merged))
+        if what == "output" and not files:
+            continue  # the service makes no output.tar.gz of nothing
+        staged = publication.stage()
+        if packed:
+            archive.write(files, staged)
+        else:
+            merged.rename(staged)
+        publication.add(what, artifacts_uri(context.arguments, name, what=what), staged)
+    return publication
+
+
+def _submit_directory_problems(step: StepNode, plan: Plan) -> list[str]:
+    from drivetrain.pipelines.targets.local import toolkit
+
+    hyperparameters = member(plan.arguments, "HyperParameters") or {}
+    known = {key: value for key, value in hyperparameters.items() if isinstance(value, str)}
+    uri = toolkit.submit_directory(known)
+    if uri is None or not uri.startswith("s3://"):
+        return []
+    where = f"step {step.name!r}: sagemaker_submit_directory"
+    problems = jobs.uri_problems(where, uri)
+    if not problems and not plan.is_written(uri) and not plan.store.exists(uri):
+        problems.append(channels.missing(where, uri, plan.store))
+    return problems

@@ -1,0 +1,101 @@
+"""Steps that are not run: what they would give comes from a file of the user's (`--stub STEP=outputs.json`).
+
+The file is a JSON object. Its keys replace those of the response that the resolved arguments make, so that
+`{"ModelName": "m-1"}` is enough for a Model step. Three keys mean more:
+
+    "OutputFolders": {"train": "local/folder", "s3://bucket/key": "local/file"}
+        copied to the URI of the output of that name (`model` is a training job's model.tar.gz), or to the URI itself
+    "PropertyFiles": {"Report": {"accuracy": 0.98}}
+        the content of the step's property files
+    "OutputParameters": {"name": "value"}
+        what a Lambda or Callback step gives back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.local.channels import member
+from drivetrain.pipelines.targets.local.outputs import Publication
+from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, output_uri
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.context import Plan, StepContext
+    from drivetrain.pipelines.targets.local.outcomes import StepResult
+
+FOLDERS = "OutputFolders"
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    """What is wrong with a step's stub, before anything starts."""
+    stub: Any = plan.options.stubs[step.name]
+    where = f"--stub {step.name}"
+    if not isinstance(stub, dict):
+        return [f"{where}: given {stub!r:.60}. Allowed: a JSON object."]
+    given = cast("dict[str, Any]", stub)
+    problems: list[str] = []
+    for name in member(given, STUBBED_FILES) or {}:
+        if name not in step.property_files:
+            problems.append(f"{where}: no property file {name!r}. {did_you_mean(name, step.property_files)}")
+    for name, path in (member(given, FOLDERS) or {}).items():
+        if not Path(str(path)).exists():
+            problems.append(f"{where}: {path}, given for output {name!r}, does not exist.")
+    return problems
+
+
+def run(context: StepContext) -> StepResult:
+    """The stub's answer, with its folders copied to where the step's outputs would be."""
+    import shutil
+
+    from drivetrain.pipelines.targets.local.outcomes import StepResult
+    from drivetrain.pipelines.targets.local.step_types.training import artifacts_uri
+
+    stub = context.options.stubs[context.step.name]
+    name = context.facts.job_name(context.step.name)
+    response: dict[str, Any] = dict(context.arguments)
+    if context.step.type in ("Processing", "Training"):
+        kind = context.step.type
+        response |= {
+            f"{kind}JobName": name,
+            f"{kind}JobArn": context.facts.arn(f"{kind.lower()}-job/{name}"),
+            f"{kind}JobStatus": "Completed",
+        }
+    if context.step.type == "Training" and "OutputDataConfig" in context.arguments:
+        response["ModelArtifacts"] = {"S3ModelArtifacts": artifacts_uri(context.arguments, name)}
+    response |= {key: value for key, value in stub.items() if key != FOLDERS}
+
+    publication = Publication(context.folder)
+    for output, path in (member(stub, FOLDERS) or {}).items():
+        source, staged = Path(str(path)), publication.stage()
+        if source.is_dir():
+            shutil.copytree(source, staged)
+        else:
+            shutil.copyfile(source, staged)
+        uri = _destination(context, response, output)
+        if source.is_file() and not _is_object(output):
+            # The output is a folder, and the file lies in it under its own name.
+            uri = f"{uri.rstrip('/')}/{source.name}"
+        publication.add(output, uri, staged)
+    return StepResult(response=response, value="stubbed", publication=publication)
+
+
+def _destination(context: StepContext, response: Mapping[str, Any], output: str) -> str:
+    if output.startswith("s3://"):
+        return output
+    if output == "model" and "ModelArtifacts" in response:
+        return str(response["ModelArtifacts"]["S3ModelArtifacts"])
+    uri = output_uri(response, output)
+    if uri is None:
+        raise UserError(
+            f"--stub {context.step.name}: the step has no output {output!r}. Name one of its outputs, `model` of a "
+            "training job, or an s3:// URI."
+        )
+    return uri
+
+
+def _is_object(output: str) -> bool:
+    return output == "model" or output.startswith("s3://")

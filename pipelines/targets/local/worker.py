@@ -1,0 +1,171 @@
+"""One step at work, in a thread: its attempts, its retries, and bringing its outputs to their places."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local import jobs, stubs
+from drivetrain.pipelines.targets.local.context import Control, StepContext
+from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger_writer import LedgerFullError, LedgerWriter, Move
+from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepResult, StepStoppedError
+from drivetrain.pipelines.targets.local.outputs import STAGE
+from drivetrain.pipelines.targets.local.retry import Retries
+from drivetrain.pipelines.targets.local.step_types import find
+
+# The disk, a quota or a limit on the size of files ends the run, not the step: no other step would fare better.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskFullError(UserError):
+    """No space is left for what the runner itself has to write."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a step ended; `fatal` is what ends the whole run."""
+
+    step: StepNode
+    status: StepStatus
+    response: Mapping[str, Any]
+    reason: str | None = None
+    fatal: BaseException | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """Runs steps of one execution; `post` hands events and ends to the main thread."""
+
+    facts: Facts
+    home: Home
+    store: ObjectStore
+    options: Options
+    ledger: LedgerWriter
+    control: Control
+    post: Callable[[Event | Done], None]
+
+    def run(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any], number: int) -> None:
+        """Run a step, whose first attempt the ledger has, to its end, and post it. Raises nothing."""
+        try:
+            done = self._attempts(step, arguments, fields, number)
+        except BaseException as error:
+            # Not hidden: the main thread raises it once the other steps have been stopped.
+            done = Done(step=step, status="Failed", response={}, fatal=error)
+        self.post(done)
+
+    def _attempts(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any], number: int) -> Done:
+        retries = Retries(step.retry_policies)
+        while True:
+            context = self.context(step, arguments, fields, number)
+            try:
+                result = self._attempt(context)
+                return self.succeed(context, result)
+            except StepStoppedError:
+                return self.end(step, "Stopped", number, "stopped by the user")
+            except StepFailedError as error:
+                wait_s = retries.wait_s(error.error_type)
+                if wait_s is None:
+                    return self.end(step, "Failed", number, error.reason, error.error_type)
+                self.ledger.end_attempt(self.facts.id, step.name, number, "Failed", error.reason, error.error_type)
+                self.post(StepRetrying(step.name, number, error.reason, wait_s))
+            if self.control.stopping.wait(wait_s):
+                return self.end(step, "Stopped", None, "stopped by the user")
+            number = self.ledger.retry_step(self.facts.id, step.name)
+            self.post(StepStarted(step.name, number))
+
+    def context(
+        self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any], number: int
+    ) -> StepContext:
+        return StepContext(
+            facts=self.facts,
+            step=step,
+            arguments=arguments,
+            fields=fields,
+            attempt=number,
+            folder=self.home.attempt(self.facts.id, step.name, number),
+            logs=self.home.logs(self.facts.id, step.name, number),
+            home=self.home,
+            store=self.store,
+            options=self.options,
+            ledger=self.ledger,
+            control=self.control,
+            post=self.post,
+        )
+
+    def _attempt(self, context: StepContext) -> StepResult:
+        for earlier in range(1, context.attempt):
+            discard(self.home.attempt(self.facts.id, context.step.name, earlier))
+        discard(context.folder)
+        context.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            if context.step.name in self.options.stubs:
+                return stubs.run(context)
+            module = find(context.step.type)
+            assert module is not None, "checked before the run"
+            return module.run(context)
+        except (DiskFullError, LedgerFullError):
+            raise
+        except UserError as error:
+            raise StepFailedError(str(error)) from error
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise DiskFullError(
+                    f"step {context.step.name!r}: {error.strerror} ({error.filename or self.home.root}). Free some "
+                    f"space; then `drivetrain runs resume {self.facts.id}` goes on from here."
+                ) from error
+            raise
+
+    def succeed(self, context: StepContext, result: StepResult) -> Done:
+        """Enter a result, move the outputs to their places, and end the step."""
+        publication = result.publication
+        moves = publication.moves if publication else []
+        self.ledger.publish(
+            self.facts.id,
+            context.step.name,
+            context.attempt,
+            response=result.response,
+            value=result.value,
+            moves=moves,
+            artifacts=[*result.inputs, *(publication.artifacts if publication else [])],
+            objects=publication.objects if publication else [],
+        )
+        publish(self.store, context.folder, moves)
+        seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
+        self.post(StepFinished(context.step.name, "Succeeded", seconds, value=result.value))
+        return Done(step=context.step, status="Succeeded", response=result.response)
+
+    def end(
+        self, step: StepNode, status: StepStatus, number: int | None, reason: str, error_type: str | None = None
+    ) -> Done:
+        """Enter that a step did not succeed."""
+        response = {"FailureReason": reason, f"{step.type}JobStatus": status}
+        seconds = self.ledger.finish_step(
+            self.facts.id, step.name, status, number=number, reason=reason, error_type=error_type
+        )
+        self.post(StepFinished(step.name, status, seconds, reason=reason))
+        return Done(step=step, status=status, response=response, reason=reason)
+
+
+def publish(store: ObjectStore, folder: Path, moves: list[Move]) -> None:
+    """Move staged outputs to their places; repeatable, since what has been moved is no longer staged."""
+    for move in moves:
+        store.adopt(folder / move.staged, move.uri)
+    discard(folder)
+
+
+def discard(folder: Path) -> None:
+    """Remove what an attempt leaves but its logs."""
+    for name in (jobs.HOSTS, STAGE):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)
