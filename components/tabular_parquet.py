@@ -58,7 +58,7 @@ def locate_parquet(source: Source, index: int) -> str:
 def _opened(source: Source) -> Any:
     pa = arrow()
     try:
-        return pa.parquet.ParquetFile(str(source.path), pre_buffer=False)
+        return pa.parquet.ParquetFile(str(source.path), pre_buffer=False, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(source, error) from error
 

@@ -79,14 +79,17 @@ def resolved_schema(
     _check_files(found, names)
     fields = [(name, _type_of(name, found, declared)) for name in names]
     types = dict(fields)
-    if not (pa.types.is_integer(types[key]) or pa.types.is_string(types[key])):
+    # A column without a value has no type yet; that its values are missing is said when rows are read.
+    if not any(is_kind(types[key]) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_null)):
         raise InputError(
             f"key: column {key!r} is {described(types[key])} column. Allowed: integers or text. Give it a type, for "
             f'example schema="{key}:string", or name another column.'
         )
     if label is not None and not any(
         is_kind(types[label])
-        for is_kind in (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_floating)
+        for is_kind in (
+            *(pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_floating, pa.types.is_null),
+        )
     ):
         raise InputError(
             f"label: column {label!r} is {described(types[label])} column. Allowed: integers, bools or text for "

@@ -117,19 +117,23 @@ class _ShardFile:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.partial")
         self._sink = _HashingSink(self._temporary)
-        # Everything that shapes the bytes is said here, so that a new default of pyarrow changes nothing.
-        self._writer: Any = arrow().parquet.ParquetWriter(
-            self._sink,
-            schema,
-            version="2.6",
-            data_page_version="1.0",
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=True,
-            write_statistics=True,
-            data_page_size=1 << 20,
-            store_schema=True,
-        )
+        try:
+            # Everything that shapes the bytes is said here, so that a new default of pyarrow changes nothing.
+            self._writer: Any = arrow().parquet.ParquetWriter(
+                self._sink,
+                schema,
+                version="2.6",
+                data_page_version="1.0",
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=True,
+                write_statistics=True,
+                data_page_size=1 << 20,
+                store_schema=True,
+            )
+        except OSError:  # the first bytes are written here
+            self._remove()
+            raise
 
     def write(self, table: Any) -> None:
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
@@ -144,6 +148,10 @@ class _ShardFile:
     def abandon(self) -> None:
         self._sink.abandoned = True
         self._writer.close()
+        self._remove()
+
+    def _remove(self) -> None:
+        self._sink.abandoned = True
         self._sink.close()
         with suppress(OSError):
             self._temporary.unlink()
