@@ -54,10 +54,10 @@ def wheel_name(file_name: str) -> WheelName:
 
 
 def read_wheel(path: Path) -> WheelFile:
-    """Read a wheel's metadata and make sure that it is what its name says and can be unpacked into one folder.
+    """Read a wheel's metadata and make sure that it is whole, is what its name says, and stays in its folder.
 
     Raises:
-        UserError: it is damaged, another distribution, or has files that would land elsewhere.
+        UserError: it is damaged, another distribution, or has files that would land outside.
     """
     import zipfile
 
@@ -76,11 +76,6 @@ def read_wheel(path: Path) -> WheelFile:
         parts = member.split("/")
         if member.startswith("/") or ".." in parts or "\\" in member:
             raise UserError(f"{path} holds {member!r}, which leads out of the folder. Do not use this file.")
-        if parts[0].endswith(".data") and len(parts) > 1 and parts[1] in ("purelib", "platlib"):
-            raise UserError(
-                f"{path} puts {parts[1]} files aside, so it must be installed and cannot just be unpacked. Put the "
-                "distribution into an image of your own: deployment.image."
-            )
     found = read_metadata(metadata)
     if found.name != normal(name.distribution) or found.file.version != name.version:
         raise UserError(f"{path} holds {found.name} {found.file.version}, not what its name says. Download it again.")

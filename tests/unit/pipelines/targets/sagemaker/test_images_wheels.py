@@ -162,20 +162,10 @@ def test_a_relative_folder_starts_at_the_pipeline_s_file(tmp_path: Path) -> None
     assert wheel.content == tmp_path / "wheels" / wheel.name
 
 
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        ({"../outside.py": ""}, "leads out of the folder"),
-        ({"/etc/passwd": ""}, "leads out of the folder"),
-        ({"a\\..\\b.py": ""}, "leads out of the folder"),
-        ({"fancy-1.0.data/purelib/fancy.py": ""}, "must be installed"),
-    ],
-)
-def test_a_wheel_that_cannot_be_unpacked_into_one_folder_is_refused(
-    tmp_path: Path, extra: dict[str, str], message: str
-) -> None:
-    write_wheel(tmp_path, extra=extra)
-    with pytest.raises(UserError, match=message):
+@pytest.mark.parametrize("member", ["../outside.py", "/etc/passwd", "a\\..\\b.py", "fancy-1.0.data/purelib/../../b.py"])
+def test_a_wheel_that_leads_out_of_its_folder_is_refused(tmp_path: Path, member: str) -> None:
+    write_wheel(tmp_path, extra={member: ""})
+    with pytest.raises(UserError, match="leads out of the folder"):
         names(("fancy",), tmp_path)
 
 
