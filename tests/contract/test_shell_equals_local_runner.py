@@ -1,0 +1,102 @@
+"""A program cannot tell which target runs it: from a plain shell and by the local runner it gives the same files.
+
+The flagship pipeline is run once by the runner; then each of its programs is run again by hand, on the folders that
+the runner gave it, and every output file is compared byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+BUCKET = "drivetrain-local"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Step name -> folder of its outputs in the local object store."""
+    root = tmp_path_factory.mktemp("home")
+    loaded = load("retraining", overrides=["epochs=2", "min_accuracy=0", "processes=1"])
+    compiled = compile_pipeline(loaded.pipeline, leave_wheels=True)
+    home = Home(root / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="retraining"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    outputs = home.objects / BUCKET / "pipelines" / "retraining" / summary.execution
+    yield {step: outputs / step for step in ("prepare", "train", "evaluate")}
+
+
+def shell(target: str, **folders_and_parameters: Any) -> None:
+    flags = [
+        word
+        for name, value in folders_and_parameters.items()
+        for word in ("--" + name.replace("_", "-"), str(value).lower() if isinstance(value, bool) else str(value))
+    ]
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    command = [sys.executable, "-m", f"drivetrain.components.{target}", *flags]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def unpacked(archive: Path, into: Path) -> Path:
+    with tarfile.open(archive) as opened:
+        opened.extractall(into, filter="data")
+    return into
+
+
+def parameters(step: str) -> dict[str, Any]:
+    pipeline = load("retraining", overrides=["epochs=2", "min_accuracy=0", "processes=1"]).pipeline
+    found = next(one for one in pipeline.steps if one.name == step)
+    return dict(found.parameters)  # type: ignore[union-attr]
+
+
+def test_prepare_data(finished: dict[str, Path], tmp_path: Path) -> None:
+    raw = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
+    folders = {name: tmp_path / name for name in ("train", "validation", "test")}
+    shell("prepare_data", raw=raw, **folders, **parameters("prepare"))
+    for name, folder in folders.items():
+        assert contents(folder) == contents(finished["prepare"] / name)
+        assert "manifest.json" in contents(folder)
+
+
+def test_train(finished: dict[str, Path], tmp_path: Path) -> None:
+    (archive,) = finished["train"].rglob("model.tar.gz")
+    prepared = finished["prepare"]
+    shell(
+        "train",
+        train=prepared / "train",
+        validation=prepared / "validation",
+        model=tmp_path / "model",
+        output=tmp_path / "output",
+        checkpoints=tmp_path / "checkpoints",
+        **parameters("train"),
+    )
+    assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
+    (results,) = finished["train"].rglob("output.tar.gz")
+    assert contents(tmp_path / "output") == contents(unpacked(results, tmp_path / "runner-output"))
+
+
+def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
+    """On the model.tar.gz, as a job gets it, and on the unpacked folder."""
+    (archive,) = finished["train"].rglob("model.tar.gz")
+    expected = json.loads((finished["evaluate"] / "metrics" / "metrics.json").read_text())
+    for model in (archive.parent, unpacked(archive, tmp_path / "model")):
+        out = tmp_path / f"metrics-{model.name}"
+        shell("evaluate", model=model, data=finished["prepare"] / "test", metrics=out, **parameters("evaluate"))
+        assert json.loads((out / "metrics.json").read_text()) == expected
