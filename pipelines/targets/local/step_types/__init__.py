@@ -14,6 +14,7 @@ and, where the type is decided at once by the scheduler, `INLINE = True`. Condit
 from __future__ import annotations
 
 import importlib
+import keyword
 import re
 from functools import cache
 from pathlib import Path
@@ -32,8 +33,9 @@ class StepType(Protocol):
 
 
 def file_name(type_name: str) -> str:
-    """`RegisterModel` -> `register_model`, `EMR` -> `emr`, `ClarifyCheck` -> `clarify_check`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type_name).lower()
+    """`RegisterModel` -> `register_model`, `EMR` -> `emr`, `Lambda` -> `lambda_` (Python has that word itself)."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type_name).lower()
+    return name + "_" if keyword.iskeyword(name) else name
 
 
 @cache

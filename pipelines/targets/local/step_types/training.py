@@ -5,8 +5,11 @@ The response has the shape of DescribeTrainingJob.
 
 from __future__ import annotations
 
+import json
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
@@ -22,9 +25,12 @@ from drivetrain.pipelines.targets.local.outputs import Publication
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.container import Host, Job
+    from drivetrain.pipelines.targets.local.toolkit import Launch
 
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
 _LOOK_EVERY_S = 0.25
+_HOST_LAUNCH = Path(__file__).parent.parent / "host_launch.py"
+_LAUNCH = "input/config/launch.json"
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:
@@ -140,7 +146,6 @@ def run(context: StepContext) -> StepResult:
 
 def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     """What starts on every host."""
-    from drivetrain.pipelines.targets.local import toolkit
     from drivetrain.pipelines.targets.local.container import Job
 
     arguments = context.arguments
@@ -154,17 +159,11 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     command = programs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
     working_folder = "/opt/ml"
     if command is None:
-        hyperparameters = member(arguments, "HyperParameters") or {}
-        submitted = toolkit.submit_directory(hyperparameters)
-        source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
-        launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
-        # The hosts' launches differ only in what the toolkit says about the host, which it reads there again.
+        launches = _toolkit_launches(context, hosts, environment)
         command, working_folder = launches[0].command, launches[0].working_folder
         environment = dict(launches[0].environment)
-        context.logs.mkdir(parents=True, exist_ok=True)
-        for note in launches[0].notes:
-            with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
-                log.write(f"note: {note}\n")
+        if len(hosts) > 1:
+            command = _launch_host_by_host(context, hosts, launches)
     return Job(
         command=command,
         environment=environment,
@@ -175,6 +174,39 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
         working_folder=working_folder,
         code=(f"{channels.TRAINING}/code", "/opt/ml/code"),
     )
+
+
+def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment: Mapping[str, str]) -> list[Launch]:
+    """What the stock image's toolkit would start on every host; its notes go to the log."""
+    from drivetrain.pipelines.targets.local import toolkit
+
+    submitted = toolkit.submit_directory(_strings(member(context.arguments, "HyperParameters") or {}))
+    source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
+    launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
+    context.logs.mkdir(parents=True, exist_ok=True)
+    for note in launches[0].notes:
+        with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
+            log.write(f"note: {note}\n")
+    return launches
+
+
+def _launch_host_by_host(context: StepContext, hosts: tuple[Host, ...], launches: Sequence[Launch]) -> tuple[str, ...]:
+    """A command that is the same on every host and starts what differs (SM_CURRENT_HOST)."""
+    from drivetrain.pipelines.targets.local import mounts
+
+    rewritten = mounts.resolve(context.options.mode) == "none"
+    for host, launch in zip(hosts, launches, strict=True):
+
+        def placed(text: str, root: Path = host.root) -> str:
+            return mounts.rewrite(text, root.resolve()) if rewritten else text
+
+        content = {
+            "command": [placed(word) for word in launch.command],
+            "environment": {name: placed(value) for name, value in launch.environment.items()},
+            "working_folder": placed(launch.working_folder),
+        }
+        (host.root / _LAUNCH).write_text(json.dumps(content), encoding="utf-8")
+    return (sys.executable, str(_HOST_LAUNCH), f"/opt/ml/{_LAUNCH}")
 
 
 def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Publication:
@@ -201,9 +233,7 @@ def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Public
 def _submit_directory_problems(step: StepNode, plan: Plan) -> list[str]:
     from drivetrain.pipelines.targets.local import toolkit
 
-    hyperparameters = member(plan.arguments, "HyperParameters") or {}
-    known = {key: value for key, value in hyperparameters.items() if isinstance(value, str)}
-    uri = toolkit.submit_directory(known)
+    uri = toolkit.submit_directory(_strings(member(plan.arguments, "HyperParameters") or {}))
     if uri is None or not uri.startswith("s3://"):
         return []
     where = f"step {step.name!r}: sagemaker_submit_directory"
@@ -211,3 +241,8 @@ def _submit_directory_problems(step: StepNode, plan: Plan) -> list[str]:
     if not problems and not plan.is_written(uri) and not plan.store.exists(uri):
         problems.append(channels.missing(where, uri, plan.store))
     return problems
+
+
+def _strings(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
+    """The values that are known by now."""
+    return {name: value for name, value in hyperparameters.items() if isinstance(value, str)}

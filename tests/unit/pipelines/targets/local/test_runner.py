@@ -150,7 +150,7 @@ def test_a_bad_reference_parameter_and_cycle_are_refused(runs: LocalRuns) -> Non
         runs.processing("a", COPY, inputs={"data": output_of("b", "out")}, outputs=["out"]),
         runs.processing("b", COPY, inputs={"data": output_of("a", "out")}, outputs=["out"]),
     ]
-    with pytest.raises(UserError, match="a -> b -> a|b -> a -> b"):
+    with pytest.raises(UserError, match=r"(a -> b -> a)|(b -> a -> b)"):
         runs.start(cycle)
 
 
