@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         names = families.chosen(given.only)
-    except families.UnknownFamily as error:
+    except families.UnknownFamilyError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     found: list[Record] = []

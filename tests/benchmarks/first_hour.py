@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.environments import Environment
 from tests.benchmarks.harness.records import Record
-from tests.benchmarks.harness.timing import CommandFailed, Ran
+from tests.benchmarks.harness.timing import CommandError, Ran
 from tests.benchmarks.harness.tool import Project, project
 
 PEERS = ("metaflow", "zenml", "kfp", "dagster", "prefect")
@@ -35,7 +35,7 @@ def records(bench: Bench) -> Iterator[Record]:
             notes[name] = place.tool.note
             try:
                 changed = _round(place, name, taken)
-            except CommandFailed as error:
+            except CommandError as error:
                 missing[name] = str(error).splitlines()[-1]
                 bench.progress(f"{name} failed: {error}")
                 continue

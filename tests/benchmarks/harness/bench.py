@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.benchmarks.harness import environments
-from tests.benchmarks.harness.environments import Environment, Unavailable
+from tests.benchmarks.harness.environments import Environment, UnavailableError
 
 # Programs under measurement see this and no more: no proxy to reach a network by, no configuration of this machine.
 QUIET = {
@@ -53,7 +53,7 @@ class Bench:
                 continue
             try:
                 found[name] = environments.peer(name, self.progress)
-            except Unavailable as reason:
+            except UnavailableError as reason:
                 self.unavailable[name] = str(reason)
                 self.progress(f"{name} cannot be installed: {reason}")
         return found

@@ -14,7 +14,7 @@ from tests.benchmarks.harness.records import Record
 FOLDER = Path(__file__).resolve().parents[1]
 
 
-class UnknownFamily(ValueError):
+class UnknownFamilyError(ValueError):
     """A name given with --only that no file has."""
 
 
@@ -28,14 +28,14 @@ def chosen(names: list[str], folder: Path = FOLDER) -> list[str]:
     """The named families, or all of them.
 
     Raises:
-        UnknownFamily: for a name that no file has.
+        UnknownFamilyError: for a name that no file has.
     """
     known = available(folder)
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""
-            raise UnknownFamily(f"no family of benchmarks {name!r}. {hint}Available: {', '.join(known)}.")
+            raise UnknownFamilyError(f"no family of benchmarks {name!r}. {hint}Available: {', '.join(known)}.")
     return names or list(known)
 
 

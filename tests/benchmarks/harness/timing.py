@@ -32,15 +32,15 @@ class Ran:
         """Itself, when the command ended well.
 
         Raises:
-            CommandFailed: otherwise, with the end of what it printed.
+            CommandError: otherwise, with the end of what it printed.
         """
         if self.code != 0:
             said = (self.output + self.errors).strip().splitlines()[-12:]
-            raise CommandFailed(f"{' '.join(self.command)} ended with {self.code}:\n" + "\n".join(said))
+            raise CommandError(f"{' '.join(self.command)} ended with {self.code}:\n" + "\n".join(said))
         return self
 
 
-class CommandFailed(RuntimeError):
+class CommandError(RuntimeError):
     """A measured command did not do its work, so its time says nothing."""
 
 

@@ -1,3 +1,5 @@
+import json
+
 from tests.benchmarks.harness.tool import Tool
 
 SHOW = (
@@ -10,7 +12,7 @@ SHOW = (
 
 
 def materialize(max_digits: int, selection: str) -> list[str]:
-    config = '{"ops": {"evaluation": {"config": {"max_digits": %d}}}}' % max_digits
+    config = json.dumps({"ops": {"evaluation": {"config": {"max_digits": max_digits}}}})
     dagster = ["dagster", "asset", "materialize", "-f", "digits.py"]
     return [*dagster, "--select", selection, "--config-json", config]
 
