@@ -18,7 +18,7 @@ import json
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -34,7 +34,22 @@ _READ_BYTES = 1 << 20
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256, 64 hex digits, of the files in a folder or in a .tar or .tar.gz.
+    """SHA-256, 64 hex digits, of the files in a folder or in a .tar.gz; see `files_in`.
+
+    Raises:
+        InputError: as `files_in`.
+    """
+    return hash_of_files(files_in(path))
+
+
+def hash_of_files(files: Mapping[str, str]) -> str:
+    """The hash of a content whose files (name -> SHA-256 of the bytes) are known."""
+    manifest = json.dumps(sorted(files.items()), separators=(",", ":"))
+    return hashlib.sha256(manifest.encode("ascii")).hexdigest()
+
+
+def files_in(path: Path) -> dict[str, str]:
+    """The files in a folder or .tar.gz: name, with slashes, -> SHA-256 of the bytes in hex.
 
     A folder that holds nothing but model.tar.gz, as a platform hands a trained model on, counts as that archive.
 
@@ -42,21 +57,20 @@ def content_hash(path: Path) -> str:
         InputError: nothing there, no file in it, a link or device, a name outside the folder or given twice, a damaged
             archive, or one that unpacks to far more than its size explains.
     """
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder. Give a model's folder or its {ARCHIVE}.")
     try:
         if path.is_dir():
             files = dict(_in_folder(path))
             if list(files) == [ARCHIVE]:
-                return content_hash(path / ARCHIVE)
-        else:
+                return files_in(path / ARCHIVE)
+        elif path.is_file():
             files = _in_archive(path)
+        else:
+            raise InputError(f"{path}: no such file or folder. Give a model's folder or its {ARCHIVE}.")
     except OSError as error:
         raise InputError(f"{error.filename or path} cannot be read: {error.strerror or error}.") from None
     if not files:
         raise InputError(f"{path} holds no files. Give the folder or archive that a training step wrote.")
-    manifest = json.dumps(sorted(files.items()), separators=(",", ":"))
-    return hashlib.sha256(manifest.encode("ascii")).hexdigest()
+    return files
 
 
 def _in_folder(root: Path) -> Iterator[tuple[str, str]]:
@@ -74,16 +88,17 @@ def _in_folder(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _in_archive(path: Path) -> dict[str, str]:
-    with path.open("rb") as file:
-        compressed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * os.fstat(file.fileno()).st_size)
-        source: IO[bytes] = gzip.GzipFile(fileobj=file) if compressed else file  # type: ignore[assignment]
-        try:
-            with tarfile.open(fileobj=_Bounded(source, most, path), mode="r|") as archive:
-                return _members(archive, path, most)
-        except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not a whole .tar.gz: {error}.") from None
+    most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * path.stat().st_size)
+    try:
+        with gzip.open(path) as stream:
+            bounded = _Bounded(stream, most, path)
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
+                files = _members(archive, path, most)
+            while bounded.read(_READ_BYTES):  # to the checksum at the end, which vouches for all before it
+                pass
+            return files
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a whole .tar.gz: {error}.") from None
 
 
 def _members(archive: tarfile.TarFile, path: Path, most: int) -> dict[str, str]:
@@ -123,7 +138,7 @@ def _too_large(path: Path, most: int) -> InputError:
 class _Bounded(io.RawIOBase):
     """A stream that ends with an error after `most` bytes, whatever the archive's own headers say."""
 
-    def __init__(self, stream: IO[bytes], most: int, path: Path) -> None:
+    def __init__(self, stream: gzip.GzipFile, most: int, path: Path) -> None:
         self.stream, self.left, self.most, self.path = stream, most, most, path
 
     def read(self, size: int = -1, /) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -255,7 +255,7 @@ class LocalRegistry:
             return database.execute(query, values).fetchall()
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Generator[sqlite3.Connection]:
         """One transaction, alone with the file: committed at the end, rolled back by any error or by death."""
         try:
             if not self._exists():
@@ -284,7 +284,7 @@ class LocalRegistry:
         return there
 
     @contextmanager
-    def _connected(self, *, create: bool) -> Iterator[sqlite3.Connection]:
+    def _connected(self, *, create: bool) -> Generator[sqlite3.Connection]:
         import sqlite3
 
         # Readers may write too: what a killed process left half done is rolled back by whoever opens the file next.

@@ -23,26 +23,11 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FIXTURES.glob("*.json"))}
 
 # What means something in a definition, so that random JSON comes near to being one.
-WORDS = st.sampled_from(
-    [
-        *sorted(set(re.findall(r'"([A-Za-z:]+)"', "".join(TEXTS.values())))),
-        "Parameters.P",
-        "Steps.a.b",
-        "Steps.a.PropertyFiles.F",
-        "Execution.PipelineName",
-        "P1D",
-        "a",
-        "b",
-        "In",
-        "Not",
-        "Or",
-        "QueryValue",
-        "Expression",
-        "PropertyFile",
-        "S3Uri",
-        "Path",
-    ]
-)
+FREQUENT = """
+    Parameters.P Steps.a.b Steps.a.PropertyFiles.F Execution.PipelineName P1D a b In Not Or QueryValue Expression
+    PropertyFile S3Uri Path
+"""
+WORDS = st.sampled_from(sorted({*re.findall(r'"([A-Za-z:]+)"', "".join(TEXTS.values())), *FREQUENT.split()}))
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from drivetrain.components.errors import InputError
+from drivetrain.components.registries import kinds, open_registry
+from drivetrain.components.registries.local import LocalRegistry
+
+
+def test_a_kind_is_a_file() -> None:
+    folder = Path(__import__("drivetrain.components.registries", fromlist=["x"]).__file__).parent
+    assert kinds() == sorted(file.stem for file in folder.glob("*.py") if file.name != "__init__.py")
+    assert "local" in kinds()
+
+
+def test_opening_creates_nothing(tmp_path: Path) -> None:
+    registry = open_registry(f"local:{tmp_path}/a/b.db")
+    assert isinstance(registry, LocalRegistry) and registry.path == tmp_path / "a" / "b.db"
+    assert registry.groups() == [] and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["local", "local:"])
+def test_the_local_registry_is_that_of_this_folders_runs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_registry(url)
+    assert isinstance(opened, LocalRegistry) and opened.path == Path(".drivetrain/ledger.db")
+    monkeypatch.setenv("DRIVETRAIN_HOME", "/somewhere")
+    opened = open_registry(url)
+    assert isinstance(opened, LocalRegistry) and opened.path == Path("/somewhere/ledger.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("locl:x.db", "unknown kind 'locl'. Did you mean 'local'?"),
+        ("", "unknown kind ''. Allowed: local"),
+        ("__init__:x", "unknown kind '__init__'"),
+        ("../local:x", "unknown kind '../local'"),
+        ("build/ledger.db", "names no kind. Write it as local:build/ledger.db."),
+    ],
+)
+def test_a_wrong_kind_is_refused(url: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        open_registry(url)
+    assert said in str(caught.value)

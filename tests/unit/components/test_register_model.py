@@ -1,0 +1,136 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drivetrain.components.content_hash import content_hash
+from drivetrain.components.errors import InputError
+from drivetrain.components.register_model import Registered, read_metrics, register_model
+from drivetrain.components.registries import open_registry
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.json").write_text("{}")
+    (folder / "weights").write_bytes(b"\0\1\2")
+    return folder
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Path:
+    folder = tmp_path / "evaluation"
+    folder.mkdir()
+    (folder / "metrics.json").write_text('{"accuracy": 0.98, "rows": 360}')
+    return folder
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> str:
+    return f"local:{tmp_path}/home/ledger.db"
+
+
+def refused(*arguments: object, **named: object) -> str:
+    with pytest.raises(InputError) as caught:
+        register_model(*arguments, **named)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_the_declaration() -> None:
+    assert (register_model.job, register_model.metrics) == ("processing", ("version", "created"))
+    assert set(register_model.inputs) == {"model", "evaluation"} and register_model.inputs["evaluation"].optional
+    assert {name for name, parameter in register_model.parameters.items() if parameter.required} == {"group"}
+    assert register_model.parameters["approval"].choices == ("PendingManualApproval", "Approved", "Rejected")
+
+
+def test_registers_once(model: Path, evaluation: Path, registry: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first = register_model(model, evaluation, group="digits", registry=registry, execution="run-1")
+    again = register_model(model, None, group="digits", registry=registry, approval="Approved")
+    assert (first, again) == (Registered(1, 1), Registered(1, 0))
+    (model / "weights").write_bytes(b"\0\1\3")
+    assert register_model(model, group="digits", registry=registry, approval="Approved") == Registered(2, 1)
+    assert capsys.readouterr().out.splitlines() == [
+        "digits version 1 (new)",
+        "digits version 1 (already registered)",
+        "digits version 2 (new)",
+    ]
+    opened = open_registry(registry)
+    version = opened.version("digits", 1)
+    assert (version.metrics, version.execution, version.status) == (
+        {"accuracy": 0.98, "rows": 360},
+        "run-1",
+        "PendingManualApproval",
+    )
+    assert opened.version("digits", 2).status == "Approved"
+    assert opened.version("digits", 2).content_hash == content_hash(model)
+    assert version.package["SourceUri"] == model.as_uri()
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "drivetrain.components.register_model", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_from_a_plain_shell(model: Path, evaluation: Path, tmp_path: Path) -> None:
+    done = run("--model", model, "--evaluation", evaluation, "--group", "digits", "--metrics", "numbers", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("digits version 1 (new)\n")
+    assert json.loads((tmp_path / "numbers" / "metrics.json").read_text()) == {"created": 1, "version": 1}
+    assert open_registry(f"local:{tmp_path}/.drivetrain/ledger.db").version("digits").version == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--group", "digits_1"], "error: group 'digits_1' is not a legal name."),
+        (["--group", "digits", "--registry", "locl:x"], "error: registry 'locl:x': unknown kind 'locl'. Did you mean"),
+        (["--group", "digits", "--model", "gone"], "error: --model gone: no such file or folder."),
+        (["--group", "digits", "--evaluation", "model"], "error: model has no metrics.json."),
+        (["--group", "digits", "--registry", "local:model/weights"], "error: model/weights is damaged or no SQLite"),
+    ],
+)
+def test_bad_input_ends_with_one_clear_line(model: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = run("--model", "model", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said) and done.stderr.count("\n") == 1
+    assert not (tmp_path / ".drivetrain").exists()
+
+
+def test_nothing_is_registered_of_bad_input(model: Path, evaluation: Path, registry: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "holds no files" in refused(tmp_path / "empty", group="digits", registry=registry)
+    (evaluation / "metrics.json").write_text('{"accuracy": NaN}')
+    assert "NaN is no finite number" in refused(model, evaluation, group="digits", registry=registry)
+    (model / "link").symlink_to("/etc/passwd")
+    assert "is a link or device" in refused(model, group="digits", registry=registry)
+    assert open_registry(registry).groups() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"{", "is not a JSON file of numbers"),
+        (b"\xff\xfe", "is not a JSON file of numbers"),
+        (b"[" * 100_000, "is not a JSON file of numbers"),
+        (b"[1]", "is not a JSON object"),
+        (b'{"a": {"value": 1}}', "'a' is {'value': 1}. Allowed: numbers"),
+        (b'{"a": true}', "'a' is True. Allowed: numbers"),
+        (b'{"a": "1"}', "'a' is '1'. Allowed: numbers"),
+        (b'{"a": Infinity}', "Infinity is no finite number"),
+        (b'{"a": 1e999}', "metric 'a' is inf"),
+    ],
+)
+def test_metrics_that_are_none(model: Path, evaluation: Path, registry: str, text: bytes, said: str) -> None:
+    (evaluation / "metrics.json").write_bytes(text)
+    assert said in refused(model, evaluation, group="digits", registry=registry)
+
+
+def test_metrics_are_read_from_a_file_too(evaluation: Path) -> None:
+    assert read_metrics(evaluation / "metrics.json") == read_metrics(evaluation) == {"accuracy": 0.98, "rows": 360}
