@@ -22,9 +22,9 @@ shards
     In the order of the rows; an empty split has none. A file name has no folder in it.
 statistics
     Per column, over the rows of this folder. Every column has `nulls`. Integers, floats, decimals and bools (as 0 and
-    1) have `min`, `max`, `mean` and `std` (population), null where there is no value; floats also `not_finite`, the
-    count of NaN and infinities, which the other four leave out. Dates and time stamps have `min` and `max` as ISO
-    8601 text. A label that names classes (integer, bool or text) has `distinct`, and
+    1) have `min`, `max`, `mean` and `std` (population), null where there is no value, or none that a double holds;
+    floats also `not_finite`, the count of NaN and infinities, which the other four leave out. Dates and time stamps
+    have `min` and `max` as ISO 8601 text. A label that names classes (integer, bool or text) has `distinct`, and
     `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. Readers must allow for further entries.
 content_hash
     SHA-256 of the data's identity: the manifest without `content_hash` and `statistics`, as

@@ -22,7 +22,7 @@ class BadValueError(ValueError):
 def described(data_type: DataType) -> str:
     """A type with its article: "an int64", "a bool"; the width of a float is said, as Arrow calls 32 bits float."""
     text = {"float": "float32", "double": "float64", "null": "missing value"}.get(str(data_type), str(data_type))
-    return ("an " if text[0] in "aeiou" else "a ") + text
+    return ("an " if text[0] in "aeio" else "a ") + text
 
 
 def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str] = frozenset()) -> Batch:
@@ -113,8 +113,8 @@ def has_leading_zeros(column: Array) -> bool:
 
 def _cast(column: Array, data_type: DataType) -> Array | None:
     pa = arrow()
-    if pa.types.is_null(data_type) and column.null_count < len(column):
-        return None
+    if pa.types.is_null(data_type):  # a cast that Arrow does not have for every type
+        return pa.nulls(len(column)) if column.null_count == len(column) else None
     try:
         return column.cast(data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

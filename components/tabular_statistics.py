@@ -148,11 +148,22 @@ class _Numbers(_Column):
         self._count = merged
 
     def entries(self) -> dict[str, Any]:
-        total = math.fsum(self._sums) if self._floating or self._cast_to is not None else sum(self._sums)
-        mean = total / self._count if self._count else None
-        std = math.sqrt(self._squares / self._count) if self._count else None
-        found = {**super().entries(), "min": self._minimum, "max": self._maximum, "mean": mean, "std": std}
+        found = {**super().entries(), "min": self._minimum, "max": self._maximum, "mean": None, "std": None}
+        if self._count:
+            mean = self._total() / self._count
+            std = math.sqrt(self._squares / self._count) if self._squares >= 0 else math.nan
+            # Sums and squares of the largest floats are beyond what a float, and JSON, can say.
+            found["mean"] = mean if math.isfinite(mean) else None
+            found["std"] = std if math.isfinite(std) else None
         return {**found, "not_finite": self._not_finite} if self._floating else found
+
+    def _total(self) -> float:
+        if all(isinstance(piece, int) for piece in self._sums):
+            return sum(self._sums)
+        try:
+            return math.fsum(self._sums)
+        except (OverflowError, ValueError):
+            return math.inf
 
 
 def _column(data_type: DataType) -> _Column:

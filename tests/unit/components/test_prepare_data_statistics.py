@@ -1,0 +1,114 @@
+"""The manifest's statistics against Python's own."""
+
+import datetime
+import decimal
+import math
+import statistics
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivetrain.components import tabular_statistics
+from drivetrain.components.errors import InputError
+from drivetrain.components.tabular_statistics import TableStatistics
+
+
+def entries(pieces: list[list[Any]], data_type: Any, label: bool = False) -> Any:
+    """Statistics of a column that comes in pieces."""
+    schema = pa.schema([("x", data_type)])
+    gathered = TableStatistics(schema, "x" if label else None)
+    for piece in pieces:
+        gathered.add(pa.table({"x": pa.array(piece, data_type)}))
+    return gathered.entries()["x"]
+
+
+def pieces_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any]]]:
+    return st.lists(st.lists(st.one_of(st.none(), values), min_size=1, max_size=8), max_size=5)
+
+
+@settings(deadline=None)
+@given(pieces_of(st.integers(-(2**63), 2**63 - 1)))
+def test_integers_are_summed_exactly(pieces: list[list[int | None]]) -> None:
+    found = entries(pieces, pa.int64())
+    values = [value for piece in pieces for value in piece if value is not None]
+    assert found["nulls"] == sum(len(piece) for piece in pieces) - len(values)
+    if not values:
+        assert [found[name] for name in ("min", "max", "mean", "std")] == [None] * 4
+        return
+    assert (found["min"], found["max"], found["mean"]) == (min(values), max(values), sum(values) / len(values))
+    spread = max(abs(value) for value in values)
+    assert math.isclose(found["std"], statistics.pstdev(values), rel_tol=1e-6, abs_tol=1e-6 * spread)
+
+
+def test_unsigned_integers_near_their_end() -> None:
+    found = entries([[2**64 - 1, 2**64 - 3], [2**64 - 2]], pa.uint64())
+    assert (found["min"], found["max"], found["mean"]) == (2**64 - 3, 2**64 - 1, (3 * 2**64 - 6) / 3)
+
+
+# Their squares are floats again.
+FLOATS = st.floats(-1e100, 1e100).filter(lambda value: value == 0 or abs(value) > 1e-100)
+
+
+@settings(deadline=None)
+@given(pieces_of(FLOATS | st.sampled_from([math.nan, math.inf, -math.inf])))
+def test_floats_leave_out_what_is_not_finite(pieces: list[list[float | None]]) -> None:
+    found = entries(pieces, pa.float64())
+    present = [value for piece in pieces for value in piece if value is not None]
+    values = [value for value in present if math.isfinite(value)]
+    assert found["nulls"] == sum(len(piece) for piece in pieces) - len(present)
+    assert found["not_finite"] == len(present) - len(values)
+    if not values:
+        assert [found[name] for name in ("min", "max", "mean", "std")] == [None] * 4
+        return
+    spread = max(abs(value) for value in values)
+    assert (found["min"], found["max"]) == (min(values), max(values))
+    assert math.isclose(found["mean"], statistics.fmean(values), rel_tol=1e-9, abs_tol=1e-12 * spread)
+    assert math.isclose(found["std"], statistics.pstdev(values), rel_tol=1e-6, abs_tol=1e-6 * spread)
+
+
+def test_what_no_double_holds_is_null() -> None:
+    found = entries([[1e308, 1e308], [1e308, -1e308]], pa.float64())
+    assert (found["min"], found["max"], found["mean"], found["std"]) == (-1e308, 1e308, None, None)
+
+
+def test_other_types() -> None:
+    assert entries([[True, False, None], [True]], pa.bool_()) == {
+        **{"nulls": 1, "min": 0, "max": 1, "mean": pytest.approx(2 / 3), "std": pytest.approx(math.sqrt(2) / 3)}
+    }
+    assert entries([[1.5, 2.5]], pa.float16())["mean"] == 2.0
+    assert entries([[decimal.Decimal("1.5"), decimal.Decimal("2.5")]], pa.decimal128(5, 2))["mean"] == 2.0
+    assert entries([["a", None]], pa.string()) == {"nulls": 1}
+    assert entries([[[1.0], None]], pa.list_(pa.float32())) == {"nulls": 1}
+    assert entries([[None]], pa.null()) == {"nulls": 1}
+
+
+def test_dates_and_times_are_iso_text() -> None:
+    first, last = datetime.date(2026, 1, 31), datetime.date(2026, 12, 1)
+    assert entries([[last, None], [first]], pa.date32()) == {"nulls": 1, "min": "2026-01-31", "max": "2026-12-01"}
+    assert entries([[None]], pa.date32()) == {"nulls": 1, "min": None, "max": None}
+    moment = datetime.datetime(2026, 1, 31, 10, 0, 0, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+    assert entries([[moment.replace(tzinfo=None)]], pa.timestamp("us"))["min"] == "2026-01-31T10:00:00.000005"
+    assert entries([[moment]], pa.timestamp("us", tz="Europe/Zurich"))["max"] == "2026-01-31T08:00:00.000005Z"
+
+
+def test_classes_are_counted() -> None:
+    found = entries([["b", "a", "b"], ["c", "b"]], pa.string(), label=True)
+    assert found == {
+        "nulls": 0,
+        "distinct": 3,
+        "classes": [{"value": "a", "rows": 1}, {"value": "b", "rows": 3}, {"value": "c", "rows": 1}],
+    }
+    assert entries([[True, False]], pa.bool_(), label=True)["classes"] == [
+        {"value": False, "rows": 1},
+        {"value": True, "rows": 1},
+    ]
+    assert "classes" not in entries([[1.0, 2.0]], pa.float64(), label=True)
+
+
+def test_too_many_classes_are_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular_statistics, "MAX_CLASSES", 5)
+    with pytest.raises(InputError, match=r"column 'x' has more than 5 values.* schema=\"x:float64\""):
+        entries([[0, 1, 2], [3, 4, 5]], pa.int64(), label=True)

@@ -1,0 +1,316 @@
+"""Which types columns get: declared ones, inferred ones, and both against the data."""
+
+import csv
+import datetime
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivetrain.components import tabular_csv, tabular_jsonl
+from drivetrain.components.errors import InputError
+from drivetrain.components.manifest import Manifest
+from drivetrain.components.prepare_data import prepare_data
+
+SIDES = ("train", "validation", "test")
+
+
+def prepared(folder: Path, files: dict[str, str], **parameters: Any) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """All rows in train: the types and values of the columns."""
+    raw = folder / "raw"
+    raw.mkdir(exist_ok=True)
+    for name, data in files.items():
+        (raw / name).write_bytes(data.encode())
+    parameters = {"key": "id", "validation_percent": 0, "test_percent": 0, **parameters}
+    prepare_data(raw, *(folder / side for side in SIDES), **parameters)
+    manifest = Manifest.read(folder / "train")
+    tables = [pq.read_table(folder / "train" / shard.file) for shard in manifest.shards]
+    values = pa.concat_tables(tables).to_pydict()
+    return {column.name: column.type for column in manifest.schema}, values
+
+
+def refused(folder: Path, files: dict[str, str], **parameters: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        prepared(folder, files, **parameters)
+    return str(caught.value)
+
+
+def test_csv_cells_are_inferred(tmp_path: Path) -> None:
+    text = (
+        "id,whole,real,yes,word,code,late,none,mixed\n"
+        "1,-5,1e3,true,NA,007,,,1\n"
+        "2, 6 ,NA,False,,1,,NA,true\n"
+        "3,NaN,.5,,x y,2,soon,,2\n"
+    )
+    types, values = prepared(tmp_path, {"a.csv": text})
+    assert types == {
+        **{"id": "int64", "whole": "int64", "real": "double", "yes": "bool", "word": "string", "code": "string"},
+        **{"late": "string", "none": "null", "mixed": "string"},
+    }
+    assert values == {
+        "id": [1, 2, 3],
+        "whole": [-5, 6, None],
+        "real": [1000.0, None, 0.5],
+        "yes": [True, False, None],
+        "word": ["NA", None, "x y"],
+        "code": ["007", "1", "2"],
+        "late": [None, None, "soon"],
+        "none": [None, None, None],
+        "mixed": ["1", "true", "2"],
+    }
+
+
+LATE = {
+    "a fraction": ("12.5", "double", 12.5),
+    "a word": ("twelve", "string", "twelve"),
+    "a leading zero": ("012", "string", "012"),
+    "nothing": ("", "int64", None),
+    "beyond 64 bits": ("18446744073709551616", "double", 18446744073709551616.0),
+}
+
+
+@pytest.mark.parametrize("case", LATE)
+@pytest.mark.parametrize("later_file", [False, True])
+def test_all_rows_decide_the_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, later_file: bool) -> None:
+    """The first block, and the first file, hold whole numbers only."""
+    cell, expected_type, expected_value = LATE[case]
+    monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", 256)
+    lines = [f"{key},{key}" for key in range(200)]
+    if later_file:
+        files = {"a.csv": "\n".join(["id,x", *lines]), "b.csv": f"id,x\n500,{cell}\n"}
+    else:
+        files = {"a.csv": "\n".join(["id,x", *lines, f"500,{cell}"])}
+    types, values = prepared(tmp_path, files)
+    assert types["x"] == expected_type
+    assert values["x"][-1] == expected_value
+    assert values["x"][7] == {"int64": 7, "double": 7.0, "string": "7"}[expected_type]
+
+
+def test_keys_that_turn_into_text_keep_their_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", 64)
+    keys = [*(str(key) for key in range(50)), "0051", "A52"]
+    types, values = prepared(tmp_path, {"a.csv": "id\n" + "\n".join(keys)})
+    assert (types, values) == ({"id": "string"}, {"id": keys})
+
+
+def test_json_fields_are_inferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular_jsonl, "BLOCK_BYTES", 64)
+    objects: list[dict[str, Any]] = [
+        {"id": 1, "real": 1, "word": "2026-01-01", "list": [1, 2]},
+        {"id": 2, "real": 1, "yes": True, "list": []},
+        {"id": 3, "real": 2.5, "yes": None, "nested": {"a": 1, "when": "2026-01-01"}},
+        {"id": 4, "word": "x", "list": [2.5]},
+    ]
+    text = "".join(json.dumps(each) + "\n" for each in objects)
+    types, values = prepared(tmp_path, {"a.jsonl": text})
+    assert {name: types[name] for name in ("id", "real", "word", "yes")} == {
+        **{"id": "int64", "real": "double", "word": "string", "yes": "bool"}
+    }
+    names = ("id", "real", "word", "yes", "list", "nested")
+    assert values == {name: [each.get(name) for each in objects] for name in names}
+
+
+def test_declared_types_are_kept(tmp_path: Path) -> None:
+    schema = "id:string,a:float32,b:uint8,c:bool,d:date32,e:timestamp[us],f:string"
+    text = "id,a,b,c,d,e,f\n007,1,255,1,2026-01-31,2026-01-31 10:00:00.5,12\n8,,,,,,\n"
+    types, values = prepared(tmp_path, {"a.csv": text}, schema=schema)
+    assert list(types.values()) == ["string", "float", "uint8", "bool", "date32[day]", "timestamp[us]", "string"]
+    assert [column[0] for column in values.values()] == [
+        *("007", 1.0, 255, True, datetime.date(2026, 1, 31), datetime.datetime(2026, 1, 31, 10, 0, 0, 500000), "12")
+    ]
+    assert [column[1] for column in values.values()] == ["8", *[None] * 6]
+
+
+def test_declared_types_of_json_and_parquet(tmp_path: Path) -> None:
+    schema = "id:string,x:float32,day:date32,n:int16"
+    line = '{"id": 7, "x": 1, "day": "2026-01-31", "n": 5}\n{"id": 8, "x": 0.5, "day": null}\n'
+    (tmp_path / "raw").mkdir()
+    table = pa.table({"id": [9], "x": ["2.5"], "day": [datetime.date(2026, 2, 1)], "n": pa.array([6], pa.int64())})
+    pq.write_table(table, tmp_path / "raw" / "b.parquet")
+    types, values = prepared(tmp_path, {"a.jsonl": line}, schema=schema)
+    assert list(types.values()) == ["string", "float", "date32[day]", "int16"]
+    assert values == {
+        "id": ["7", "8", "9"],
+        "x": [1.0, 0.5, 2.5],
+        "day": [datetime.date(2026, 1, 31), None, datetime.date(2026, 2, 1)],
+        "n": [5, None, 6],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "schema", "expected"),
+    [
+        ("a.csv", "id,x\n1,2\n\n3,2.5\n", "x:int64", r"a\.csv, row 4, column 'x': '2\.5' is not an int64"),
+        ("a.csv", "id,x\n1,300\n", "x:uint8", r"a\.csv, row 2, column 'x': '300' is not a uint8"),
+        ("a.csv", "id,x\n1,yes\n", "x:bool", r"a\.csv, row 2, column 'x': 'yes' is not a bool"),
+        (
+            "a.csv",
+            "id,x\n1,31.1.2026\n",
+            "x:date32",
+            r"a\.csv, row 2, column 'x': '31\.1\.2026' is not a date32\[day\]",
+        ),
+        (
+            "a.csv",
+            'id,x\n1,"a\nb"\n2,soon\n',
+            "id:int64,x:float32",
+            r"a\.csv, row 2, column 'x': 'a\\nb' is not a float32",
+        ),
+        ("a.jsonl", '{"id": 1, "x": 2.5}\n', "x:int64", r"a\.jsonl, line 1, column 'x': 2\.5 is not an int64"),
+        ("a.jsonl", '{"id": 1, "x": 300}\n', "x:uint8", r"a\.jsonl, line 1, column 'x': 300 is not a uint8"),
+        ("a.jsonl", '{"id": 1, "x": "no"}\n', "x:int64", r"a\.jsonl, line 1, column 'x': 'no' is not an int64"),
+        ("a.jsonl", '\n{"id": 1, "x": [1]}\n', "x:int64", r"a\.jsonl, line 2, column 'x': \[1\] is not an int64"),
+    ],
+)
+def test_a_cell_that_is_not_of_its_type_is_named(
+    tmp_path: Path, name: str, text: str, schema: str, expected: str
+) -> None:
+    assert re.search(expected, refused(tmp_path, {name: text}, schema=schema, extra_columns="keep"))
+
+
+def test_a_cell_of_a_parquet_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    pq.write_table(pa.table({"id": [1, 2, 3], "x": [1.0, 2.5, 3.0]}), tmp_path / "raw" / "a.parquet")
+    message = refused(tmp_path, {}, schema="id:int64,x:int64")
+    assert message == "a.parquet, row 2, column 'x': 2.5 is not an int64."
+
+
+TEXT = "id,label,p0,p1,note\n1,0,5,6,x\n2,1,7,8,y\n"
+
+
+def test_patterns_name_many_columns(tmp_path: Path) -> None:
+    types, _ = prepared(tmp_path, {"a.csv": TEXT}, schema="p1:int8,p*:float32,note:string", label="label")
+    assert types == {"id": "int64", "label": "int64", "p0": "float", "p1": "int8", "note": "string"}
+
+
+def test_columns_that_the_schema_does_not_name(tmp_path: Path) -> None:
+    files = {"a.csv": TEXT}
+    assert refused(tmp_path, files, schema="p*:float32", label="label") == (
+        "a.csv: column 'note' is not in schema. Add it there, or give extra_columns=keep (types are inferred) or "
+        "extra_columns=drop."
+    )
+    kept, _ = prepared(tmp_path, files, schema="p*:float32", extra_columns="keep")
+    assert kept == {"id": "int64", "label": "int64", "p0": "float", "p1": "float", "note": "string"}
+    dropped, _ = prepared(tmp_path, files, schema="p*:float32", extra_columns="drop")
+    assert dropped == {"id": "int64", "p0": "float", "p1": "float"}
+
+
+def test_dropped_fields_of_json_may_be_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular_jsonl, "BLOCK_BYTES", 16)
+    lines = '{"id": 1, "x": 1}\n{"id": 2, "x": 2, "new": "text"}\n{"id": 3, "x": 3}\n'
+    types, values = prepared(tmp_path, {"a.jsonl": lines}, schema="x:int64", extra_columns="drop")
+    assert (types, values) == ({"id": "int64", "x": "int64"}, {"id": [1, 2, 3], "x": [1, 2, 3]})
+    assert re.search(
+        r"a\.jsonl: column 'new' is not in schema", refused(tmp_path, {"a.jsonl": lines}, schema="x:int64")
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (
+            "notes:int64",
+            "schema: no file has a column 'notes'. Did you mean 'note'? There are: id, label, p0, p1, note.",
+        ),
+        ("q*:int64", "schema: no column fits 'q*'. There are: id, label, p0, p1, note."),
+        ("p0:int46", "schema: column 'p0' has the type 'int46'. Did you mean 'int64'?"),
+        ("p0", "schema: 'p0' is not \"column:type\""),
+        ("", "schema: '' is not \"column:type\""),
+        ("p0:int64,p0:int8", "schema: column 'p0' occurs twice"),
+        (
+            "id:float64",
+            "key: column 'id' is a float64 column. Allowed: integers or text. Give it a type, for example "
+            'schema="id:string"',
+        ),
+        ("label:date32", "label: column 'label' is a date32[day] column. Allowed: integers, bools or text for classes"),
+    ],
+)
+def test_a_schema_that_cannot_be(tmp_path: Path, schema: str, expected: str) -> None:
+    message = refused(tmp_path, {"a.csv": TEXT}, schema=schema, extra_columns="keep", label="label")
+    assert expected in message
+
+
+def test_a_schema_file_in_both_forms(tmp_path: Path) -> None:
+    files = {"a.csv": TEXT, "schema.json": '{"id": "int32", "label": "bool", "p*": "float32", "note": "string"}'}
+    types, _ = prepared(tmp_path, files)
+    assert types == {"id": "int32", "label": "bool", "p0": "float", "p1": "float", "note": "string"}
+    manifest = json.loads((tmp_path / "train" / "manifest.json").read_bytes())
+    again, _ = prepared(tmp_path, {"a.csv": TEXT, "schema.json": json.dumps(manifest["schema"])})
+    assert again == types
+    assert "is given, and" in refused(tmp_path, {"a.csv": TEXT}, schema="id:int64")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[1]", "is not a schema"),
+        ('"id"', "is not a schema"),
+        ('[{"name": "id"}]', "is not a schema"),
+        ('{"id": 5}', "'id': 5 is not a column with its type"),
+        ('{"id": "int64", "id": "int8"}', "column 'id' occurs twice"),
+        ("{}", "names no column"),
+    ],
+)
+def test_a_schema_file_that_cannot_be(tmp_path: Path, text: str, expected: str) -> None:
+    message = refused(tmp_path, {"a.csv": TEXT, "schema.json": text})
+    assert "schema.json" in message and expected in message
+
+
+@pytest.mark.parametrize(("delimiter", "given_as"), [(";", ";"), ("\t", "tab"), ("\t", "\\t"), ("|", "|")])
+def test_delimiters(tmp_path: Path, delimiter: str, given_as: str) -> None:
+    text = TEXT.replace(",", delimiter)
+    types, values = prepared(tmp_path, {"a.csv": text}, delimiter=given_as)
+    assert (types["note"], values["p1"]) == ("string", [6, 8])
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=12), st.sampled_from(["\n", "\r\n"]))
+def test_any_text_comes_through_csv(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]], line_end: str
+) -> None:
+    """Quotes, delimiters, line ends and blanks within cells; only the empty cell becomes null."""
+    folder = tmp_path_factory.mktemp("csv")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator=line_end)
+    writer.writerow(["id", "a", "b"])
+    writer.writerows([index, *pair] for index, pair in enumerate(cells))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tabular_csv, "BLOCK_BYTES", 512)
+        _, values = prepared(folder, {"a.csv": text.getvalue()}, schema="a:string,b:string", extra_columns="keep")
+    assert values == {
+        "id": list(range(len(cells))),
+        "a": [pair[0] or None for pair in cells],
+        "b": [pair[1] or None for pair in cells],
+    }
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False), st.booleans()), min_size=1)
+)
+def test_numbers_come_through_csv(tmp_path_factory: pytest.TempPathFactory, cells: list[Any]) -> None:
+    """Whatever the type is inferred to be, values that are one kind of thing keep their value."""
+    folder = tmp_path_factory.mktemp("csv")
+    shown = ["" if cell is None else str(cell) for cell in cells]
+    text = "id,x\n" + "".join(f"{index},{cell}\n" for index, cell in enumerate(shown))
+    types, values = prepared(folder, {"a.csv": text})
+    present = [cell for cell in cells if cell is not None]
+    if types["x"] == "string":
+        assert values["x"] == [cell or None for cell in shown]
+        assert len({type(cell) for cell in present}) > 1
+    elif types["x"] == "double":
+        assert values["x"] == [None if cell is None else float(cell) for cell in cells]
+    else:
+        assert values["x"] == cells
+        assert types["x"] == ("null" if not present else "bool" if isinstance(present[0], bool) else "int64")
