@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 STATUSES = (
     "Succeeded",
@@ -35,13 +35,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`target` runs after `source`. `label` says which branch of a condition it is; `implied` edges follow from others
-    (prepare -> train -> evaluate already orders prepare -> evaluate): drawn lightly, or left out where room is short.
+    """`target` runs after `source`. `label` says which branch of a condition it is, `carries` what flows along it;
+    `implied` edges follow from others (prepare -> train -> evaluate already orders prepare -> evaluate): drawn lightly,
+    or left out where room is short.
     """
 
     source: str
     target: str
     label: str = ""
+    carries: str = ""
     implied: bool = False
 
 
@@ -51,32 +53,30 @@ class Dag:
     edges: tuple[Edge, ...]
 
     @classmethod
-    def build(
-        cls,
-        nodes: Iterable[Node],
-        needs: Mapping[str, Iterable[str]],
-        labels: Mapping[tuple[str, str], str] | None = None,
-    ) -> Dag:
-        """From each step's predecessors; `labels` names some edges. What `needs` says of unknown steps is left out."""
+    def build(cls, nodes: Iterable[Node], edges: Iterable[Edge]) -> Dag:
+        """The DAG with its implied edges marked. Edges of steps that are not among the nodes are left out.
+
+        Raises:
+            ValueError: when the edges have a cycle.
+        """
         listed = tuple(nodes)
-        labels = labels or {}
-        place = {node.name: index for index, node in enumerate(listed)}
-        pairs = [
-            (source, node.name)
-            for node in listed
-            for source in sorted(set(needs.get(node.name, ())), key=lambda name: place.get(name, -1))
-            if source in place and source != node.name
-        ]
-        implied = implied_edges([node.name for node in listed], pairs)
+        names = [node.name for node in listed]
+        known = set(names)
+        kept = {
+            (edge.source, edge.target): edge
+            for edge in edges
+            if edge.source in known and edge.target in known and edge.source != edge.target
+        }
+        implied = implied_edges(names, list(kept))
+        # A branch is never left out: it says under which condition a step runs.
         return cls(
             listed,
-            tuple(
-                # A branch is never left out: it says under which condition a step runs.
-                Edge(source, target, label, (source, target) in implied and not label)
-                for source, target in pairs
-                for label in [labels.get((source, target), "")]
-            ),
+            tuple(replace(edge, implied=pair in implied and not edge.label) for pair, edge in kept.items()),
         )
+
+    def with_nodes(self, nodes: Iterable[Node]) -> Dag:
+        """The same edges between other pictures of the same steps."""
+        return Dag(tuple(nodes), self.edges)
 
 
 def implied_edges(names: list[str], edges: list[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -15,6 +15,7 @@ from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.markup import Content, Markup, el, escape, join
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
 from drivetrain.pipelines.report.words import (
+    approval_words,
     count,
     duration,
     moment_with_zone,
@@ -271,10 +272,3 @@ def _environment(run: RunFacts) -> Markup | None:
 def _value(value: Any) -> Markup:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return escape(text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")
-
-
-def approval_words(status: str) -> str:
-    """`PendingManualApproval` -> `waiting for approval`."""
-    return {"PendingManualApproval": "waiting for approval", "Approved": "approved", "Rejected": "rejected"}.get(
-        status, status
-    )

@@ -129,6 +129,7 @@ class _Drawing:
 
     def edge(self, edge: Edge) -> Markup:
         chain = self.layout.chains[edge.source, edge.target]
+        what = ", ".join(part for part in (edge.label, edge.carries) if part)
         commands = [f"M{self.xy(*self.point(chain[0], True))}"]
         for source, target in pairwise(chain):
             a, b = self.point(source, True), self.point(target, False)
@@ -138,7 +139,7 @@ class _Drawing:
                 commands.append(f"L{self.xy(*self.point(target, True))}")
         path = el(
             "path",
-            el("title", f"{edge.source} → {edge.target}" + (f" ({edge.label})" if edge.label else "")),
+            el("title", f"{edge.source} → {edge.target}" + (f": {what}" if what else "")),
             d=" ".join(commands),
             class_="edge implied" if edge.implied else "edge",
             marker_end=None if edge.implied else "url(#arrow)",

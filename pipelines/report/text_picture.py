@@ -25,6 +25,7 @@ SIGNS = {
 }
 # More boxes than this are not looked at in a terminal, and a list is better.
 MAX_NODES = 60
+MAX_NOTE = 40
 BOX_HEIGHT = 4
 GAP = 3
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
@@ -86,7 +87,8 @@ def _box_width(node: Node) -> int:
 
 
 def _note(node: Node) -> str:
-    return " · ".join(part for part in (status_word(node.status) or node.type, node.note) if part)
+    note = node.note if cells(node.note) <= MAX_NOTE else node.note[: MAX_NOTE - 1] + "…"
+    return " · ".join(part for part in (status_word(node.status) or node.type, note) if part)
 
 
 def _lefts(layout: Layout, centres: Mapping[int, int], sizes: Sequence[int]) -> dict[int, int]:

@@ -31,6 +31,13 @@ def status_class(status: str | None) -> str:
     return f"is-{status.lower()}" if status in _STATUS_WORDS else "is-plain"
 
 
+def approval_words(status: str) -> str:
+    """`PendingManualApproval` -> `waiting for approval`."""
+    return {"PendingManualApproval": "waiting for approval", "Approved": "approved", "Rejected": "rejected"}.get(
+        status, status
+    )
+
+
 def duration(seconds: float | None) -> str:
     """`0.42 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`, `3 d 4 h`; a dash for None."""
     if seconds is None or not math.isfinite(seconds):

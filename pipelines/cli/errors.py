@@ -1,0 +1,132 @@
+"""Exceptions as people see them: one clear message for what they can mend, a traceback for what only we can."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+
+BAD_INPUT = 2
+BUG = 70
+INTERRUPTED = 130
+MAX_LINES = 3
+MAX_BUG_FRAMES = 8
+
+_PACKAGE = Path(__file__).parents[2]
+# What the machine refuses and its owner can change. Any other OSError was not foreseen.
+_REFUSALS = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EISDIR", "ENOTDIR", "ENAMETOOLONG", "EMFILE", "EIO")
+)
+
+
+def report_error(error: BaseException) -> int:
+    """Say on stderr what went wrong, and return the exit code."""
+    sys.stdout.flush()
+    code, text = explain(error)
+    if text:
+        print(text, file=sys.stderr, flush=True)
+    return code
+
+
+def explain(error: BaseException) -> tuple[int, str]:
+    """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
+    from drivetrain.components.errors import InputError
+
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, UserError | InputError):
+        return BAD_INPUT, _message(str(error))
+    if is_usage_error(error):
+        return BAD_INPUT, _usage(error)
+    place = _users_place(error.__traceback__)
+    if is_validation_error(error):
+        return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        return BAD_INPUT, _message(f"{error.filename or 'this machine'}: {error.strerror}.")
+    if place:
+        # Raised in the user's own file, by code that builds a pipeline.
+        return BAD_INPUT, _message(f"{place}: {type(error).__name__}: {error}")
+    return BUG, _bug(error)
+
+
+def _message(text: str) -> str:
+    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()] or ["unknown"]
+    return "\n".join([f"error: {lines[0]}", *lines[1:MAX_LINES]])
+
+
+def is_usage_error(error: BaseException) -> bool:
+    """Whether the argument parser refused the command line. (Where its classes live depends on typer's version.)"""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _usage(error: Any) -> str:
+    message = " ".join(str(error.format_message()).split())
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "drivetrain"
+    option = getattr(error, "option_name", None)
+    if option and "Possible options" not in message and context is not None and "No such" in message:
+        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        message = f"{message.rstrip('.')}. {did_you_mean(option, known).partition(' Allowed:')[0]}"
+    return f"error: {message}\nTry `{path} --help`."
+
+
+def is_validation_error(error: BaseException) -> bool:
+    """Whether a pydantic model refused its values (told without importing pydantic)."""
+    return type(error).__name__ == "ValidationError" and type(error).__module__.startswith("pydantic")
+
+
+def explain_validation(error: Any) -> str:
+    """The first broken field: its path, what was given, what is allowed."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    path = ".".join(str(part) for part in (error.title, *first["loc"]))
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        fields = _fields(error) if len(first["loc"]) == 1 else []
+        hint = did_you_mean(str(first["loc"][-1]), fields) if fields else "Remove it."
+        return f"{path} does not exist. {hint}{more}"
+    if first["type"] == "missing":
+        return f"{path} is required.{more}"
+    return f"{path} is {first.get('input')!r:.80}: {first['msg'].rstrip('.')}.{more}"
+
+
+def _fields(error: BaseException) -> list[str]:
+    """The fields of the model that refused, found in the frame in which it was being built."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        built = frame.f_locals.get("self") or frame.f_locals.get("cls")
+        kind: Any = built if isinstance(built, type) else type(built)
+        if kind.__name__ == getattr(error, "title", None) and hasattr(kind, "model_fields"):
+            return list(kind.model_fields)
+    return []
+
+
+def _users_place(trace: TracebackType | None) -> str:
+    """`digits.py, line 12`: the last frame of the traceback in a file that is neither ours, nor Python's, nor an
+    installed package's; empty when there is none."""
+    libraries = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]
+    for frame in reversed(traceback.extract_tb(trace)):
+        if frame.filename.startswith("<"):
+            continue
+        path = Path(frame.filename).resolve()
+        ours = path.is_relative_to(_PACKAGE) and path.relative_to(_PACKAGE).parts[0] in _OUR_FOLDERS
+        if not ours and not any(path.is_relative_to(library) for library in libraries) and path.suffix == ".py":
+            return f"{path.name}, line {frame.lineno}"
+    return ""
+
+
+_OUR_FOLDERS = frozenset({"components", "infra", "pipelines", "training_scripts"})
+
+
+def _bug(error: BaseException) -> str:
+    shown = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MAX_BUG_FRAMES))
+    return (
+        f"{shown.rstrip()}\nerror: this is a bug in drivetrain, not a mistake of yours. Please report it with the "
+        f"lines above and the output of `drivetrain version`."
+    )

@@ -1,0 +1,138 @@
+"""What is shown of a step that failed: the end of its log, with the user's own frames and exception last."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.cli.outcome import shown_path
+from drivetrain.pipelines.cli.terminal import paint
+from drivetrain.pipelines.report.words import printable
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.report.facts import StepFacts
+    from drivetrain.pipelines.targets.local.home import Home
+
+MAX_LINES = 15
+# The end of a log is read, however long it is.
+TAIL_BYTES = 256 * 1024
+
+# torch writes `[rank0]: ` before each line of a rank's traceback.
+_RANK = re.compile(r"^\[rank\d+\]: ?")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_HEADER = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
+# In a container the user's folder lies in the unpacked code archive, beside our package.
+_SOURCE = re.compile(r'(?<=")[^"]*/code/source/(?=[^"]+")')
+_OUR_COPY = "/code/drivetrain/"
+_LIBRARIES = ("site-packages", "dist-packages", "<frozen ", "importlib/_bootstrap", _OUR_COPY)
+_STDLIB = sysconfig.get_path("stdlib")
+_OURS = tuple(f"{Path(__file__).parents[2] / folder}/" for folder in ("components", "pipelines", "training_scripts"))
+
+
+def is_bad_input(step: StepFacts) -> bool:
+    """Whether a step's program refused its input: it says so in one message, and its log has nothing to add."""
+    return (step.reason or "").startswith("error: ")
+
+
+def failure_block(home: Home, execution: str, step: StepFacts) -> str:
+    """A step's failure: a header with the place of its log, then at most 15 lines that end in the exception."""
+    tries = f" after {step.attempts} attempts" if step.attempts > 1 else ""
+    header = paint(f"✗ {printable(step.title)} failed{tries}", "Failed")
+    if is_bad_input(step):
+        return f"{header}\n{_printable((step.reason or '').splitlines())}"
+    log, lines = end_of_log(home.logs(execution, step.name, max(step.attempts, 1)), step.reason)
+    where = f"  (log: {shown_path(log)})" if log is not None else ""
+    return f"{header}{where}\n{_printable(lines)}"
+
+
+def _printable(lines: Iterable[str]) -> str:
+    """Lines of a log as a terminal may show them."""
+    return "\n".join(printable(line) for line in lines)
+
+
+def end_of_log(log_folder: Path, reason: str | None) -> tuple[Path | None, list[str]]:
+    """The log that tells what went wrong, and at most MAX_LINES of it.
+
+    Of several hosts' logs the one that holds the reason's last line is taken. Without any log the reason is all.
+    Files of the user's are named as they are called in the user's folder, not by their place in the container.
+    """
+    logs = sorted(log_folder.glob("*.log"))
+    texts = {path: tail(path) for path in logs}
+    wanted = (reason or "").strip().splitlines()[-1:] or [""]
+    logs.sort(key=lambda path: not (wanted[0] and wanted[0] in texts[path]))
+    log = logs[0] if logs else None
+    text = texts[log] if log else ""
+    lines = telling_lines(text if text.strip() else reason or "")
+    return log, [_SOURCE.sub("", line) if _FRAME.match(line) else line for line in lines]
+
+
+def tail(path: Path) -> str:
+    """The last TAIL_BYTES of a file as text."""
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(file.tell() - TAIL_BYTES, 0))
+        return file.read().decode("utf-8", "replace")
+
+
+def telling_lines(text: str) -> list[str]:
+    """At most MAX_LINES: the last traceback that goes through a user's file, without the libraries' frames; else the
+    last lines of the text."""
+    lines = [_RANK.sub("", _ESCAPES.sub("", line)).rstrip() for line in text.splitlines()]
+    tracebacks = [found for start, line in enumerate(lines) if line.strip() == _HEADER for found in [lines[start:]]]
+    for lines_from in reversed(tracebacks):
+        frames, exception = split_traceback(lines_from)
+        own = [frame for frame in frames if _is_own(frame[0])]
+        if own:
+            return _fitting(own, exception)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines[-MAX_LINES:]
+
+
+def split_traceback(lines: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """The frames of the traceback that `lines` begin with (each its `File` line and the code below it), and the
+    lines of its exception."""
+    frames: list[list[str]] = []
+    place = 1
+    while place < len(lines) and lines[place].startswith("  "):
+        if _FRAME.match(lines[place]):
+            frames.append([lines[place]])
+        elif frames:
+            frames[-1].append(lines[place])
+        place += 1
+    exception: list[str] = []
+    while place < len(lines) and (lines[place].strip() or not exception):
+        # A message may have several lines; an empty one, or the next thing logged, ends it.
+        if exception and (lines[place].strip() == _HEADER or lines[place].startswith("During handling")):
+            break
+        if lines[place].strip():
+            exception.append(lines[place])
+        place += 1
+    return frames, exception
+
+
+def _is_own(frame_line: str) -> bool:
+    """Whether a frame lies in a file of the user's: not an installed package's, not Python's, not ours."""
+    match = _FRAME.match(frame_line)
+    if match is None:
+        return False
+    file = match["file"]
+    return not file.startswith((*_OURS, _STDLIB)) and not any(part in file for part in _LIBRARIES)
+
+
+def _fitting(frames: Sequence[Sequence[str]], exception: Sequence[str]) -> list[str]:
+    """The innermost frames and the exception, in MAX_LINES with the header."""
+    message = list(exception[: MAX_LINES - 4])
+    room = MAX_LINES - 1 - len(message)
+    kept: list[str] = []
+    for frame in reversed(frames):
+        # Markers (^^^^) below the code are the first to go.
+        lines = [line for line in frame if not set(line.strip()) <= set("^~")]
+        if len(kept) + len(lines) > room:
+            break
+        kept = [*lines, *kept]
+    return [_HEADER, *kept, *message]

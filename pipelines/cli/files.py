@@ -1,0 +1,28 @@
+"""Files that a command writes for the user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from drivetrain.pipelines.errors import UserError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or none: a reader, or a full disk, never meets half of it.
+
+    Raises:
+        UserError: the folder does not exist, or the place cannot be written.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder. Give a file's name.")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no folder {path.parent}. Make it, or give another place.") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}.") from error
+    finally:
+        beside.unlink(missing_ok=True)

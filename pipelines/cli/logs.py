@@ -1,0 +1,119 @@
+"""The logs of a step, as they are or as they grow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.rows import StepRow
+
+POLL_S = 0.2
+
+
+def print_logs(
+    ledger: Ledger, execution: str, step: str | None, *, attempt: int | None, follow: bool, num_lines: int | None
+) -> None:
+    """Print what a step's hosts have logged; with `follow`, go on until it ends.
+
+    Raises:
+        UserError: no such execution, step or attempt, or one that has no log.
+    """
+    run = ledger.execution(execution)
+    row = ledger.step(run.id, step) if step is not None else _interesting(ledger.steps(run.id), run.id)
+    made_by = row.cache_of or run.id
+    attempts = ledger.attempts(made_by, row.name)
+    number = attempt or max((item.number for item in attempts), default=row.attempts or 1)
+    if attempt is not None and attempts and attempt not in {item.number for item in attempts}:
+        raise UserError(f"Step {row.name!r} has no attempt {attempt}. Allowed: 1 to {attempts[-1].number}.")
+    folder = ledger.home.logs(made_by, row.name, number)
+
+    def is_over() -> bool:
+        return ledger.step(run.id, row.name).status != "Executing" or ledger.execution(run.id).status != "Executing"
+
+    if not any(folder.glob("*.log")) and (not follow or is_over()):
+        raise UserError(f"Step {row.name!r} of {run.id} has no log: {_why_none(row)}.")
+    if row.cache_of:
+        print(f"(cached: the log of {made_by})", file=sys.stderr)
+    with LogReader(folder, num_lines) as reader:
+        reader.copy()
+        while follow and not is_over():
+            time.sleep(POLL_S)
+            reader.copy()
+        # What was written between the last look and the end.
+        reader.copy()
+
+
+def _interesting(rows: list[StepRow], execution: str) -> StepRow:
+    """The step that a person wants to read about: one that failed, one that runs, the last that has run."""
+    for status in ("Failed", "Executing"):
+        found = [row for row in rows if row.status == status]
+        if found:
+            return found[0]
+    ran = [row for row in rows if row.attempts]
+    if not ran:
+        raise UserError(f"No step of {execution} has a log yet. Name one: drivetrain runs logs {execution} STEP")
+    return max(ran, key=lambda row: row.started or 0.0)
+
+
+def _why_none(row: StepRow) -> str:
+    if row.status in (None, "NotExecuted"):
+        return "it has not run"
+    return "it starts no program" if row.type in ("Condition", "Fail", "RegisterModel") else "nothing was written"
+
+
+class LogReader:
+    """Copies the logs of a folder to stdout, each time what is new; of several hosts every line says whose it is."""
+
+    def __init__(self, folder: Path, num_lines: int | None, write: Callable[[bytes], object] | None = None) -> None:
+        self.folder = folder
+        self.num_lines = num_lines
+        self._files: dict[str, BinaryIO] = {}
+        self._rest: dict[str, bytes] = {}
+        self._write = write or self._to_stdout
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host, rest in self._rest.items():
+            if rest:
+                self._write_line(host, rest + b"\n")
+        for file in self._files.values():
+            file.close()
+
+    def copy(self) -> None:
+        """Write what has come since the last call, whole lines only."""
+        for path in sorted(self.folder.glob("*.log")):
+            host = path.stem
+            if host not in self._files:
+                self._files[host] = path.open("rb")
+                if self.num_lines is not None:
+                    self._skip_to_last(self._files[host], self.num_lines)
+            *whole, rest = (self._rest.get(host, b"") + self._files[host].read()).split(b"\n")
+            self._rest[host] = rest
+            for line in whole:
+                self._write_line(host, line + b"\n")
+
+    @staticmethod
+    def _skip_to_last(file: BinaryIO, num_lines: int) -> None:
+        """Move to the start of the last lines."""
+        starts: deque[int] = deque([0], maxlen=num_lines + 1)
+        for line in file:
+            starts.append(starts[-1] + len(line))
+        file.seek(starts[0] if num_lines else starts[-1])
+
+    def _write_line(self, host: str, line: bytes) -> None:
+        self._write(f"{host}: ".encode() + line if len(self._files) > 1 else line)
+
+    @staticmethod
+    def _to_stdout(data: bytes) -> None:
+        sys.stdout.write(data.decode("utf-8", "replace"))
+        sys.stdout.flush()

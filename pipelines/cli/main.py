@@ -1,0 +1,104 @@
+"""The `drivetrain` command.
+
+Exit codes: 0 done, 1 the run failed, 2 bad input (one message, no traceback), 70 a bug of ours (with the traceback),
+130 interrupted, 141 the reader of our output went away.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from drivetrain.pipelines.cli.groups import CommandGroup, LazyGroup
+
+# Command -> the file of this folder that holds it, in the order in which `--help` lists them.
+COMMANDS = {
+    "run": "run",
+    "list": "list_pipelines",
+    "show": "show",
+    "compile": "compile",
+    "runs": "runs",
+    "models": "models",
+    "version": "version",
+}
+
+
+class Main(LazyGroup):
+    """All commands."""
+
+    modules = COMMANDS
+
+
+app = typer.Typer(
+    name="drivetrain",
+    cls=Main,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings=CommandGroup.settings,
+)
+
+
+@app.callback(invoke_without_command=True)
+def drivetrain(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Pipelines that keep models fresh: here, on SageMaker, on Kubeflow.
+
+    \b
+    First steps:
+      drivetrain list                       what can be run
+      drivetrain run retraining             run it on this machine, watch it go
+      drivetrain runs show latest           what came out
+      drivetrain compile retraining         the SageMaker definition of it
+    """
+    if version:
+        from drivetrain.pipelines.cli.version import say_version
+
+        say_version()
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of the command line `arguments` (those of the process unless given)."""
+    try:
+        result = app(args=None if arguments is None else list(arguments), prog_name="drivetrain", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except BrokenPipeError:
+        return _reader_went_away()
+    except (KeyboardInterrupt, Exception) as error:
+        from drivetrain.pipelines.cli.errors import report_error
+
+        try:
+            return report_error(error)
+        except BrokenPipeError:
+            return _reader_went_away()
+
+
+def _reader_went_away() -> int:
+    """`drivetrain runs list | head -1`: nobody is left to be told. The exit code is the one that SIGPIPE would give."""
+    import os
+
+    # Python flushes stdout once more when it ends, which would fail again.
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.dup2(null, stream.fileno())
+        except (OSError, ValueError):  # not a file of the process (a test's buffer)
+            continue
+    return 141
+
+
+def main() -> NoReturn:
+    """Entry point of the installed command."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Home = Annotated[
+    Path | None,
+    typer.Option("--home", metavar="DIR", help="Folder of runs and models  [default: $DRIVETRAIN_HOME or .drivetrain]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file with settings.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
+]
+Execution = Annotated[
+    str, typer.Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
+]

@@ -1,0 +1,131 @@
+"""`drivetrain run`: run a pipeline on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Config, Home, Set
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.cli.targets import Work
+
+app = new_app()
+
+
+@app.command()
+def run(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="PIPELINE", help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION]."),
+    ] = None,
+    definition: Annotated[
+        Path | None,
+        typer.Option("--definition", "-d", metavar="FILE.json", help="Run a SageMaker definition instead."),
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step.")] = False,
+    explain_cache: Annotated[
+        bool, typer.Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start anew, even where the same run was interrupted.")
+    ] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
+    ] = None,
+    stub: Annotated[
+        list[str] | None,
+        typer.Option("--stub", metavar="STEP=FILE", help="Do not run the step; its outputs are in this JSON file."),
+    ] = None,
+    image_command: Annotated[
+        list[str] | None,
+        typer.Option("--image-command", metavar="IMAGE=CMD", help="What to run in the place of this image."),
+    ] = None,
+    function: Annotated[
+        list[str] | None,
+        typer.Option("--lambda", metavar="ARN=HANDLER", help="Python for a Lambda: FILE.py:FUNCTION, MODULE:FUNCTION."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+    ] = None,
+    paths: Annotated[
+        Literal["auto", "namespace", "rewrite"],
+        typer.Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
+    ] = "auto",
+    home: Home = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
+) -> int:
+    """Run a pipeline on this machine.
+
+    It runs from the definition that would be deployed, without docker, network or account. A run that was killed goes
+    on where it was when the same command is given again.
+
+    \b
+    Examples:
+      drivetrain run retraining
+      drivetrain run retraining --set epochs=20 --param MinAccuracy=0.98
+      drivetrain run digits.py -c nightly.yaml --explain-cache
+      drivetrain run --definition pipeline.json --stub deploy=deployed.json
+    """
+    from drivetrain.pipelines.cli import run_options, watched
+    from drivetrain.pipelines.cli.runs import home_option
+    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.targets.local.options import Options
+
+    # Everything that was typed is looked at before the pipeline is built, which may take a while.
+    parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
+    stubs, commands = run_options.stubs(stub), run_options.image_commands(image_command)
+    functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
+    local_data = run_options.data(data)
+    work = _work(target, definition, config, set_)
+
+    options = Options(
+        pipeline=work.name,
+        max_parallel=parallel or work.max_parallel,
+        functions=functions,
+        stubs=stubs,
+        image_commands=commands,
+        data=local_data,
+        mode=paths,
+        cache=not no_cache,
+        explain_cache=explain_cache,
+        region=work.region,
+    )
+    return watched.start(
+        LocalHome(home),
+        work.text,
+        parameters,
+        options,
+        work.assets,
+        source=work.source,
+        fresh=fresh,
+        as_json=as_json,
+        home_option=home_option(home),
+    )
+
+
+def _work(target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None) -> Work:
+    """What is to be run: the pipeline that was named, compiled, or the definition as it is."""
+    from drivetrain.pipelines.cli.targets import Work, compiled
+
+    if (target is None) == (definition is None):
+        raise UserError("Give a pipeline (drivetrain run retraining) or a definition (drivetrain run -d FILE.json).")
+    if definition is not None:
+        if config is not None or set_:
+            raise UserError(
+                "--config and --set change a pipeline's settings, and a definition has none. Its parameters: --param."
+            )
+        return Work.from_definition(definition)
+    assert target is not None
+    return Work.from_compiled(compiled(target, config, set_, local=True), target)

@@ -1,0 +1,82 @@
+"""The `NAME=VALUE` options of `drivetrain run`, read and checked before anything starts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+
+
+def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, str]:
+    """`NAME=VALUE` texts as a dict.
+
+    Raises:
+        UserError: a text without `=` or name, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {text!r}: give {example}.")
+        if name in found:
+            raise UserError(f"{option} {name} is given twice. Give it once.")
+        found[name] = value
+    return found
+
+
+def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
+    """`STEP=FILE.json` texts with the files read.
+
+    Raises:
+        UserError: a file that is not there, or does not hold a JSON object.
+    """
+    from drivetrain.pipelines.definition.json_text import parse
+
+    found: dict[str, dict[str, Any]] = {}
+    for step, name in pairs("--stub", given, "STEP=FILE.json, the outputs that the step would have").items():
+        path = Path(name)
+        try:
+            content = parse(path.read_bytes(), str(path))
+        except OSError as error:
+            raise UserError(f"--stub {step}={name}: {error.strerror}.") from None
+        if not isinstance(content, dict):
+            raise UserError(f"--stub {step}={name}: the file must hold a JSON object, such as {{}}.")
+        found[step] = content
+    return found
+
+
+def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
+    """`IMAGE=COMMAND` texts; the command is split into words as a shell would, and no shell ever sees it.
+
+    Raises:
+        UserError: an empty command, or one with an open quote.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for image, text in pairs("--image-command", given, "IMAGE=COMMAND, such as my-image='python serve.py'").items():
+        try:
+            words = tuple(shlex.split(text))
+        except ValueError as error:
+            raise UserError(f"--image-command {image}: {text!r}: {str(error).lower()}.") from None
+        if not words:
+            raise UserError(f"--image-command {image}: the command is empty. Give what runs in the image's place.")
+        found[image] = words
+    return found
+
+
+def data(given: Iterable[str] | None) -> dict[str, str]:
+    """`s3://URI=PATH` texts.
+
+    Raises:
+        UserError: something that is no S3 URI, or a path that does not exist.
+    """
+    found: dict[str, str] = {}
+    for uri, path in pairs("--data", given, "s3://BUCKET/KEY=PATH, a file or folder of this machine").items():
+        if not uri.startswith("s3://"):
+            raise UserError(f"--data {uri}={path}: {uri!r} is no S3 URI. Give s3://BUCKET/KEY=PATH.")
+        if not Path(path).exists():
+            raise UserError(f"--data {uri}={path}: there is no file or folder {path}.")
+        found[uri] = path
+    return found

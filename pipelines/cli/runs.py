@@ -1,0 +1,137 @@
+"""`drivetrain runs`: what was run on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drivetrain.pipelines.cli.groups import CommandGroup, new_app
+from drivetrain.pipelines.cli.options import Execution, Home, Json
+
+app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run on this machine, go on with it.")
+
+
+@app.command(name="list")
+def list_(
+    pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List executions, the newest first."""
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+
+    with Ledger(LocalHome(home)) as ledger:
+        rows = ledger.executions(limit, pipeline)
+    if as_json:
+        from dataclasses import asdict
+
+        say_json([asdict(row) for row in rows])
+    elif rows:
+        from drivetrain.pipelines.cli.outcome import listed
+
+        say(listed(rows))
+        if any(row.status == "Interrupted" for row in rows):
+            say("\nAn interrupted run goes on with: drivetrain runs resume ID")
+    else:
+        say("Nothing has been run yet. Start with: drivetrain run retraining")
+
+
+@app.command()
+def show(execution: Execution = "latest", home: Home = None, as_json: Json = False) -> None:
+    """Show how a run went: steps, numbers, model.
+
+    \b
+    Examples:
+      drivetrain runs show
+      drivetrain runs show 20261120-2214
+      drivetrain runs show latest --json
+    """
+    from drivetrain.pipelines.cli import outcome
+    from drivetrain.pipelines.cli.failure import failure_block
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.report.from_ledger import REPORT_FILE, run_facts
+    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+
+    with Ledger(LocalHome(home)) as ledger:
+        facts = run_facts(ledger, execution)
+        report = ledger.home.run(facts.id) / REPORT_FILE
+    if as_json:
+        say_json(outcome.as_json(facts))
+        return
+    say(outcome.summary(facts, report if report.exists() else None, home_option=home_option(home)))
+    for step in facts.steps:
+        if step.status == "Failed":
+            say("\n" + failure_block(ledger.home, facts.id, step))
+
+
+@app.command()
+def logs(
+    execution: Execution = "latest",
+    step: Annotated[
+        str | None, typer.Argument(metavar="STEP", help="A step; the failed, running or last one unless given.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="Which try; the last unless given.")] = None,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, help="Only the last lines.")] = None,
+    home: Home = None,
+) -> None:
+    """Print the log of a step.
+
+    \b
+    Examples:
+      drivetrain runs logs latest train -f
+      drivetrain runs logs 20261120-2214 evaluate -n 50
+    """
+    from drivetrain.pipelines.cli.logs import print_logs
+    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+
+    with Ledger(LocalHome(home)) as ledger:
+        print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
+
+
+@app.command()
+def resume(
+    execution: Execution = "latest",
+    home: Home = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
+) -> int:
+    """Go on with a run that was interrupted, stopped or failed; what is done is not done again."""
+    from drivetrain.pipelines.cli.watched import resume as resume_watched
+    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+
+    return resume_watched(LocalHome(home), execution, as_json=as_json, home_option=home_option(home))
+
+
+@app.command()
+def report(
+    execution: Execution = "latest",
+    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    home: Home = None,
+) -> None:
+    """Write the HTML page of a run anew and print where it is."""
+    from drivetrain.pipelines.cli.terminal import say
+    from drivetrain.pipelines.report.from_ledger import run_facts, save_page
+    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+
+    with Ledger(LocalHome(home)) as ledger:
+        path = save_page(ledger.home, run_facts(ledger, execution))
+    say(str(path))
+    if open_:
+        import webbrowser
+
+        webbrowser.open(path.as_uri())
+
+
+def home_option(home: Path | None) -> str:
+    """What a suggested command must repeat, so that it finds the same runs."""
+    import shlex
+
+    return "" if home is None else f" --home {shlex.quote(str(home))}"

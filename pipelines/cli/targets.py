@@ -1,0 +1,88 @@
+"""What a user names on the command line: a pipeline of the package, a file of theirs, a definition, a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.definition.document import Definition
+    from drivetrain.pipelines.targets.local.runner import Asset
+    from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What `run` runs: a definition's text, and what it needs beside it."""
+
+    name: str
+    text: str | bytes
+    source: str
+    region: str = "us-east-1"
+    max_parallel: int | None = None
+    assets: tuple[Asset, ...] = ()
+
+    @staticmethod
+    def from_compiled(built: Compiled, target: str) -> Work:
+        return Work(
+            name=built.pipeline.name,
+            text=built.text,
+            source=target,
+            region=built.pipeline.deployment.region,
+            max_parallel=built.pipeline.max_parallel_steps,
+            assets=built.assets,
+        )
+
+    @staticmethod
+    def from_definition(path: Path) -> Work:
+        """A definition file runs under the name of the file, as far as a pipeline can have it.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"Definition {path}: {error.strerror}.") from None
+        name = re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
+        return Work(name=name, text=text, source=str(path))
+
+
+def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
+    """The compiled pipeline of that name or file; `local` leaves out what only a container needs.
+
+    Raises:
+        UserError: no such pipeline, wrong settings, or a pipeline that cannot be compiled.
+    """
+    from drivetrain.pipelines.loading import load
+    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+    loaded = load(target, config, overrides or ())
+    return compile_pipeline(loaded.pipeline, loaded.source, loaded.base, leave_wheels=local)
+
+
+def definition_file(path: Path) -> Definition:
+    """The definition in a file.
+
+    Raises:
+        UserError: it cannot be read, or is no definition.
+    """
+    from drivetrain.pipelines.definition.document import read
+
+    try:
+        return read(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UserError(f"Definition {path}: {error.strerror}.") from None
+
+
+def is_pipeline(target: str) -> bool:
+    """Whether a target names a pipeline of the package or a Python file."""
+    from drivetrain.pipelines.loading import ready_pipelines
+
+    name = target.partition(":")[0]
+    return name.endswith(".py") or name in ready_pipelines()

@@ -1,0 +1,286 @@
+"""The facts of a run, read from the ledger, the registry beside it and the folders of the run."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.report.dag import Dag, Node
+from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.words import duration
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.definition.document import Definition
+    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.rows import ExecutionRow, MetricRow, StepRow
+
+DEFINITION_FILE = "definition.json"
+ENVIRONMENT_FILE = "environment.json"
+REPORT_FILE = "report.html"
+# What a step returns are a few numbers; a larger file is somebody's data.
+MAX_NUMBERS_BYTES = 1024 * 1024
+MAX_NUMBERS = 1_000
+
+
+def run_facts(ledger: Ledger, execution: str) -> RunFacts:
+    """Everything that is told of one execution: its id, the beginning of its id, or `latest`.
+
+    Raises:
+        UserError: there is no such execution.
+    """
+    row = ledger.execution(execution)
+    rows = ledger.steps(row.id)
+    steps = tuple(_step(row, step) for step in rows)
+    definition = _definition(ledger.home, row.id)
+    # What a cached step gave is that of the execution from which it was taken.
+    made_by = {step.name: step.cache_of or row.id for step in rows}
+    return RunFacts(
+        id=row.id,
+        pipeline=row.pipeline,
+        status=row.status,
+        started=row.started,
+        ended=row.ended if row.ended is not None else _last_sign_of_life(row, rows),
+        reason=row.reason,
+        definition_hash=row.definition_hash,
+        code_hash=next((found for step in rows for found in [_code_hash(step)] if found), ""),
+        parameters=row.parameters,
+        steps=steps,
+        dag=_dag(steps, definition),
+        curves=tuple(
+            curve for name, by in made_by.items() if _is(rows, name, "Training") for curve in _curves(ledger, by, name)
+        ),
+        measured=tuple(_measured(ledger.home, rows, definition)),
+        artifacts=tuple(_artifacts(ledger, made_by)),
+        models=tuple(_models(ledger.home, rows)),
+        environment=_environment(ledger.home, row.id),
+        written=time.time(),
+    )
+
+
+def _last_sign_of_life(row: ExecutionRow, rows: Iterable[StepRow]) -> float | None:
+    """When an interrupted run was last known to live; None for one that lives."""
+    if row.status != "Interrupted":
+        return None
+    return max([row.started, *(at for step in rows for at in (step.started, step.ended) if at is not None)])
+
+
+def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
+    return StepFacts(
+        name=step.name,
+        type=step.type,
+        title=step.display_name or step.name,
+        status=_status(run.status, step.status),
+        started=step.started,
+        ended=step.ended,
+        seconds=step.seconds,
+        attempts=step.attempts,
+        cache_of=step.cache_of,
+        reason=step.reason,
+        value=step.value,
+        why=step.why,
+    )
+
+
+def _status(run: str, step: str | None) -> str:
+    if step is None:
+        return "Waiting" if run in ("Executing", "Interrupted") else "NotExecuted"
+    return "Interrupted" if step == "Executing" and run == "Interrupted" else step
+
+
+def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
+    nodes = [Node(step.name, step.type, step.title, step.status, note(step)) for step in steps]
+    if definition is None:
+        return Dag(tuple(nodes), ())
+    from drivetrain.pipelines.report.from_definition import dag_of
+
+    return dag_of(definition, {node.name: node for node in nodes})
+
+
+def note(step: StepFacts) -> str:
+    """A few words on a step's card: what came out (without remarks in brackets), else how long it took."""
+    if step.value:
+        return step.value.partition(" (")[0]
+    return duration(step.seconds) if step.status in ("Succeeded", "Failed", "Stopped") else ""
+
+
+def _definition(home: Home, execution: str) -> Definition | None:
+    """The definition that was run, as it lies in the run's folder; None when it is not there any more."""
+    from drivetrain.pipelines.definition.document import read
+
+    path = home.run(execution) / DEFINITION_FILE
+    try:
+        return read(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+
+
+def _is(rows: Iterable[StepRow], name: str, kind: str) -> bool:
+    return any(row.name == name and row.type == kind for row in rows)
+
+
+def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    rows: list[MetricRow] = ledger.metrics(execution, step)
+    for row in rows:
+        found.setdefault(row.name, []).append((row.seconds, row.value))
+    return [Curve(step=step, name=name, points=tuple(points)) for name, points in found.items()]
+
+
+def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactFacts]:
+    for step, execution in made_by.items():
+        for row in ledger.artifacts(execution, step):
+            yield ArtifactFacts(
+                step=row.step,
+                flow=row.flow,
+                name=row.name,
+                uri=row.uri,
+                digest=row.digest,
+                files=row.files,
+                bytes=row.bytes,
+                from_step=row.from_step,
+                from_execution=row.from_execution,
+            )
+
+
+def _measured(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
+    """The numbers in the property files of the steps that are done."""
+    if definition is None:
+        return
+    for row in rows:
+        node = definition.by_name.get(row.name)
+        if node is None or row.status not in ("Succeeded", "Cached"):
+            continue
+        numbers: dict[str, float] = {}
+        for file in node.property_files.values():
+            uri = _output_uri(row, file.output_name)
+            if uri is not None:
+                numbers |= _numbers(home, uri, file.file_path)
+        if numbers:
+            yield Measured(step=row.name, numbers=numbers)
+
+
+def _output_uri(row: StepRow, output: str) -> str | None:
+    """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
+    for source in (row.response, row.arguments):
+        outputs: Any = source.get("ProcessingOutputConfig", {}).get("Outputs", [])
+        for item in cast("list[Any]", outputs if isinstance(outputs, list) else []):
+            if isinstance(item, dict):
+                entry = cast("dict[str, Any]", item)
+                uri = cast("dict[str, Any]", entry.get("S3Output") or {}).get("S3Uri")
+                if entry.get("OutputName") == output and isinstance(uri, str):
+                    return uri
+    return None
+
+
+def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
+    """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
+    from drivetrain.pipelines.targets.local.objects import ObjectStore
+
+    try:
+        path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")
+        if path.stat().st_size > MAX_NUMBERS_BYTES:
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, UserError):
+        return {}  # a property file of another shape, or thrown away since: the page does without
+    return dict(list(_flat(content, ""))[:MAX_NUMBERS])
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _flat(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and path:
+        yield path, value
+
+
+def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
+    from drivetrain.components.errors import InputError
+    from drivetrain.components.registries.local import LocalRegistry
+
+    for row in rows:
+        arn = row.response.get("ModelPackageArn")
+        if row.type != "RegisterModel" or row.status != "Succeeded" or not isinstance(arn, str):
+            continue
+        group, _, number = arn.partition(":model-package/")[2].rpartition("/")
+        if not group or not number.isdigit():
+            continue  # a stub's answer, or a package without a group
+        try:
+            version = LocalRegistry(home.ledger).version(group, int(number))
+        except InputError:
+            continue  # a stub answered, and nothing was registered here
+        yield ModelFacts(
+            group=group,
+            version=version.version,
+            status=version.status,
+            model_uri=_model_uri(version.package),
+            content_hash=version.content_hash,
+            numbers=version.metrics,
+            registered_by=(version.execution or "").rpartition("/")[2] or None,
+        )
+
+
+def _model_uri(package: Mapping[str, Any]) -> str:
+    containers = package.get("InferenceSpecification", {}).get("Containers", [])
+    return str(containers[0].get("ModelDataUrl", "")) if containers else ""
+
+
+def _code_hash(row: StepRow) -> str:
+    """The hash that the start file checks the code against (`--code HASH`)."""
+    for key in ("AppSpecification", "AlgorithmSpecification"):
+        arguments: Any = row.arguments.get(key, {}).get("ContainerArguments")
+        listed = cast("list[Any]", arguments) if isinstance(arguments, list) else []
+        if "--code" in listed[:-1]:
+            return str(listed[listed.index("--code") + 1])
+    return ""
+
+
+def _environment(home: Home, execution: str) -> dict[str, str]:
+    try:
+        return json.loads((home.run(execution) / ENVIRONMENT_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def record_environment(home: Home, execution: str) -> None:
+    """Note beside a run with what it was made, once: the page may be written again by a later version."""
+    import os
+    import platform
+    import sys
+    from importlib.metadata import PackageNotFoundError, version
+
+    path = home.run(execution) / ENVIRONMENT_FILE
+    if path.exists():
+        return
+    versions: dict[str, str] = {}
+    for name in ("drivetrain", "torch", "numpy", "pyarrow", "scikit-learn"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue  # an extra that is not installed
+    facts = {
+        **versions,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processors": str(os.cpu_count()),
+        "python executable": sys.executable,
+    }
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def save_page(home: Home, facts: RunFacts) -> Path:
+    """Write the page of a run into its folder, whole or not at all; gives the file."""
+    from drivetrain.pipelines.report.page import render
+
+    path = home.run(facts.id) / REPORT_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text(render(facts), encoding="utf-8")
+    beside.replace(path)
+    return path

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import dataclasses
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.report import page as page_module
+from drivetrain.pipelines.report.dag import Dag, Edge, Node
+from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.page import render
+
+CANARY = '<script>alert("canary")</script>'
+START = 1_795_000_000.0
+VOID = {"meta", "br", "hr", "img", "link", "path", "rect", "circle", "line", "polygon"}
+
+
+class Page(HTMLParser):
+    """The page as a browser takes it: every element closed, texts by section."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("style", "title"):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def step(name: str, kind: str, status: str, **more: Any) -> StepFacts:
+    return StepFacts(name=name, type=kind, title=more.pop("title", name), status=status, **more)
+
+
+def run(**changes: Any) -> RunFacts:
+    steps = (
+        step("prepare", "Processing", "Cached", cache_of="20261101-080000-aaaa"),
+        step("train", "Training", "Succeeded", started=START + 1, ended=START + 23.3, seconds=22.3, attempts=2,
+             why=("epochs 10 -> 12",)),
+        step("evaluate", "Processing", "Succeeded", started=START + 24, ended=START + 26, seconds=2.0, attempts=1),
+        step("gate", "Condition", "Succeeded", started=START + 26, ended=START + 26, seconds=0.0, value="yes"),
+        step("register", "RegisterModel", "Succeeded", started=START + 26, ended=START + 26.1, seconds=0.1,
+             value="version 3"),
+        step("stop", "Fail", "NotExecuted"),
+    )  # fmt: skip
+    dag = Dag.build(
+        [Node(s.name, s.type, s.title, s.status) for s in steps],
+        [Edge("prepare", "train"), Edge("train", "evaluate"), Edge("evaluate", "gate"),
+         Edge("gate", "register", label="yes"), Edge("gate", "stop", label="no")],
+    )  # fmt: skip
+    facts = RunFacts(
+        id="20261120-221455-3f9a",
+        pipeline="retraining",
+        status="Succeeded",
+        started=START,
+        ended=START + 26.1,
+        definition_hash="d" * 64,
+        code_hash="c" * 64,
+        parameters={"MinAccuracy": 0.97, "ApiToken": "***"},
+        steps=steps,
+        dag=dag,
+        curves=(Curve(step="train", name="train_loss", points=((1.0, 2.0), (2.0, 0.5))),),
+        measured=(Measured(step="evaluate", numbers={"accuracy": 0.9778, "accuracy_class_0": 1.0, "loss": 0.09}),),
+        artifacts=(
+            ArtifactFacts(step="prepare", flow="input", name="raw", uri="s3://b/raw.csv", digest="a" * 64, files=1,
+                          bytes=64_000),
+            ArtifactFacts(step="train", flow="input", name="train", uri="s3://b/train", digest="b" * 64, files=3,
+                          bytes=1, from_step="prepare", from_execution="20261101-080000-aaaa"),
+        ),
+        models=(
+            ModelFacts(group="retraining", version=3, status="PendingManualApproval", model_uri="s3://b/model.tar.gz",
+                       content_hash="9" * 64, numbers={"accuracy": 0.9778}, registered_by="20261120-221455-3f9a"),
+        ),
+        environment={"python": "3.11.7"},
+        written=START + 30,
+    )  # fmt: skip
+    return dataclasses.replace(facts, **changes)
+
+
+def test_the_page_parses_and_tells_the_facts() -> None:
+    page = Page(render(run()))
+    assert page.open == []
+    for fact in (
+        "retraining", "succeeded", "20261120-221455-3f9a", "26.1 s", "5 of 6", "1 from the cache",
+        "epochs 10 -> 12", "taken from 20261101-080000-aaaa", "not run", "MinAccuracy 0.97", "ApiToken ***",
+        "0.9778", "accuracy by class", "retraining version 3", "waiting for approval", "s3://b/model.tar.gz",
+        "s3://b/raw.csv", "prepare of 20261101-080000-aaaa", "64.0 kB, 1 file", "python 3.11.7", "c" * 64, "d" * 64,
+        "version 3",
+    ):  # fmt: skip
+        assert fact in page.text, fact
+
+
+def test_the_page_needs_nothing_from_anywhere_and_runs_nothing() -> None:
+    page = Page(render(run()))
+    assert not any(tag in ("script", "link", "iframe", "img", "object", "base") for tag, _ in page.tags)
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("href", "src", "action"):
+                raise AssertionError((name, value))
+    policies = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies and policies[0] is not None and "default-src 'none'" in policies[0]
+    assert "url(http" not in render(run()) and "@import" not in render(run())
+
+
+def test_nothing_that_is_named_becomes_markup() -> None:
+    """Every text field of the facts, nested ones too, replaced by a canary."""
+
+    def poisoned(value: Any) -> Any:
+        if isinstance(value, str):
+            return CANARY + value
+        if isinstance(value, tuple):
+            return tuple(poisoned(item) for item in value)
+        if isinstance(value, dict):
+            return {poisoned(key): poisoned(item) for key, item in value.items()}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.replace(
+                value, **{field.name: poisoned(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            )
+        return value
+
+    text = render(poisoned(run(reason="stopped", environment={"a": "b"})))
+    page = Page(text)
+    assert "<script" not in text.lower()
+    assert not any(tag == "script" for tag, _ in page.tags)
+    assert page.text.count(CANARY) > 30
+
+
+def test_a_failed_run_shows_what_went_wrong_first() -> None:
+    reason = "Traceback (most recent call last):\n  ...\nValueError: too few rows"
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, attempts=1, reason=reason)
+    page = Page(render(run(status="Failed", steps=(failed,), models=(), measured=(), reason=f"train: {reason}")))
+    assert "What went wrong train failed Traceback" in page.text
+    assert page.text.count("ValueError: too few rows") == 1
+    assert page.text.index("What went wrong") < page.text.index("Pipeline")
+
+
+def test_a_run_that_goes_on_counts_until_now() -> None:
+    going = step("train", "Training", "Executing", started=START + 1, attempts=1)
+    page = Page(render(run(status="Executing", ended=None, steps=(going,), models=(), measured=())))
+    assert "running" in page.text and "30.0 s so far" in page.text
+
+
+def test_statuses_are_words_and_not_only_colours() -> None:
+    page = Page(render(run()))
+    labels = [a.get("aria-label") or "" for tag, a in page.tags if tag == "svg"]
+    assert any("Steps of retraining" in label for label in labels)
+    assert "cached" in page.text and "succeeded" in page.text and "not run" in page.text
+
+
+def test_an_empty_run_is_a_page_too() -> None:
+    page = Page(render(RunFacts(id="x", pipeline="empty", status="Failed", started=START, ended=START)))
+    assert page.open == [] and "empty" in page.text
+
+
+def test_too_many_steps_for_a_picture_are_still_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MAX_NODES", 2)
+    page = Page(render(run()))
+    assert "too many for one picture" in page.text and "register" in page.text
