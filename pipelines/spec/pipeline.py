@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Deployment
 from drivetrain.pipelines.spec.steps import Step
@@ -79,8 +80,8 @@ class Pipeline(Frozen):
     name: str
     steps: tuple[Step, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    display_name: Annotated[str, Field(max_length=256)] | None = None
-    description: Annotated[str, Field(max_length=3072)] | None = None
+    display_name: Annotated[str, Field(max_length=quotas.MAX_DISPLAY_NAME_CHARACTERS)] | None = None
+    description: Annotated[str, Field(max_length=quotas.MAX_DESCRIPTION_CHARACTERS)] | None = None
     deployment: Deployment = Deployment()
     cache: CachePolicy = CachePolicy()
     tags: FrozenMap[str] = Field(default_factory=dict)

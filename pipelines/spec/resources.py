@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.values import ParameterRef, Value
 
@@ -28,7 +29,7 @@ class Cluster(Frozen):
     volume_gb: Annotated[int, Field(ge=1)] = 30
     max_run_seconds: Annotated[int, Field(gt=0)] = 86_400
     spot: Spot | None = None
-    warm_pool_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
+    warm_pool_seconds: Annotated[int, Field(ge=1, le=quotas.MAX_WARM_POOL_SECONDS)] | None = None
     """How long the machines of a training job stay for the next one, in seconds."""
 
 
@@ -45,7 +46,7 @@ class RetryPolicy(Frozen):
     """When a step is tried again by itself."""
 
     exceptions: Annotated[tuple[ExceptionType, ...], Field(min_length=1)]
-    max_attempts: Annotated[int, Field(ge=1, le=20)] = 3
+    max_attempts: Annotated[int, Field(ge=1, le=quotas.MAX_RETRY_ATTEMPTS)] = 3
     interval_seconds: Annotated[int, Field(ge=1)] = 1
     backoff_rate: Annotated[float, Field(ge=0)] = 2.0
 

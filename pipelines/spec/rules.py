@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import All, AnyOf, Comparison, Condition, In, Not
 from drivetrain.pipelines.spec.graph import Graph, find_cycle
 from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -41,13 +42,6 @@ PIPELINE_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
 STEP_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
 PARAMETER_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
 SECRET_NAME = re.compile(r"passw(or)?d|secret|token|api_?key|access_?key|private_?key|credential", re.IGNORECASE)
-MAX_PARAMETERS = 200
-MAX_TAGS = 50
-MAX_ARGUMENT_CHARACTERS = 256
-MAX_HYPERPARAMETER_CHARACTERS = 2_500
-MAX_HYPERPARAMETERS = 100
-MAX_ARGUMENTS = 100
-MAX_FOLDERS = 10
 NUMBERS: tuple[ValueType, ...] = ("Integer", "Float")
 
 
@@ -116,13 +110,13 @@ def parameter_names_are_unique(graph: Graph) -> Iterator[str]:
 
 @rule
 def limits_are_kept(graph: Graph) -> Iterator[str]:
-    if (count := len(graph.pipeline.parameters)) > MAX_PARAMETERS:
-        yield f"{count} parameters; at most {MAX_PARAMETERS} can be given at start."
-    if (count := len(graph.pipeline.tags)) > MAX_TAGS:
-        yield f"{count} tags; at most {MAX_TAGS}."
+    if (count := len(graph.pipeline.parameters)) > quotas.MAX_PARAMETERS_AT_START:
+        yield f"{count} parameters; at most {quotas.MAX_PARAMETERS_AT_START} can be given at start."
+    if (count := len(graph.pipeline.tags)) > quotas.MAX_TAGS:
+        yield f"{count} tags; at most {quotas.MAX_TAGS}."
     for step in graph.steps:
-        if isinstance(step, JobStep) and len(step.tags) > MAX_TAGS:
-            yield f"step {step.name!r} has {len(step.tags)} tags; at most {MAX_TAGS}."
+        if isinstance(step, JobStep) and len(step.tags) > quotas.MAX_TAGS:
+            yield f"step {step.name!r} has {len(step.tags)} tags; at most {quotas.MAX_TAGS}."
 
 
 @rule
@@ -231,8 +225,11 @@ def folders_fit_a_job(graph: Graph) -> Iterator[str]:
             continue
         if "code" in step.inputs:
             yield f"step {step.name!r}: the input name 'code' is taken by the channel of the program."
-        if len(step.inputs) + 1 > MAX_FOLDERS or len(step.output_names()) > MAX_FOLDERS:
-            yield f"step {step.name!r} has more than {MAX_FOLDERS} inputs (with the code) or outputs."
+        most = quotas.MAX_CHANNELS if isinstance(step, TrainingStep) else quotas.MAX_PROCESSING_INPUTS
+        if len(step.inputs) + 1 > most:
+            yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
+        if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
+            yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
         for argument in step.arguments:
             if isinstance(argument, FolderPath):
                 allowed = tuple(step.inputs) if argument.flow == "input" else step.output_names()
@@ -268,7 +265,9 @@ def arguments_fit(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if not isinstance(step, JobStep):
             continue
-        limit = MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else MAX_ARGUMENT_CHARACTERS
+        limit = (
+            quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
+        )
         for name, value in (*step.parameters.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
             if isinstance(value, str) and len(value) > limit:
                 yield (
@@ -276,13 +275,13 @@ def arguments_fit(graph: Graph) -> Iterator[str]:
                     "into a file of an input folder."
                 )
         if isinstance(step, TrainingStep):
-            if len(step.parameters) > MAX_HYPERPARAMETERS:
-                yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {MAX_HYPERPARAMETERS}."
+            if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
+                yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
         else:
             # two arguments a folder and parameter, and three before them: --code, its hash, the target
             count = 2 * (len(step.inputs) + len(step.output_names()) + len(step.parameters)) + len(step.arguments) + 3
-            if count > MAX_ARGUMENTS:
-                yield f"step {step.name!r} needs {count} command-line arguments; at most {MAX_ARGUMENTS}."
+            if count > quotas.MAX_ARGUMENTS:
+                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}."
 
 
 @rule

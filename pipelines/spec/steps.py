@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import Condition
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
@@ -49,8 +50,8 @@ class BaseStep(Frozen):
     """What every step has."""
 
     name: str
-    display_name: Annotated[str, Field(max_length=256)] | None = None
-    description: Annotated[str, Field(max_length=3072)] | None = None
+    display_name: Annotated[str, Field(max_length=quotas.MAX_DISPLAY_NAME_CHARACTERS)] | None = None
+    description: Annotated[str, Field(max_length=quotas.MAX_DESCRIPTION_CHARACTERS)] | None = None
     depends_on: tuple[Dependency, ...] = ()
 
     def output_names(self) -> tuple[str, ...]:

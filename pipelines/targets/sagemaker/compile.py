@@ -18,6 +18,7 @@ from typing import Any, assert_never
 
 from drivetrain.components.declaration import METRICS_FILE
 from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
 from drivetrain.pipelines.spec.resources import CachePolicy, RetryPolicy
@@ -47,9 +48,16 @@ from drivetrain.pipelines.targets.sagemaker.values import join, spell, text
 from drivetrain.pipelines.targets.sagemaker.wheels import find_wheels
 
 VERSION = "2020-12-01"
-MAX_DEFINITION_CHARACTERS = 1_048_576
 
 Json = dict[str, Any]
+TYPES = {
+    "processing": "Processing",
+    "training": "Training",
+    "register": "RegisterModel",
+    "condition": "Condition",
+    "fail": "Fail",
+    "lambda": "Lambda",
+}
 
 
 @dataclass(frozen=True)
@@ -73,9 +81,9 @@ class Compiled:
             SpecError: when it is longer than the service takes.
         """
         text = json.dumps(self.definition, separators=(",", ":"))
-        if len(text) > MAX_DEFINITION_CHARACTERS:
+        if len(text) > quotas.MAX_DEFINITION_CHARACTERS:
             raise SpecError(
-                f"The definition has {len(text):,} characters; the service takes {MAX_DEFINITION_CHARACTERS:,} "
+                f"The definition has {len(text):,} characters; the service takes {quotas.MAX_DEFINITION_CHARACTERS:,} "
                 "directly. Split the pipeline, or deploy it through the bucket."
             )
         return text
@@ -119,6 +127,7 @@ class _Compiler:
         self._data: dict[str, str] = {}
         self._stock: dict[bool, Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
+        self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
     def compile(self) -> Compiled:
         definition: Json = {
@@ -135,7 +144,7 @@ class _Compiler:
 
     def step(self, step: Step) -> Json:
         """One step's JSON; fields stand in the order in which the service's own documents show them."""
-        built: Json = {"Name": step.name, "Type": ""}
+        built: Json = {"Name": step.name, "Type": type_name(step)}
         if step.display_name:
             built["DisplayName"] = step.display_name
         if step.description:
@@ -147,16 +156,15 @@ class _Compiler:
             ]
         match step:
             case ProcessingStep():
-                built |= {"Type": "Processing", "Arguments": processing_arguments(step, self.site(step))}
+                built |= {"Arguments": processing_arguments(step, self.site(step))}
                 if files := property_files(step):
                     built["PropertyFiles"] = files
             case TrainingStep():
-                built |= {"Type": "Training", "Arguments": training_arguments(step, self.site(step))}
+                built |= {"Arguments": training_arguments(step, self.site(step))}
             case RegisterStep():
-                built |= {"Type": "RegisterModel", "Arguments": self.register_arguments(step)}
+                built |= {"Arguments": self.register_arguments(step)}
             case ConditionStep():
                 built |= {
-                    "Type": "Condition",
                     "Arguments": {
                         "Conditions": spell_conditions(step.condition, self.graph),
                         "IfSteps": [self.step(nested) for nested in step.then],
@@ -164,10 +172,9 @@ class _Compiler:
                     },
                 }
             case FailStep():
-                built |= {"Type": "Fail", "Arguments": {"ErrorMessage": text(step.message, self.graph)}}
+                built |= {"Arguments": {"ErrorMessage": text(step.message, self.graph)}}
             case LambdaStep():
                 built |= {
-                    "Type": "Lambda",
                     "Arguments": {name: spell(value, self.graph) for name, value in step.payload.items()},
                     "FunctionArn": spell(step.function, self.graph),
                     "OutputParameters": [
@@ -175,7 +182,7 @@ class _Compiler:
                     ],
                 }
             case NativeStep():
-                built |= {"Type": step.type, **step.fields}
+                built |= step.fields
             case _:
                 assert_never(step)
         if isinstance(step, JobStep):
@@ -187,7 +194,8 @@ class _Compiler:
 
     def check(self, built: Json) -> None:
         """Refuse what the service would refuse, by the shapes of its own model."""
-        if problems := check_arguments(built["Type"], built.get("Arguments", {}), self._parameter_types):
+        arguments = built.get("Arguments", {})
+        if problems := check_arguments(built["Type"], arguments, self._parameter_types, self._step_types):
             more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
             raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
 
@@ -257,6 +265,11 @@ class _Compiler:
                 name: text(value, self.graph) for name, value in step.metadata.items()
             }
         return arguments
+
+
+def type_name(step: Step) -> str:
+    """The service's name for the kind of step."""
+    return step.type if isinstance(step, NativeStep) else TYPES[step.kind]
 
 
 def _parameter(parameter: Parameter) -> Json:

@@ -14,7 +14,7 @@ from drivetrain.pipelines.spec.steps import ProcessingStep, Program, TrainingSte
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9\-_]{0,12}", fullmatch=True)
-texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=40)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=40)
 scalars = st.one_of(
     texts, st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False), st.booleans()
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.sagemaker import quotas
+from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.service_model import service
 
 
