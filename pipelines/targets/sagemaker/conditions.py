@@ -15,6 +15,14 @@ from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.targets.sagemaker.values import spell
 
 MAX_CLAUSES = 200
+# Numbers have no NaN here (metrics are finite), so an order is negated by its opposite. `Not` itself stays rare: the
+# SDK writes it, but a report says that the service refused it (sagemaker-python-sdk issue 2746).
+OPPOSITE = {
+    "GreaterThan": "LessThanOrEqualTo",
+    "GreaterThanOrEqualTo": "LessThan",
+    "LessThan": "GreaterThanOrEqualTo",
+    "LessThanOrEqualTo": "GreaterThan",
+}
 
 Clause = list[dict[str, Any]]
 
@@ -34,7 +42,7 @@ def _clauses(condition: Condition, graph: Graph, *, negated: bool) -> list[Claus
         return _clauses(condition.condition, graph, negated=not negated)
     if isinstance(condition, Comparison | In):
         literal = _literal(condition, graph)
-        return [[{"Type": "Not", "Expression": literal} if negated else literal]]
+        return [[_negated(literal) if negated else literal]]
     parts = [_clauses(part, graph, negated=negated) for part in condition.conditions]
     if isinstance(condition, All) != negated:  # an AND: every clause of every part
         found = [clause for part in parts for clause in part]
@@ -54,6 +62,11 @@ def _check_size(clauses: int) -> None:
             f"A condition needs more than {MAX_CLAUSES} clauses in the form that the service knows (ANDs of ORs). "
             "Nest when(...) steps instead."
         )
+
+
+def _negated(literal: dict[str, Any]) -> dict[str, Any]:
+    opposite = OPPOSITE.get(literal["Type"])
+    return {**literal, "Type": opposite} if opposite else {"Type": "Not", "Expression": literal}
 
 
 def _literal(condition: Comparison | In, graph: Graph) -> dict[str, Any]:

@@ -286,7 +286,8 @@ def test_conditions_mean_what_was_written(_: str, combine: Callable[[Any, Any, A
             return Truth(bool(self) or bool(other))
 
     parameters = [Parameter.integer(name, default=0) for name in ("A", "B", "C")]
-    gate = when(combine(*(one.equals(1) for one in parameters)), then=[fail("x")])
+    a, b, c = parameters
+    gate = when(combine(a.equals(1), b > 0, ~(c < 1)), then=[fail("x")])
     conditions = only(gate, parameters=parameters)["Arguments"]["Conditions"]
     for values in product((0, 1), repeat=3):
         known = dict(zip(("Parameters.A", "Parameters.B", "Parameters.C"), values, strict=True))
