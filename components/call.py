@@ -238,6 +238,8 @@ def _joined(component: Component[..., Any], arguments: Sequence[str]) -> list[st
         value = next(remaining, None) if argument in flags else None
         if value is None:
             joined.append(argument)
+        elif value == "--":  # argparse before Python 3.13 drops it
+            fail(f"error: argument {argument}: the value '--' cannot be passed on a command line.", code=2)
         elif value in flags:  # the value was forgotten; argparse says so
             joined += [argument, value]
         else:

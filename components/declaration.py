@@ -196,10 +196,10 @@ def _declare(
         raise DeclarationError(f"{where} cannot be a component: it is async or a generator, which nothing would run.")
     if job not in typing.get_args(Job):
         raise DeclarationError(f"{where}: job is {job!r}. Allowed: {', '.join(typing.get_args(Job))}.")
-    if "<locals>" in function.__qualname__ or "." in function.__qualname__:
+    if not function.__qualname__.isidentifier():
         raise DeclarationError(
-            f"{where} cannot be a component: it is defined inside a function or class, where no container can find "
-            "it. Move it to the top level of its file."
+            f"{where} cannot be a component: it is a lambda or defined inside a function or class, where no container "
+            "can find it. Give it a name at the top level of its file."
         )
     try:
         hints = typing.get_type_hints(function, include_extras=True)

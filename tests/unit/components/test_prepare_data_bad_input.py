@@ -172,6 +172,27 @@ def test_bad_folders(tmp_path: Path, case: str) -> None:
     assert re.search(expected, run(tmp_path, files))
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "expected"),
+    [
+        ("label", [1.0, float("nan")], r"a\.parquet, row 2: the label 'label' is missing"),
+        ("label", ["x", ""], r"a\.parquet, row 2: the label 'label' is missing"),
+        (
+            "label",
+            [b"x", b"y"],
+            r"label: column 'label' is a binary column\. Allowed: integers, bools or text for classes",
+        ),
+        ("id", ["x", ""], r"a\.parquet, row 2: the key 'id' is missing"),
+        ("id", [None, None], r"a\.parquet, row 1: the key 'id' is missing"),
+        ("id", [True, False], r"key: column 'id' is a bool column\. Allowed: integers or text"),
+    ],
+)
+def test_keys_and_labels_of_parquet(tmp_path: Path, column: str, values: list[Any], expected: str) -> None:
+    table = {"id": [1, 2], "label": [1, 2], column: values}
+    pq.write_table(pa.table(table), tmp_path / "good")
+    assert re.search(expected, run(tmp_path, {"a.parquet": (tmp_path / "good").read_bytes()}))
+
+
 def test_a_damaged_parquet_page_is_found(tmp_path: Path) -> None:
     table = pa.table({"id": range(5000), "label": [0] * 5000})
     pq.write_table(table, tmp_path / "good", write_page_checksum=True)
