@@ -1,0 +1,60 @@
+"""SIGKILL the runner in the middle of a real torchrun training, whose ranks live in sessions of their own."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.objects import ObjectStore
+from tests.faults.harness import killing
+
+FAULT = "local runner killed inside a torchrun training: no process lives 5 s later"
+TRIALS = 5
+QUICK = 1
+_PATIENCE_S = 120.0
+_RANKS = 2
+
+
+def run(trials: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    folder = Path(tempfile.mkdtemp(prefix="drivetrain-faults-"))
+    try:
+        violations: list[str] = []
+        for number in range(trials):
+            violations += [f"trial {number}: {text}" for text in _trial(folder / f"{number}", draw)]
+        return violations
+    finally:
+        shutil.rmtree(folder)
+
+
+def _trial(folder: Path, draw: random.Random) -> list[str]:
+    home = Home(folder / "home")
+    steps_seen = draw.randrange(1, 30)
+    left = killing.kill_when(lambda: _steps_logged(home) >= steps_seen, _PATIENCE_S, home.root, "torch")
+    violations = [f"lives 5 s after the kill: {process}" for process in left]
+    code, said = killing.run(home.root, "torch")
+    if code != 0:
+        return [*violations, f"the resumed run ended with {code}: {said.strip()[-500:]}"]
+    with Ledger(home) as ledger:
+        [execution] = ledger.executions()
+        [step] = ledger.steps(execution.id)
+        attempts = [attempt.status for attempt in ledger.attempts(execution.id)]
+    if attempts != ["Interrupted", "Succeeded"]:
+        violations.append(f"attempts {attempts} instead of one interrupted and one that succeeded")
+    model = ObjectStore(home.objects).path(step.response["ModelArtifacts"]["S3ModelArtifacts"])
+    with tarfile.open(model) as archive:
+        written = {member.name: archive.extractfile(member) for member in archive}
+        launches = {name: file.read().decode() for name, file in written.items() if file is not None}
+    if len(launches) != _RANKS or len(set(launches.values())) != 1:
+        violations.append(f"the model's files were not written by one launch: {json.dumps(launches)}")
+    return violations
+
+
+def _steps_logged(home: Home) -> int:
+    return sum(log.read_text().count("step=") for log in home.runs.glob("*/train/attempt-1/logs/*.log")) // _RANKS
