@@ -33,6 +33,8 @@ INHERITED = (
     "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
     "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
 )  # fmt: skip
+# As the stock images set it: a log shows lines when they are printed, and a traceback after what came before it.
+DEFAULTS = {"PYTHONUNBUFFERED": "1"}
 PORT_VARIABLE = "DRIVETRAIN_PORT"
 # Seconds the other hosts get when one has failed: they can only wait for it.
 PEER_GRACE_S = 10.0
@@ -286,7 +288,7 @@ def container_environment(
 ) -> dict[str, str]:
     """Everything the command's environment holds."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    environment = {**inherited, "PATH": mounts.search_path(), "TMPDIR": temporary, **job.environment}
+    environment = {**DEFAULTS, **inherited, "PATH": mounts.search_path(), "TMPDIR": temporary, **job.environment}
     if port is not None:
         environment[PORT_VARIABLE] = str(port)
     if rewritten:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 # Seconds between SIGTERM and SIGKILL for what the command left behind.
-LEFTOVER_GRACE_S = 1.0
+LEFTOVER_GRACE_S = 0.5
 # Seconds the command gets when the runner is gone: with the above well inside the promised 5.
 ORPHAN_GRACE_S = 2.0
 # A process that survives SIGKILL this long (an uninterruptible read of a dead disk) is reported, not waited for.
