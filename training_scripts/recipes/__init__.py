@@ -1,0 +1,1 @@
+"""Recipes, one file each; the contract is in drivetrain.training_scripts.recipe."""

@@ -1,0 +1,24 @@
+"""The one error for what a user can mend, and how a wrong name is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Bad input: the message says what was given, what is allowed and what to do.
+
+    The launcher prints the message alone, without a traceback, and ends with exit code 2. (The same meaning as
+    drivetrain.components.errors.InputError; training scripts import nothing else of the package.)
+    """
+
+
+def unknown_name(kind: str, given: str, available: Iterable[str], *, advice: str = "") -> InputError:
+    """The error for a name that is not there: what was given, the closest match, what is available."""
+    import difflib
+
+    names = sorted(available)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
+    return InputError(f"no {kind} {given!r}.{guess} Available: {shown or 'none'}.{' ' + advice if advice else ''}")

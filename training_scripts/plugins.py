@@ -1,0 +1,43 @@
+"""Find a plug-in by the name of its file: `strategies/ddp.py` is the strategy `ddp`. It is imported when asked for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from drivetrain.training_scripts.errors import unknown_name
+
+
+def names(family: str) -> list[str]:
+    """The plug-ins of a folder of training_scripts, by file name, sorted."""
+    folder = Path(__file__).parent / family
+    return sorted(file.stem for file in folder.glob("*.py") if not file.stem.startswith("_"))
+
+
+def load(family: str, name: str, *, kind: str, own_modules: bool = False) -> ModuleType:
+    """Import the plug-in `name` of `family` (`recipes`, `strategies`).
+
+    With `own_modules` a name that the folder lacks is looked up as a module of the user's own (`my_recipes.faces`),
+    which travels with their code.
+
+    Raises:
+        InputError: no such plug-in, with the closest match. Errors inside the plug-in's file are left as they are.
+    """
+    available = names(family)
+    if name in available:
+        return importlib.import_module(f"drivetrain.training_scripts.{family}.{name}")
+    if own_modules and _is_module(name):
+        return importlib.import_module(name)
+    advice = "Or name a module of your own, such as my_recipes.faces." if own_modules else ""
+    raise unknown_name(kind, name, available, advice=advice)
+
+
+def _is_module(name: str) -> bool:
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the part before the last dot does not exist
+        return False

@@ -1,0 +1,143 @@
+"""Read what prepare_data wrote: Parquet shards and the manifest that vouches for them.
+
+Every shard is checked against the manifest before its rows are used, so that a torn copy or a changed file is an
+error that names the shard and never a model that is quietly worse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.training_scripts.errors import InputError, unknown_name
+
+MANIFEST_FILE = "manifest.json"
+FORMAT = 1
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One Parquet file as the manifest describes it."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class PreparedData:
+    """A folder of Parquet shards with its manifest.
+
+    Raises:
+        InputError: the folder has no manifest, or one that this program cannot read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / MANIFEST_FILE
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{folder} is not prepared data: no {MANIFEST_FILE}. Run prepare_data first.") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is not readable as JSON: {error}. Prepare the data again.") from None
+        try:
+            if manifest["format"] != FORMAT:
+                raise InputError(f"{path} has format {manifest['format']!r}; this program reads format {FORMAT}.")
+            self.rows = int(manifest["rows"])
+            self.label: str | None = manifest["label"]
+            self.content_hash = str(manifest["content_hash"])
+            self.column_names = [str(column["name"]) for column in manifest["schema"]]
+            self.statistics: dict[str, Any] = manifest["statistics"]
+            self.shards = [
+                Shard(str(s["file"]), int(s["rows"]), int(s["bytes"]), str(s["sha256"])) for s in manifest["shards"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path} is no manifest of prepared data ({error!r}). Prepare the data again.") from None
+        if self.rows == 0:
+            raise InputError(f"{folder} holds no rows.")
+        for name in [s.file for s in self.shards] + [self.content_hash]:
+            if Path(name).name != name:  # both become parts of paths
+                raise InputError(f"{path} names {name!r}; allowed are plain names in the same folder.")
+
+    def verify(self, shards: Sequence[Shard] | None = None) -> None:
+        """Hold shards (all of them unless given) against the manifest's size and checksum.
+
+        Raises:
+            InputError: naming the first shard that is missing or differs.
+        """
+        for shard in self.shards if shards is None else shards:
+            path = self.folder / shard.file
+            try:
+                with path.open("rb") as stream:
+                    size, found = path.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest()
+            except FileNotFoundError:
+                raise InputError(f"shard {path} is missing; {MANIFEST_FILE} lists it.") from None
+            if size != shard.bytes or found != shard.sha256:
+                raise InputError(
+                    f"shard {path} is not what {MANIFEST_FILE} describes ({size} bytes, sha256 {found[:12]}; "
+                    f"expected {shard.bytes} bytes, sha256 {shard.sha256[:12]}). Prepare or copy the data again."
+                )
+
+    def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The named columns of all shards, in the manifest's order, each an array of shape [rows].
+
+        Raises:
+            InputError: a column that is not there, or that has empty values (naming shard and count).
+        """
+        for name in names:
+            if name not in self.column_names:
+                raise unknown_name("column", name, self.column_names, advice=f"({self.folder})")
+        import pyarrow.parquet as parquet
+
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+        for shard in self.shards:
+            path = self.folder / shard.file
+            # One file, so no threads (they would take the cores of the other ranks) and no dataset discovery.
+            table = parquet.ParquetFile(path).read(columns=list(names), use_threads=False)
+            if table.num_rows != shard.rows:
+                raise InputError(f"shard {path} has {table.num_rows} rows; {MANIFEST_FILE} says {shard.rows}.")
+            for name in names:
+                column = table.column(name)
+                if column.null_count:
+                    raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
+                parts[name].append(column.to_numpy())
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def locate(self, row: int) -> str:
+        """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1."""
+        for shard in self.shards:
+            if row < shard.rows:
+                return f"{self.folder / shard.file}, row {row + 1}"
+            row -= shard.rows
+        raise IndexError(row)
+
+    def check_classes(self, name: str, labels: NDArray[Any], num_classes: int) -> None:
+        """Every label is a whole number in [0, num_classes).
+
+        Raises:
+            InputError: naming shard, row and value of the first that is not.
+        """
+        if labels.dtype.kind not in "iu":
+            raise InputError(
+                f"label column {name!r} of {self.folder} has type {labels.dtype}; allowed are whole numbers from 0 to "
+                f"{num_classes - 1}, one a class."
+            )
+        wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))
+        if wrong.size:
+            row = int(wrong[0])
+            raise InputError(
+                f"{self.locate(row)}: label {name}={labels[row]} is outside the {num_classes} classes "
+                f"(0 to {num_classes - 1}); {wrong.size} such rows. Correct the data or the recipe's num_classes."
+            )

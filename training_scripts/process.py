@@ -1,0 +1,81 @@
+"""This process's place among those that work together, and the few collectives that the scripts need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+# A peer that hangs is invisible until a collective times out; gloo's own 30 minutes is a long time to pay for a
+# cluster that does nothing. Longer than any step, shorter than patience.
+COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Process:
+    """`rank` of `world_size` processes, `local_rank` of `local_world_size` on this host, computing on `device`."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    device: torch.device
+
+    @property
+    def is_main(self) -> bool:
+        """Rank 0: the one that prints and writes."""
+        return self.rank == 0
+
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
+        """The element-wise sum of `values` over all ranks, the same on every rank."""
+        if self.world_size == 1:
+            return values
+        total = values.to(self.device, copy=True)
+        dist.all_reduce(total)
+        return total.to(values.device)
+
+    def barrier(self) -> None:
+        """Return when every rank has come here."""
+        self.sum(torch.zeros(1))
+
+    def broadcast_bytes(self, data: bytes | None) -> bytes:
+        """Rank 0's bytes on every rank; the others give None. (The objects of torch's own broadcast are pickles.)"""
+        if self.world_size == 1:
+            assert data is not None
+            return data
+        length = torch.tensor([len(data) if data is not None else 0], dtype=torch.int64, device=self.device)
+        dist.broadcast(length, src=0)
+        buffer = torch.empty(int(length.item()), dtype=torch.uint8, device=self.device)
+        if data:
+            buffer.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        if buffer.numel():
+            dist.broadcast(buffer, src=0)
+        return data if data is not None else buffer.cpu().numpy().tobytes()
+
+
+@contextmanager
+def join_group() -> Generator[Process]:
+    """Join the processes that the launcher started; one process alone needs no group.
+
+    Reads the variables that torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+    """
+    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.deterministic = True  # the same training gives the same bytes
+    process = Process(rank, world_size, local_rank, local_world_size, device)
+    if world_size == 1:
+        yield process
+        return
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=COLLECTIVE_TIMEOUT)
+    yield process
+    # Only after success: leaving in order needs the others, and after a failure they may be gone.
+    dist.destroy_process_group()

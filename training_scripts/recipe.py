@@ -1,0 +1,106 @@
+"""The contract of a recipe: one file that says what is learnt, and nothing of how it is distributed.
+
+A file `recipes/<name>.py`, or a module of the user's own, has a class `Recipe`: a frozen dataclass whose fields are
+the recipe's options (plain values with defaults), with the members below. Everything is stated a sample, never as a
+mean, so that uneven batches and any number of processes give exactly what one process would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.prepared import Columns
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples as the model takes them: `inputs` and `targets` of shape [samples, ...]."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
+        """The batch on `device`, floating-point inputs and targets in `dtype`."""
+        return Batch(*(t.to(device, dtype if t.is_floating_point() else None) for t in (self.inputs, self.targets)))
+
+
+@runtime_checkable
+class Recipe(Protocol):
+    """What a recipe provides."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that `batch` reads, besides the label."""
+        ...
+
+    @property
+    def num_classes(self) -> int | None:
+        """How many classes the label has (whole numbers from 0), or None where it is not a class."""
+        ...
+
+    def model(self) -> nn.Module:
+        """A fresh model; its random start is drawn from torch's generator, which the caller has seeded."""
+        ...
+
+    def batch(self, columns: Columns, label: str) -> Batch:
+        """Rows (a mapping of column name to array of shape [samples]) as tensors."""
+        ...
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """One loss a sample, shape [samples]."""
+        ...
+
+    def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """For each metric one value a sample, shape [samples]; a metric is their mean over the data."""
+        ...
+
+    def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+        """The optimizer of the model's parameters."""
+        ...
+
+
+def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
+    """The recipe `name` with its options.
+
+    Raises:
+        InputError: no such recipe or option (with the closest match), or a file that is not a recipe.
+    """
+    module = plugins.load("recipes", name, kind="recipe", own_modules=True)
+    found = getattr(module, "Recipe", None)
+    if not isinstance(found, type) or not dataclasses.is_dataclass(found):
+        raise InputError(f"recipe {name!r} ({module.__file__}) has no dataclass named Recipe.")
+    fields = {field.name: field for field in dataclasses.fields(found)}
+    for option in options:
+        if option not in fields:
+            raise unknown_name(f"option of recipe {name!r}", option, fields)
+    try:
+        recipe = found(**options)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"recipe {name!r} with options {json.dumps(options)}: {error}") from None
+    if not isinstance(recipe, Recipe):
+        missing = [name for name in vars(Recipe) if not name.startswith("_") and not hasattr(recipe, name)]
+        raise InputError(f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}.")
+    return recipe
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """The recipe's options from the JSON text of a command line.
+
+    Raises:
+        InputError: text that is not a JSON object.
+    """
+    try:
+        options = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f'recipe options {text!r} are not JSON ({error}). Example: {{"channels": 32}}') from None
+    if not isinstance(options, dict):
+        raise InputError(f'recipe options {text!r} are not a JSON object. Example: {{"channels": 32}}')
+    return options

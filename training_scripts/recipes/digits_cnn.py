@@ -1,0 +1,71 @@
+"""A small convolutional network for 8x8 grey images of handwritten digits.
+
+The data has one row an image: columns p0 to p63, the pixels row by row with values from 0 to 16, and a label from
+0 to 9, as in scikit-learn's `load_digits` (1,797 images; E. Alpaydin and C. Kaynak, UCI repository, 1998).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from drivetrain.training_scripts.prepared import Columns
+from drivetrain.training_scripts.recipe import Batch
+
+SIDE = 8
+BRIGHTEST = 16.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Two convolutions, a pooling, a hidden layer. Nothing in it looks across samples (no batch normalization), so
+    its gradients do not depend on how a batch is dealt to processes."""
+
+    channels: int = 32
+    """Feature maps of the first convolution; the second has twice as many."""
+    hidden: int = 128
+    """Units of the hidden layer."""
+    num_classes: int = 10
+    """Classes; labels are 0 to num_classes - 1."""
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "hidden", "num_classes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r}; allowed are whole numbers from 1")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"p{i}" for i in range(SIDE * SIDE))
+
+    def model(self) -> nn.Module:
+        wide = 2 * self.channels
+        return nn.Sequential(
+            nn.Conv2d(1, self.channels, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(self.channels, wide, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(wide * (SIDE // 2) ** 2, self.hidden),
+            nn.ReLU(),
+            nn.Linear(self.hidden, self.num_classes),
+        )
+
+    def batch(self, columns: Columns, label: str) -> Batch:
+        pixels = np.stack([columns[name] for name in self.columns], axis=1).astype(np.float32) / BRIGHTEST
+        targets = columns[label].astype(np.int64)
+        return Batch(torch.from_numpy(pixels).view(-1, 1, SIDE, SIDE), torch.from_numpy(targets))
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return functional.cross_entropy(outputs, targets, reduction="none")
+
+    def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": outputs.argmax(dim=1) == targets}
+
+    def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
