@@ -90,8 +90,8 @@ def parser(component: Component[..., Any]) -> argparse.ArgumentParser:
             type=lambda text, declared=declared: parse(declared, text),
             required=declared.required,
             default=declared.default,
-            metavar=declared.type.__name__.upper(),
-            help=(declared.help + (f" [default: {declared.default}]" if not declared.required else ""))
+            metavar="|".join(map(str, declared.choices)) or declared.type.__name__.upper(),
+            help=(declared.help + (f" [default: {declared.default!r}]" if declared.default is not None else ""))
             .strip()
             .replace("%", "%%"),
         )

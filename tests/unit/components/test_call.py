@@ -215,6 +215,8 @@ def test_help_lists_folders_and_parameters(capsys: pytest.CaptureFixture[str]) -
     shown = " ".join(capsys.readouterr().out.split())
     assert "Take one of everything." in shown
     assert "--whole INT about 50 % of it. [default: 1]" in shown
+    assert "--size small|large [default: 'small']" in shown
+    assert "--limit INT" in shown and "None" not in shown
     assert all(flag in shown for flag in ("--data PATH (input)", "--out PATH (output)", "--metrics PATH"))
 
 

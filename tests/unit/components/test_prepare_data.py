@@ -1,5 +1,6 @@
 """prepare_data from end to end: what it writes, and that the same rows give the same bytes."""
 
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -8,6 +9,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -261,3 +263,49 @@ def test_memory_does_not_grow_with_the_data_but_for_the_keys(tmp_path: Path) -> 
     small, large = peak(2_000_000), peak(5_000_000)
     # Per row a hash of 8 bytes, and as much again twice while a part of them is sorted; its text is 40 bytes.
     assert large - small < 3_000_000 * 24 + 30_000_000
+
+
+@pytest.mark.slow
+def test_killed_at_any_instant_it_leaves_whole_sets_or_none(tmp_path: Path) -> None:
+    """A manifest is there only when all its shards are; the next run ends as if nothing had happened."""
+    (tmp_path / "raw.csv").write_text(csv_text(rows(3000)))
+    split(tmp_path / "raw.csv", tmp_path / "expected", rows_per_shard=20)
+    expected = content(tmp_path / "expected")
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from drivetrain.components.prepare_data import prepare_data\n"
+        "from drivetrain.components.tabular_arrow import arrow\n"
+        "arrow(); print('ready', flush=True)\n"
+        f"raw, out = Path({str(tmp_path / 'raw.csv')!r}), Path({str(tmp_path / 'out')!r})\n"
+        f"prepare_data(raw, *(out / side for side in {SIDES!r}), key='id', label='label', rows_per_shard=20)"
+    )
+
+    def start() -> "subprocess.Popen[str]":
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        return process
+
+    with start() as process:
+        ready = time.monotonic()
+        process.communicate()
+    duration = time.monotonic() - ready
+    assert content(tmp_path / "out") == expected
+
+    choose, unfinished = random.Random(20), 0
+    for _ in range(20):
+        with start() as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(choose.uniform(0, duration))
+            process.kill()
+        for side in SIDES:
+            if (tmp_path / "out" / side / "manifest.json").exists():
+                Manifest.read(tmp_path / "out" / side)
+            else:
+                unfinished += 1
+        found = content(tmp_path / "out")
+        assert {
+            name: data for name, data in found.items() if not Path(name).name.startswith(".")
+        }.items() <= expected.items()
+    assert unfinished > 0
+    split(tmp_path / "raw.csv", tmp_path / "out", rows_per_shard=20)
+    assert content(tmp_path / "out") == expected
