@@ -41,7 +41,7 @@ def _row(bench: Bench, what: str, commands: Mapping[str, Sequence[str]]) -> Reco
     for warm in rivals.values():  # compiled files written, pages cached
         warm()
     bench.progress(f"command line: {what}")
-    medians = in_turn(rivals, rounds=1 if bench.quick else 7)
+    medians = in_turn(rivals, rounds=1 if bench.quick else 5)
     bare = medians.pop("pydantic")
     return Record(
         name=f"command_line: {what}, CPU",
