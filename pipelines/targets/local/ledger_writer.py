@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
@@ -28,6 +29,24 @@ if TYPE_CHECKING:
 
 class LedgerFullError(UserError):
     """The ledger could not be written (a full disk, mostly). What was in it is untouched."""
+
+
+@contextmanager
+def full_ledger_errors(path: Path) -> Generator[None]:
+    """Say of a ledger that cannot be written what it means.
+
+    Raises:
+        LedgerFullError: in place of SQLite's error.
+    """
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise LedgerFullError(
+            f"The ledger {path} could not be written: {error}. Free some space (or see what else uses the file); what "
+            "it holds is whole, and the run can be resumed."
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,26 +88,16 @@ class LedgerWriter(Ledger):
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
-        import sqlite3
-
-        with self._guard:
+        with self._guard, full_ledger_errors(self.home.ledger):
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._connection
-                except BaseException:
-                    # SQLite has rolled back by itself after a full disk; a second rollback would be an error.
-                    if self._connection.in_transaction:
-                        self._connection.execute("ROLLBACK")
-                    raise
+                yield self._connection
                 self._connection.execute("COMMIT")
-            except sqlite3.OperationalError as error:
+            except BaseException:
+                # SQLite may have rolled back by itself, after a full disk; a second rollback would be an error.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                raise LedgerFullError(
-                    f"The ledger {self.home.ledger} could not be written: {error}. Free some space (or see what "
-                    "else uses the file); what it holds is whole, and the run can be resumed."
-                ) from error
+                raise
 
     def begin(
         self,

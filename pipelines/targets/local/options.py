@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.container import Mode
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.mounts import Mode
 
 
 @dataclass(frozen=True, kw_only=True)

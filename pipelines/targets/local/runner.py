@@ -17,6 +17,7 @@ from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.checks import check
+from drivetrain.pipelines.targets.local.disk import go_on, no_space
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, Observer, ignore
 from drivetrain.pipelines.targets.local.execution import Execution
 from drivetrain.pipelines.targets.local.facts import Facts
@@ -83,13 +84,18 @@ class Runner:
         definition = read(text, source)
         bound = bind(definition, parameters)
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
-        self.home.create()
-        store = ObjectStore(self.home.objects, options.data)
-        put_assets(store, assets)
         id = os.urandom(6).hex()
+        with no_space(str(self.home.root), "run it again"):
+            self.home.create()
+            store = ObjectStore(self.home.objects, options.data)
+            put_assets(store, assets)
         # The time of start is only known once the ledger has it; nothing that is checked depends on it.
         self._check(definition, request, id, store)
-        with LedgerWriter(self.home) as ledger, self.home.lock(id):
+        with (
+            no_space(str(self.home.root), "run it again"),
+            LedgerWriter(self.home) as ledger,
+            self.home.lock(id),
+        ):
             request.save(self.home.run(id))
             started = ledger.begin(
                 id,
@@ -115,7 +121,11 @@ class Runner:
             row = ledger.execution(execution)
         if row.status == "Succeeded":
             raise UserError(f"Execution {row.id} of {row.pipeline} has succeeded: there is nothing to resume.")
-        with self.home.lock(row.id), LedgerWriter(self.home) as ledger:
+        with (
+            no_space(str(self.home.root), go_on(row.id)),
+            self.home.lock(row.id),
+            LedgerWriter(self.home) as ledger,
+        ):
             saved = Request.load(self.home.run(row.id))
             request = saved if options is None else Request(saved.text, saved.parameters, options)
             definition = read(request.text, f"execution {row.id}")

@@ -110,5 +110,15 @@ def _check_version(path: Path, version: int) -> None:
         raise UserError(f"{path} was written by a newer Drivetrain (schema {version}, known {VERSION}). Upgrade it.")
 
 
-def _unreadable(path: Path, error: Exception) -> UserError:
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether the disk, and not the file, is the trouble."""
+    import sqlite3
+
+    # SQLite says FULL of a full disk, and IOERR where a system call of another kind met it.
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> UserError:
+    if is_full(error):
+        return UserError(f"{path} cannot be written: {error}. Free some space; then run it again.")
     return UserError(f"{path} cannot be used as a ledger: {error}. Move it aside, or give another folder by --home.")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.components.errors import InputError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, stubs
 from drivetrain.pipelines.targets.local.context import Control, StepContext
+from drivetrain.pipelines.targets.local.disk import DiskFullError, go_on, no_space
 from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
@@ -23,13 +24,6 @@ from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepRes
 from drivetrain.pipelines.targets.local.outputs import STAGE
 from drivetrain.pipelines.targets.local.retry import Retries
 from drivetrain.pipelines.targets.local.step_types import find
-
-# The disk, a quota or a limit on the size of files ends the run, not the step: no other step would fare better.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class DiskFullError(UserError):
-    """No space is left for what the runner itself has to write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,27 +98,20 @@ class Worker:
         )
 
     def _attempt(self, context: StepContext) -> StepResult:
-        for earlier in range(1, context.attempt):
-            discard(self.home.attempt(self.facts.id, context.step.name, earlier))
-        discard(context.folder)
-        context.folder.mkdir(parents=True, exist_ok=True)
         try:
-            if context.step.name in self.options.stubs:
-                return stubs.run(context)
-            module = find(context.step.type)
-            assert module is not None, "checked before the run"
-            return module.run(context)
+            with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
+                for earlier in range(1, context.attempt):
+                    discard(self.home.attempt(self.facts.id, context.step.name, earlier))
+                context.folder.mkdir(parents=True)
+                if context.step.name in self.options.stubs:
+                    return stubs.run(context)
+                module = find(context.step.type)
+                assert module is not None, "checked before the run"
+                return module.run(context)
         except (DiskFullError, LedgerFullError):
             raise
-        except UserError as error:
+        except (UserError, InputError) as error:
             raise StepFailedError(str(error)) from error
-        except OSError as error:
-            if error.errno in _NO_SPACE:
-                raise DiskFullError(
-                    f"step {context.step.name!r}: {error.strerror} ({error.filename or self.home.root}). Free some "
-                    f"space; then `drivetrain runs resume {self.facts.id}` goes on from here."
-                ) from error
-            raise
 
     def succeed(self, context: StepContext, result: StepResult) -> Done:
         """Enter a result, move the outputs to their places, and end the step."""
@@ -140,7 +127,8 @@ class Worker:
             artifacts=[*result.inputs, *(publication.artifacts if publication else [])],
             objects=publication.objects if publication else [],
         )
-        publish(self.store, context.folder, moves)
+        with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
+            publish(self.store, context.folder, moves)
         seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
         self.post(StepFinished(context.step.name, "Succeeded", seconds, value=result.value))
         return Done(step=context.step, status="Succeeded", response=result.response)

@@ -20,7 +20,7 @@ def main(folder: str, size: str, enough: str) -> int:
     violations: list[str] = []
     code, said = killing.run(home)
     lines = said.strip().splitlines()
-    if "Traceback" in said and code != 1:
+    if lines[:1] == ["Traceback (most recent call last):"]:
         violations.append(f"a traceback instead of an error: {said[-800:]}")
     if code == 2 and (len(lines) != 1 or not lines[0].startswith("error: ")):
         violations.append(f"{len(lines)} lines instead of one error: {said[-800:]}")

@@ -128,6 +128,10 @@ def main(home: str, kind: str = "plain") -> int:
     runs = LocalRuns(Path(home).parent)
     try:
         text = runs.text(steps_with_torch(runs) if kind == "torch" else steps(runs))
+    except OSError as error:  # here, not the runner, the programs are put into the store
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
         options = Options(pipeline=PIPELINE, max_parallel=2)
         runner = Runner(runs.home)
         interrupted = runner.find_interrupted(text, {}, options)
@@ -137,7 +141,7 @@ def main(home: str, kind: str = "plain") -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(summary.reason or summary.status, file=sys.stderr)
+    print(f"{summary.status}: {summary.reason}", file=sys.stderr)
     return 0 if summary.status == "Succeeded" else 1
 
 

@@ -37,7 +37,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     if target is None:
         return [
             f"step {step.name!r} calls {shown}, and no handler is given for it here. Give one with "
-            f"--function {shown}=module:handler (or file.py:handler), or its results with --stub "
+            f"--lambda {shown}=file.py:handler (or module:handler), or its results with --stub "
             f"{step.name}=outputs.json."
         ]
     place, colon, name = target.rpartition(":")

@@ -17,7 +17,8 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import channels, jobs
 from drivetrain.pipelines.targets.local.channels import entries, member, text
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry, full_ledger_errors
+from drivetrain.pipelines.targets.local.masking import mask
 from drivetrain.pipelines.targets.local.objects import StoredObject, digest_of, sha256_of
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 
@@ -58,14 +59,15 @@ def run(context: StepContext) -> StepResult:
     approval = str(arguments.get("ModelApprovalStatus") or "PendingManualApproval")
     registry = LocalRegistry(context.home.ledger, region=context.facts.region)
     metrics = _metrics(context)
-    version, created = registry.register(
-        group,
-        digest_of(iter(contents)),
-        arguments,
-        metrics=metrics,
-        execution=context.facts.id,
-        approval=approval,
-    )
+    with full_ledger_errors(context.home.ledger):
+        version, created = registry.register(
+            group,
+            digest_of(iter(contents)),
+            mask(arguments),
+            metrics=metrics,
+            execution=context.facts.id,
+            approval=approval,
+        )
     known = registry.version(group, version)
     response = {
         **arguments,

@@ -284,7 +284,7 @@ def test_a_lambda_that_raises_or_gives_the_wrong_type_fails_its_step(
 def test_a_lambda_without_a_handler_is_refused_before_anything_starts(runs: LocalRuns) -> None:
     with pytest.raises(UserError, match="no handler is given") as caught:
         runs.start([lambda_step()])
-    assert "function:double=module:handler" in str(caught.value)
+    assert "function:double=file.py:handler" in str(caught.value)
     with pytest.raises(UserError, match="there is no file"):
         runs.start([lambda_step()], functions={"call": "nowhere.py:handler"})
 

@@ -1,0 +1,37 @@
+"""A full disk, as one clear error."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from drivetrain.pipelines.errors import UserError
+
+# No space, no quota, or a limit on the size of files: no other step would fare better, so that it ends the run.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskFullError(UserError):
+    """No space is left for what the runner itself has to write. What the ledger holds is whole."""
+
+
+@contextmanager
+def no_space(what: str, then: str) -> Generator[None]:
+    """Say of a full disk what could not be written and what to do `then`.
+
+    Raises:
+        DiskFullError: in place of the system's error.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        raise DiskFullError(f"{what}: {error.strerror}{where}. Free some space; then {then}.") from error
+
+
+def go_on(execution: str) -> str:
+    """How a run that ended so is taken up."""
+    return f"`drivetrain runs resume {execution}` goes on from here"
