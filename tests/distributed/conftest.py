@@ -1,0 +1,100 @@
+"""Ranks are forked from this process, which has imported torch once: a start takes 0.05 s and not seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow.parquet  # noqa: F401  (what every rank would import for itself)
+import pytest
+import torch
+import torch._dynamo  # noqa: F401  (optimizers and DDP load it on first use: a second or two a rank)
+import torch.distributed as dist
+
+from drivetrain.training_scripts.process import Process
+
+# No pool of threads may exist in a process that forks; one thread a rank is also what the launcher gives on 2 cores.
+torch.set_num_threads(1)
+
+FORK = multiprocessing.get_context("fork")
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def prepared_data() -> ModuleType:
+    return _load("prepared_data")
+
+
+@pytest.fixture
+def digits(prepared_data: ModuleType, tmp_path: Path) -> Path:
+    """50 rows: in batches of 16 the last batch of an epoch has 2."""
+    return prepared_data.write_prepared(tmp_path / "train", prepared_data.digit_columns(50))
+
+
+Forked = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Forked:
+    """`forked(world_size, function, *arguments)`: what `function(process, *arguments)` returns on each rank.
+
+    Real processes and real gloo; they meet through a file, so no port is taken.
+    """
+    meetings = iter(range(1_000_000))
+
+    def run(world_size: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60) -> list[Any]:
+        store = tmp_path / f"store-{next(meetings)}"
+        pipes = [FORK.Pipe(duplex=False) for _ in range(world_size)]
+        ranks = [
+            FORK.Process(target=_rank, args=(rank, world_size, store, pipes[rank][1], function, arguments))
+            for rank in range(world_size)
+        ]
+        for rank in ranks:
+            rank.start()
+        for _, sender in pipes:
+            sender.close()
+        try:
+            answers = []
+            for number, (receiver, _) in enumerate(pipes):
+                assert receiver.poll(timeout), f"rank {number} did not answer within {timeout} s"
+                answers.append(receiver.recv())
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.join()
+        for number, (failure, _) in enumerate(answers):
+            assert failure is None, f"rank {number}:\n{failure}"
+        return [result for _, result in answers]
+
+    return run
+
+
+def _rank(
+    rank: int, world_size: int, store: Path, sender: Any, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
+    try:
+        if world_size > 1:
+            os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+            dist.init_process_group(
+                "gloo", store=dist.FileStore(str(store), world_size), rank=rank, world_size=world_size
+            )
+        result = function(process, *arguments)
+        process.barrier()  # nobody leaves while another still talks
+        sender.send((None, result))
+    except BaseException:
+        sender.send((traceback.format_exc(), None))
+    os._exit(0)

@@ -1,0 +1,84 @@
+"""Several processes change the weights as one process would, in float64, over uneven and missing parts of batches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.strategies import ddp
+from drivetrain.training_scripts.train import Config, Folders, train
+
+# 50 rows in batches of 16: 16, 16, 16, 2. Five epochs are 20 steps.
+CONFIG = Config(
+    recipe="digits_cnn",
+    recipe_options='{"channels": 8, "hidden": 32}',
+    global_batch=16,
+    epochs=5,
+    precision="fp64",
+    learning_rate=1e-2,
+)
+
+
+def fit(process: Process, config: Config, data: Path, target: Path) -> None:
+    train(config, Folders(train=data, validation=data, model=target / "model", output=target / "output"), process)
+
+
+def results(target: Path) -> tuple[dict[str, torch.Tensor], list[dict[str, float]]]:
+    history = json.loads((target / "output/history.json").read_text())
+    return load_file(target / "model/model.safetensors"), history
+
+
+@pytest.fixture
+def reference(forked: Any, digits: Path, tmp_path: Path) -> tuple[dict[str, torch.Tensor], list[dict[str, float]]]:
+    forked(1, fit, replace(CONFIG, strategy="single"), digits, tmp_path / "reference")
+    return results(tmp_path / "reference")
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])  # with 3 ranks one has no sample of the batch of 2
+def test_ddp_equals_one_process(
+    world_size: int, reference: Any, forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    forked(world_size, fit, CONFIG, digits, tmp_path / "ddp")
+    weights, history = results(tmp_path / "ddp")
+    expected, expected_history = reference
+    assert history[-1]["step"] == 20
+    for name, tensor in expected.items():
+        assert tensor.dtype == torch.float64
+        torch.testing.assert_close(weights[name], tensor, rtol=0, atol=1e-10)
+    for epoch, expected_epoch in zip(history, expected_history, strict=True):
+        assert epoch == pytest.approx(expected_epoch, rel=0, abs=1e-10)
+    # And it learnt: otherwise equality would be cheap.
+    assert history[-1]["train_loss"] < 0.7 * history[0]["train_loss"]
+    assert "epoch 5/5 step 20 train_loss=" in capfd.readouterr().out
+
+
+def unweighted(process: Process, data: Path, target: Path) -> None:
+    """The usual mistake: each rank's mean, whatever its number of samples."""
+
+    def mean_of_means(self: Any, batch: Any, *, num_samples: int, num_global_samples: int) -> torch.Tensor:
+        own = max(num_samples, 1)
+        return right(self, batch, num_samples=num_samples, num_global_samples=own * self.world_size)
+
+    right = ddp.Strategy.train_step
+    ddp.Strategy.train_step = mean_of_means  # in the forked rank only
+    fit(process, replace(CONFIG, global_batch=15), data, target)
+
+
+def test_a_mean_of_means_is_noticed(forked: Any, digits: Path, tmp_path: Path) -> None:
+    """What the comparison above would say of a wrong weight: batches of 15 are dealt 7 and 8."""
+    forked(1, fit, replace(CONFIG, global_batch=15, strategy="single"), digits, tmp_path / "reference")
+    forked(2, unweighted, digits, tmp_path / "wrong")
+    expected, wrong = results(tmp_path / "reference")[0], results(tmp_path / "wrong")[0]
+    assert max(float((wrong[name] - tensor).abs().max()) for name, tensor in expected.items()) > 1e-6
+
+
+def test_single_refuses_several_processes(forked: Any, digits: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="strategy 'single' is for one process, but 2 were started"):
+        forked(2, fit, replace(CONFIG, strategy="single"), digits, tmp_path / "single")

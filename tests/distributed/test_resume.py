@@ -1,0 +1,79 @@
+"""A restarted training goes on where it was, and ends with the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.train import Config, Folders, train
+
+CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 4, "hidden": 16}', global_batch=16, epochs=4)
+
+
+def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path) -> None:
+    folders = Folders(train=data, validation=data, model=target / "model", output=target, checkpoints=checkpoints)
+    train(config, folders, process)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "model").iterdir()} | {
+        "history": (folder / "history.json").read_bytes()
+    }
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_resumed_equals_uninterrupted(
+    world_size: int, forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "checkpoints"
+    forked(world_size, fit, CONFIG, digits, tmp_path / "whole", kept)
+    (data_folder,) = kept.iterdir()
+    assert sorted(path.name for path in data_folder.iterdir()) == [f"step-{s:08d}" for s in (8, 12, 16)]
+    capfd.readouterr()
+
+    # What a training killed in its third epoch leaves: two checkpoints, and one that was being written.
+    shutil.rmtree(data_folder / "step-00000016")
+    (data_folder / "step-00000012" / "manifest.json").unlink()
+    forked(world_size, fit, CONFIG, digits, tmp_path / "resumed", kept)
+
+    printed = capfd.readouterr().out
+    assert "resuming from" in printed
+    assert "step-00000008" in printed
+    assert "epoch 2/4" not in printed
+    assert "epoch 3/4" in printed
+    assert files(tmp_path / "resumed") == files(tmp_path / "whole")
+
+
+def test_a_finished_training_writes_its_model_again(forked: Any, digits: Path, tmp_path: Path) -> None:
+    for name in ("first", "again"):
+        forked(2, fit, CONFIG, digits, tmp_path / name, tmp_path / "checkpoints")
+    assert files(tmp_path / "again") == files(tmp_path / "first")
+
+
+def test_another_world_size_goes_on(forked: Any, digits: Path, tmp_path: Path) -> None:
+    forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints")
+    forked(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints")
+    (data_folder,) = (tmp_path / "checkpoints").iterdir()
+    assert (data_folder / "step-00000012").is_dir()
+
+
+def test_new_data_starts_afresh(forked: Any, digits: Path, prepared_data: ModuleType, tmp_path: Path) -> None:
+    other = prepared_data.write_prepared(tmp_path / "other", prepared_data.digit_columns(50, seed=1))
+    forked(1, fit, CONFIG, digits, tmp_path / "old", tmp_path / "checkpoints")
+    forked(1, fit, CONFIG, other, tmp_path / "new", tmp_path / "checkpoints")
+    forked(1, fit, CONFIG, other, tmp_path / "fresh", tmp_path / "nothing-here-yet")
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 2
+    assert files(tmp_path / "new") == files(tmp_path / "fresh")
+
+
+def test_another_training_is_refused(forked: Any, digits: Path, tmp_path: Path) -> None:
+    forked(2, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
+    changed = replace(CONFIG, learning_rate=0.5, epochs=9)
+    with pytest.raises(AssertionError, match=r"learning_rate 0\.001 -> 0\.5\)"):
+        forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe, parse_options
+
+OWN = """
+from dataclasses import dataclass
+from drivetrain.training_scripts.recipes.digits_cnn import Recipe as Digits
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Digits):
+    depth: int = 3
+"""
+
+
+def test_a_typo_gets_the_closest_name() -> None:
+    with pytest.raises(InputError, match=r"no recipe 'digit_cnn'\. Did you mean 'digits_cnn'\? Available: .*digits_cnn"):
+        load_recipe("digit_cnn", {})
+
+
+@pytest.mark.parametrize("name", ["no_such_package.faces", "../digits_cnn", "", "digits_cnn.Recipe"])
+def test_names_that_are_no_module(name: str) -> None:
+    with pytest.raises(InputError, match="no recipe"):
+        load_recipe(name, {})
+
+
+def test_a_typo_in_an_option() -> None:
+    with pytest.raises(InputError, match=r"no option of recipe 'digits_cnn' 'chanels'\. Did you mean 'channels'\?"):
+        load_recipe("digits_cnn", {"chanels": 3})
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "32", True])
+def test_an_option_of_the_wrong_kind(value: object) -> None:
+    with pytest.raises(InputError, match=r"recipe 'digits_cnn' with options .*channels=.*whole numbers from 1"):
+        load_recipe("digits_cnn", {"channels": value})
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "3", "[" * 100_000])
+def test_options_that_are_no_json_object(text: str) -> None:
+    with pytest.raises(InputError, match="are not"):
+        parse_options(text)
+
+
+def test_a_recipe_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_recipe_a.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    recipe = load_recipe("own_recipe_a", {"depth": 5})
+    assert recipe.depth == 5  # type: ignore[attr-defined]
+
+
+def test_a_module_that_is_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_recipe_b.py").write_text("Recipe = 3")
+    (tmp_path / "own_recipe_c.py").write_text(
+        "from dataclasses import dataclass\n@dataclass\nclass Recipe:\n    columns = ()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"own_recipe_b\.py\) has no dataclass named Recipe"):
+        load_recipe("own_recipe_b", {})
+    with pytest.raises(InputError, match=r"own_recipe_c\.py\) lacks batch, losses, metrics, model, num_classes, opt"):
+        load_recipe("own_recipe_c", {})
+
+
+def test_an_error_inside_a_recipe_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_recipe_d.py").write_text("import no_such_library")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        load_recipe("own_recipe_d", {})
+
+
+@pytest.mark.parametrize("name", plugins.names("recipes"))
+def test_contract_of_every_shipped_recipe(name: str) -> None:
+    recipe = load_recipe(name, {})
+    assert isinstance(recipe, Recipe)
+    torch.manual_seed(1)
+    first = recipe.model().state_dict()
+    torch.manual_seed(1)
+    second = recipe.model().state_dict()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert recipe.columns
+
+
+def test_digits_give_one_value_a_sample() -> None:
+    import numpy as np
+
+    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
+    columns = {f"p{number}": np.full(3, number % 17, dtype=np.uint8) for number in range(64)}
+    batch = recipe.batch(columns | {"digit": np.array([3, 0, 9])}, "digit")
+    assert isinstance(batch, Batch)
+    assert batch.inputs.shape == (3, 1, 8, 8)
+    assert batch.inputs[0, 0, 1, 2].item() == pytest.approx(10 / 16)
+    assert batch.targets.tolist() == [3, 0, 9]
+    outputs = recipe.model()(batch.inputs)
+    assert outputs.shape == (3, 10)
+    assert recipe.losses(outputs, batch.targets).shape == (3,)
+    scores = torch.eye(10)[[3, 1, 9]]
+    assert recipe.metrics(scores, batch.targets)["accuracy"].tolist() == [True, False, True]
