@@ -3,7 +3,7 @@
     python -m drivetrain.components.prepare_data --raw data/ --train out/train --validation out/validation \\
         --test out/test --key id --label label
 
-The program is here; the tabular_*.py files beside it are what it is made of.
+The program is here; the files of tabular/ are what it is made of.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from drivetrain.components.declaration import Input, Output, component
 from drivetrain.components.errors import InputError
 
 if TYPE_CHECKING:
-    from drivetrain.components.tabular_reading import Table
-    from drivetrain.components.tabular_shards import ShardWriter
+    from drivetrain.components.tabular.reading import Table
+    from drivetrain.components.tabular.shards import ShardWriter
 
 # What a full disk, an exceeded quota and a file-size limit say.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -42,7 +42,7 @@ def prepare_data(
 ) -> None:
     """Split a table into train, validation and test sets, as Parquet shards with a manifest.
 
-    A row's side is decided by a hash of its key alone (tabular_split.py), so it never changes sides when data grows.
+    A row's side is decided by a hash of its key alone (tabular/split.py), so it never changes sides when data grows.
     Rows keep their order: files sorted by name, then the order in the file. The files may be of different formats;
     all must have the same columns. Types that are not given are inferred from all rows: int64, float64, bool or text.
     In a CSV file an empty cell is null, and so are NA, NaN, null and None in a column of numbers.
@@ -66,9 +66,9 @@ def prepare_data(
     Raises:
         InputError: the data or a parameter is wrong; file, row and column are named. Nothing is left in the outputs.
     """
-    from drivetrain.components.tabular_reading import TableOptions, open_table
-    from drivetrain.components.tabular_shards import ShardWriter
-    from drivetrain.components.tabular_source import CellError
+    from drivetrain.components.tabular.reading import TableOptions, open_table
+    from drivetrain.components.tabular.shards import ShardWriter
+    from drivetrain.components.tabular.source import CellError
 
     folders = {"train": train, "validation": validation, "test": test}
     _check_parameters(validation_percent, test_percent, rows_per_shard)
@@ -111,9 +111,9 @@ def _write(
     test_percent: int,
 ) -> None:
     """Deal the rows out, check what can only be known of all of them, and write the manifests."""
-    from drivetrain.components.tabular_arrow import arrow
-    from drivetrain.components.tabular_checks import check_classes, check_distinct_keys, check_present, check_sides
-    from drivetrain.components.tabular_split import RepeatedHashes, below, key_hashes
+    from drivetrain.components.tabular.arrow import arrow
+    from drivetrain.components.tabular.checks import check_classes, check_distinct_keys, check_present, check_sides
+    from drivetrain.components.tabular.split import RepeatedHashes, below, key_hashes
 
     compute = arrow().compute
     repeated = RepeatedHashes()

@@ -11,18 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drivetrain.components import tabular_checks, tabular_split
 from drivetrain.components.errors import InputError
 from drivetrain.components.manifest import Manifest
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.tabular_split import RepeatedHashes, below, key_digests, key_hashes, threshold
+from drivetrain.components.tabular import checks as tabular_checks
+from drivetrain.components.tabular import split as tabular_split
+from drivetrain.components.tabular.split import RepeatedHashes, below, key_digests, key_hashes, threshold
 
 SIDES = ("train", "validation", "test")
 KEYS = st.lists(st.integers(-(10**6), 10**6), unique=True, max_size=60)
 
 
 def side_by_the_book(key: str, salt: str, validation: int, test: int) -> str:
-    """The rule of tabular_split.py, computed in exact fractions."""
+    """The rule of tabular/split.py, computed in exact fractions."""
     digest = hashlib.blake2b(f"{salt}\0{key}".encode(), digest_size=8).digest()
     fraction = Fraction(int.from_bytes(digest, "little"), 2**64)
     if fraction < Fraction(test, 100):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.components import tabular_statistics
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_statistics import TableStatistics
+from drivetrain.components.tabular import statistics as tabular_statistics
+from drivetrain.components.tabular.statistics import TableStatistics
 
 
 def entries(pieces: list[list[Any]], data_type: Any, label: bool = False) -> Any:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.components import tabular_csv, tabular_jsonl
 from drivetrain.components.errors import InputError
 from drivetrain.components.manifest import Manifest
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.tabular import csv as tabular_csv
+from drivetrain.components.tabular import jsonl as tabular_jsonl
 
 SIDES = ("train", "validation", "test")
 

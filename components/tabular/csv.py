@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import Batch, Schema, arrow
-from drivetrain.components.tabular_convert import BadValueError, converted, inferred_type, wider_text_type
-from drivetrain.components.tabular_source import CellError, Source
+from drivetrain.components.tabular.arrow import Batch, Schema, arrow
+from drivetrain.components.tabular.convert import BadValueError, converted, inferred_type, wider_text_type
+from drivetrain.components.tabular.source import CellError, Source
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
 BLOCK_BYTES = 4 << 20

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal, cast
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import DataType, Schema, arrow
-from drivetrain.components.tabular_convert import described, wider_text_type
-from drivetrain.components.tabular_source import SCHEMA_FILE, Source
+from drivetrain.components.tabular.arrow import DataType, Schema, arrow
+from drivetrain.components.tabular.convert import described, wider_text_type
+from drivetrain.components.tabular.source import SCHEMA_FILE, Source
 
 ExtraColumns = Literal["refuse", "keep", "drop"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.components.manifest import MANIFEST_FILE, Column, Manifest, Shard
-from drivetrain.components.tabular_arrow import Batch, Schema, arrow
-from drivetrain.components.tabular_statistics import TableStatistics
+from drivetrain.components.tabular.arrow import Batch, Schema, arrow
+from drivetrain.components.tabular.statistics import TableStatistics
 
 # Rows of a row group, the unit in which rows are buffered, written and read; fewer where they are wide.
 ROW_GROUP_ROWS = 1 << 16

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.components.tabular.arrow import Array, Batch, DataType, Schema, arrow
 
 # A label with more values than this is a quantity, or a key.
 MAX_CLASSES = 100_000

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import IO, Any, NoReturn, cast
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import Batch, DataType, Schema, arrow, plain_type
-from drivetrain.components.tabular_convert import BadValueError, converted, described
-from drivetrain.components.tabular_source import CellError, Source
+from drivetrain.components.tabular.arrow import Batch, DataType, Schema, arrow, plain_type
+from drivetrain.components.tabular.convert import BadValueError, converted, described
+from drivetrain.components.tabular.source import CellError, Source
 
 BLOCK_BYTES = 4 << 20
 MAX_DEPTH = 200

@@ -16,7 +16,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 
-from drivetrain.components.tabular_arrow import Array, arrow
+from drivetrain.components.tabular.arrow import Array, arrow
 
 DIGEST_BYTES = 8
 # Duplicates are looked for in parts of about this many keys, since sorting takes twice the memory of what it sorts.

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import Batch, arrow
-from drivetrain.components.tabular_reading import Table
-from drivetrain.components.tabular_shards import ShardWriter
-from drivetrain.components.tabular_source import Source
-from drivetrain.components.tabular_split import RepeatedHashes, key_hashes
+from drivetrain.components.tabular.arrow import Batch, arrow
+from drivetrain.components.tabular.reading import Table
+from drivetrain.components.tabular.shards import ShardWriter
+from drivetrain.components.tabular.source import Source
+from drivetrain.components.tabular.split import RepeatedHashes, key_hashes
 
 # Keys whose hashes occur twice are compared as text, so many at a time.
 COMPARED_KEYS = 10_000

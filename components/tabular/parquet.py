@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import Batch, Schema, arrow, plain_type
-from drivetrain.components.tabular_convert import BadValueError, converted
-from drivetrain.components.tabular_source import CellError, Source
+from drivetrain.components.tabular.arrow import Batch, Schema, arrow, plain_type
+from drivetrain.components.tabular.convert import BadValueError, converted
+from drivetrain.components.tabular.source import CellError, Source
 
 # Rows read at a time, fewer where they are wide.
 BATCH_ROWS = 1 << 16

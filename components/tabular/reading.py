@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.tabular_arrow import Batch, Schema
-from drivetrain.components.tabular_csv import csv_batches, infer_csv, locate_csv
-from drivetrain.components.tabular_jsonl import infer_jsonl, jsonl_batches, locate_jsonl
-from drivetrain.components.tabular_parquet import infer_parquet, locate_parquet, parquet_batches
-from drivetrain.components.tabular_schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
-from drivetrain.components.tabular_source import Source, find_sources
+from drivetrain.components.tabular.arrow import Batch, Schema
+from drivetrain.components.tabular.csv import csv_batches, infer_csv, locate_csv
+from drivetrain.components.tabular.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
+from drivetrain.components.tabular.parquet import infer_parquet, locate_parquet, parquet_batches
+from drivetrain.components.tabular.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
+from drivetrain.components.tabular.source import Source, find_sources
 
 
 @dataclass(frozen=True, kw_only=True)

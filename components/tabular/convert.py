@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drivetrain.components.tabular_arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.components.tabular.arrow import Array, Batch, DataType, Schema, arrow
 
 # What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
 # (or Namibia).
