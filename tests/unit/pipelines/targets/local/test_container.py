@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.targets.local import container, mounts, process_table, processes
+from drivetrain.pipelines.targets.local import mounts, process_table, processes, supervised
 from drivetrain.pipelines.targets.local.container import Host, Job, JobResult, RunningJob, reserve_port, start
 
 PYTHON = ("python3", "-I", "-S", "-c")
@@ -224,7 +225,7 @@ def test_else_the_end_of_this_attempts_log(tmp_path: Path, isolation: str) -> No
     reason = run(tmp_path, "python3", "-S", "-c", program).failure_reason
     assert reason is not None
     lines = reason.splitlines()
-    assert lines[0] == "exit code 1" and lines[-1] == "ValueError: bad" and len(lines) == 16
+    assert lines[0] == "exit code 1" and lines[-1] == "ValueError: bad" and len(lines) == 15
     silent = run(tmp_path, "false").failure_reason
     assert silent == "exit code 1", "the log of an earlier attempt is not this one's"
     assert "first attempt" in log(tmp_path)
@@ -444,6 +445,15 @@ def test_two_hosts_reach_each_other_and_have_folders_of_their_own(tmp_path: Path
     assert log(tmp_path, "127.0.0.2") == ""
 
 
+def test_a_host_has_variables_of_its_own(tmp_path: Path, isolation: str) -> None:
+    made = job(tmp_path, *PYTHON, "import os; print(os.environ['A'], os.environ['B'])", hosts=2, environment={"A": "a"})
+    hosts = tuple(replace(host, environment={"B": f"/opt/ml/{host.name}"}) for host in made.hosts)
+    assert finish(start(replace(made, hosts=hosts))).succeeded
+    for host in hosts:
+        base = "/opt/ml" if isolation == "pid" else host.root
+        assert log(tmp_path, host.name) == f"a {base}/{host.name}\n"
+
+
 def test_the_failure_of_one_host_ends_the_others_and_names_it(tmp_path: Path, isolation: str) -> None:
     end = "\nimport time\nif config['host'] == '127.0.0.2': raise SystemExit('no memory')\ntime.sleep(600)"
     result = finish(start(pair(tmp_path, end)), 30)
@@ -488,4 +498,4 @@ def test_jobs_started_together_do_not_meet(tmp_path: Path, isolation: str) -> No
 
 
 def test_the_environment_is_a_short_list() -> None:
-    assert not {name for name in container.INHERITED if "KEY" in name or "TOKEN" in name or "AWS" in name}
+    assert not {name for name in supervised.INHERITED if "KEY" in name or "TOKEN" in name or "AWS" in name}

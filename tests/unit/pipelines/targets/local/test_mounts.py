@@ -165,7 +165,7 @@ def test_a_plain_user_mounts_in_a_user_namespace() -> None:
         pytest.skip("no Python that every user can run")
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
-        for name in ("supervisor.py", "supervision.py", "namespaces.py", "process_table.py"):
+        for name in ("supervisor.py", "supervision.py", "manager.py", "ending.py", "namespaces.py", "process_table.py"):
             shutil.copy(mounts.SUPERVISOR.with_name(name), folder)
         (folder / "root").mkdir()
         shutil.chown(folder, 65534, 65534)
