@@ -13,7 +13,7 @@ from drivetrain.pipelines.cli.plain import explanation
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
 from drivetrain.pipelines.report.text_picture import SIGNS
 from drivetrain.pipelines.report.words import cells, count, duration, printable, status_word
-from drivetrain.pipelines.targets.local.events import CacheExplained, Event, StepFinished
+from drivetrain.pipelines.targets.local.events import CacheExplained, Event, ExecutionStarted, StepFinished
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
@@ -40,6 +40,7 @@ class LiveProgress:
     def __init__(self, console: Console | None = None, clock: Clock = time.monotonic) -> None:
         self.view = RunView(clock)
         self.console = console or Console(highlight=False)
+        self._longest_name = 8
         self._live = Live(
             self, console=self.console, refresh_per_second=FRAMES_PER_SECOND, vertical_overflow="crop", transient=False
         )
@@ -53,6 +54,8 @@ class LiveProgress:
 
     def __call__(self, event: Event) -> None:
         step = self.view.apply(event)
+        if isinstance(event, ExecutionStarted):
+            self._longest_name = max((cells(printable(other.title)) for other in self.view.steps.values()), default=8)
         if isinstance(event, CacheExplained):
             for line in explanation(event):
                 self.console.print(Text(printable(line), style="dim"), soft_wrap=True)
@@ -99,8 +102,7 @@ class LiveProgress:
         return detail
 
     def _line(self, step: StepView, width: int) -> Text:
-        names = max((cells(printable(other.title)) for other in self.view.steps.values()), default=8)
-        name_room = min(names, max(width // 3, 8))
+        name_room = min(self._longest_name, max(width // 3, 8))
         style = STYLES.get(step.status, "default")
         sign = SIGNS.get(step.status, "•")
         if step.status == "Executing":

@@ -27,7 +27,7 @@ def print_logs(
         UserError: no such execution, step or attempt, or one that has no log.
     """
     run = ledger.execution(execution)
-    row = ledger.step(run.id, step) if step is not None else _interesting(ledger.steps(run.id), run.id)
+    row = ledger.step(run.id, step) if step is not None else _interesting(ledger, run.id)
     made_by = row.cache_of or run.id
     attempts = ledger.attempts(made_by, row.name)
     number = attempt or max((item.number for item in attempts), default=row.attempts or 1)
@@ -51,16 +51,17 @@ def print_logs(
         reader.copy()
 
 
-def _interesting(rows: list[StepRow], execution: str) -> StepRow:
-    """The step that a person wants to read about: one that failed, one that runs, the last that has run."""
+def _interesting(ledger: Ledger, execution: str) -> StepRow:
+    """The step that a person wants to read about: one that failed, one that runs, the last that has logged."""
+    rows = ledger.steps(execution)
     for status in ("Failed", "Executing"):
-        found = [row for row in rows if row.status == status]
+        found = [row for row in rows if row.status == status and row.attempts]
         if found:
             return found[0]
-    ran = [row for row in rows if row.attempts]
-    if not ran:
-        raise UserError(f"No step of {execution} has a log yet. Name one: drivetrain runs logs {execution} STEP")
-    return max(ran, key=lambda row: row.started or 0.0)
+    logged = [row for row in rows if any(ledger.home.logs(execution, row.name, row.attempts).glob("*.log"))]
+    if not logged:
+        raise UserError(f"No step of {execution} has a log. Name one: drivetrain runs logs {execution} STEP")
+    return max(logged, key=lambda row: row.started or 0.0)
 
 
 def _why_none(row: StepRow) -> str:

@@ -70,7 +70,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = app(args=None if arguments is None else list(arguments), prog_name="drivetrain", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer exits by itself for a broken pipe, and for nothing else
         return _reader_went_away()
     except (KeyboardInterrupt, Exception) as error:
         from drivetrain.pipelines.cli.errors import report_error

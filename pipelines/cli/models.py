@@ -9,7 +9,6 @@ import typer
 
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.options import Home, Json
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.components.registries import ModelVersion, Registry
@@ -148,12 +147,9 @@ def _decide(group: str, version: str, status: str, reason: str | None, home: Pat
 
 def _registry(home: Path | None) -> Registry:
     from drivetrain.components.registries import open_registry
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.cli.home import local_home
 
-    place = LocalHome(home)
-    if place.root.exists() and not place.root.is_dir():
-        raise UserError(f"{place.root} is a file. Give another folder by --home.")
-    return open_registry(f"local:{place.ledger}")
+    return open_registry(f"local:{local_home(home).ledger}")
 
 
 def _overall(version: ModelVersion) -> list[tuple[str, float]]:

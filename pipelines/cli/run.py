@@ -79,8 +79,7 @@ def run(
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
     """
     from drivetrain.pipelines.cli import run_options, watched
-    from drivetrain.pipelines.cli.runs import home_option
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
+    from drivetrain.pipelines.cli.home import home_option, local_home
     from drivetrain.pipelines.targets.local.options import Options
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
@@ -103,7 +102,7 @@ def run(
         region=work.region,
     )
     return watched.start(
-        LocalHome(home),
+        local_home(home),
         work.text,
         parameters,
         options,

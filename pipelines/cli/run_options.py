@@ -73,10 +73,13 @@ def data(given: Iterable[str] | None) -> dict[str, str]:
         UserError: something that is no S3 URI, or a path that does not exist.
     """
     found: dict[str, str] = {}
-    for uri, path in pairs("--data", given, "s3://BUCKET/KEY=PATH, a file or folder of this machine").items():
-        if not uri.startswith("s3://"):
-            raise UserError(f"--data {uri}={path}: {uri!r} is no S3 URI. Give s3://BUCKET/KEY=PATH.")
-        if not Path(path).exists():
-            raise UserError(f"--data {uri}={path}: there is no file or folder {path}.")
-        found[uri] = path
+    for text in given or ():
+        if not text.startswith("s3://") or "=" not in text:
+            raise UserError(f"--data {text!r}: give s3://BUCKET/KEY=PATH, with a file or folder of this machine.")
+        # A key may hold "=" (dt=2026-11-20/), and so may a path: the longest URI with a path that exists.
+        cuts = [at for at, char in enumerate(text) if char == "="]
+        cut = next((at for at in reversed(cuts) if text[at + 1 :] and Path(text[at + 1 :]).exists()), None)
+        if cut is None:
+            raise UserError(f"--data {text!r}: there is no file or folder {text[cuts[-1] + 1 :]!r}.")
+        found[text[:cut]] = text[cut + 1 :]
     return found

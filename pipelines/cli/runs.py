@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
+from drivetrain.pipelines.cli.home import home_option, local_home
 from drivetrain.pipelines.cli.options import Execution, Home, Json
 
 app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run on this machine, go on with it.")
@@ -22,10 +22,9 @@ def list_(
 ) -> None:
     """List executions, the newest first."""
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
     from drivetrain.pipelines.targets.local.ledger import Ledger
 
-    with Ledger(LocalHome(home)) as ledger:
+    with Ledger(local_home(home)) as ledger:
         rows = ledger.executions(limit, pipeline)
     if as_json:
         from dataclasses import asdict
@@ -55,10 +54,9 @@ def show(execution: Execution = "latest", home: Home = None, as_json: Json = Fal
     from drivetrain.pipelines.cli.failure import failure_block
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.report.from_ledger import REPORT_FILE, run_facts
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
     from drivetrain.pipelines.targets.local.ledger import Ledger
 
-    with Ledger(LocalHome(home)) as ledger:
+    with Ledger(local_home(home)) as ledger:
         facts = run_facts(ledger, execution)
         report = ledger.home.run(facts.id) / REPORT_FILE
     if as_json:
@@ -89,10 +87,9 @@ def logs(
       drivetrain runs logs 20261120-2214 evaluate -n 50
     """
     from drivetrain.pipelines.cli.logs import print_logs
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
     from drivetrain.pipelines.targets.local.ledger import Ledger
 
-    with Ledger(LocalHome(home)) as ledger:
+    with Ledger(local_home(home)) as ledger:
         print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
 
 
@@ -104,9 +101,8 @@ def resume(
 ) -> int:
     """Go on with a run that was interrupted, stopped or failed; what is done is not done again."""
     from drivetrain.pipelines.cli.watched import resume as resume_watched
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
 
-    return resume_watched(LocalHome(home), execution, as_json=as_json, home_option=home_option(home))
+    return resume_watched(local_home(home), execution, as_json=as_json, home_option=home_option(home))
 
 
 @app.command()
@@ -118,20 +114,12 @@ def report(
     """Write the HTML page of a run anew and print where it is."""
     from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.report.from_ledger import run_facts, save_page
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
     from drivetrain.pipelines.targets.local.ledger import Ledger
 
-    with Ledger(LocalHome(home)) as ledger:
+    with Ledger(local_home(home)) as ledger:
         path = save_page(ledger.home, run_facts(ledger, execution))
     say(str(path))
     if open_:
         import webbrowser
 
         webbrowser.open(path.as_uri())
-
-
-def home_option(home: Path | None) -> str:
-    """What a suggested command must repeat, so that it finds the same runs."""
-    import shlex
-
-    return "" if home is None else f" --home {shlex.quote(str(home))}"

@@ -70,12 +70,12 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
+    from drivetrain.pipelines.cli.home import local_home
     from drivetrain.pipelines.loading import ready_pipelines
     from drivetrain.pipelines.report.from_ledger import run_facts
-    from drivetrain.pipelines.targets.local.home import Home as LocalHome
     from drivetrain.pipelines.targets.local.ledger import Ledger
 
-    with Ledger(LocalHome(home)) as ledger:
+    with Ledger(local_home(home)) as ledger:
         try:
             run = run_facts(ledger, target)
         except UserError as error:

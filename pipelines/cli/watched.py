@@ -83,7 +83,7 @@ def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, home_
     from drivetrain.pipelines.targets.local.runner import Runner
 
     watcher = Watcher(new_progress(as_json=as_json))
-    with watcher, _told_of_signals(lambda: watcher.stopping(as_json)):
+    with watcher, told_of_signals(lambda: watcher.stopping(as_json)):
         summary = run(Runner(home, watcher))
     watcher.raise_what_went_wrong()
     return _conclude(home, summary, watcher, as_json=as_json, home_option=home_option)
@@ -154,7 +154,7 @@ class Watcher:
 
 
 @contextmanager
-def _told_of_signals(tell: Callable[[], None]) -> Generator[None]:
+def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
     """Call `tell`, in a thread of its own, when a signal asks the run to stop.
 
     The runner handles the signals. Python also writes their numbers to a file that can be read beside it

@@ -14,7 +14,7 @@ class StepFacts:
     """One step of the run. Times are seconds since the epoch, `seconds` is wall time, retries included.
 
     `why` says what made it run (`max_digits 4 -> 3`), `cache_of` names the execution whose result it took, `value` what
-    came out in a word (`version 3`), `reason` what went wrong.
+    came out in a word (`version 3`), `reason` what went wrong. `settings` are the program's parameters and the machine.
     """
 
     name: str
@@ -29,6 +29,7 @@ class StepFacts:
     reason: str | None = None
     value: str | None = None
     why: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,7 +54,10 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         steps=steps,
         dag=_dag(steps, definition),
         curves=tuple(
-            curve for name, by in made_by.items() if _is(rows, name, "Training") for curve in _curves(ledger, by, name)
+            curve
+            for step in rows
+            if step.type == "Training"
+            for curve in _curves(ledger, made_by[step.name], step.name)
         ),
         measured=tuple(_measured(ledger.home, rows, definition)),
         artifacts=tuple(_artifacts(ledger, made_by)),
@@ -84,6 +88,7 @@ def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
         reason=step.reason,
         value=step.value,
         why=step.why,
+        settings=settings(step.arguments),
     )
 
 
@@ -105,7 +110,9 @@ def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
 def note(step: StepFacts) -> str:
     """A few words on a step's card: what came out (without remarks in brackets), else how long it took."""
     if step.value:
-        return step.value.partition(" (")[0]
+        value = step.value.partition(" (")[0]
+        group, found, number = value.rpartition(" version ")
+        return f"version {number}" if group and found and step.type == "RegisterModel" else value
     return duration(step.seconds) if step.status in ("Succeeded", "Failed", "Stopped") else ""
 
 
@@ -118,10 +125,6 @@ def _definition(home: Home, execution: str) -> Definition | None:
         return read(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
-
-
-def _is(rows: Iterable[StepRow], name: str, kind: str) -> bool:
-    return any(row.name == name and row.type == kind for row in rows)
 
 
 def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
@@ -168,11 +171,11 @@ def _measured(home: Home, rows: Iterable[StepRow], definition: Definition | None
 def _output_uri(row: StepRow, output: str) -> str | None:
     """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
     for source in (row.response, row.arguments):
-        outputs: Any = source.get("ProcessingOutputConfig", {}).get("Outputs", [])
-        for item in cast("list[Any]", outputs if isinstance(outputs, list) else []):
+        outputs = _member(source, "ProcessingOutputConfig").get("Outputs")
+        for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
             if isinstance(item, dict):
                 entry = cast("dict[str, Any]", item)
-                uri = cast("dict[str, Any]", entry.get("S3Output") or {}).get("S3Uri")
+                uri = _member(entry, "S3Output").get("S3Uri")
                 if entry.get("OutputName") == output and isinstance(uri, str):
                     return uri
     return None
@@ -227,17 +230,43 @@ def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
 
 
 def _model_uri(package: Mapping[str, Any]) -> str:
-    containers = package.get("InferenceSpecification", {}).get("Containers", [])
-    return str(containers[0].get("ModelDataUrl", "")) if containers else ""
+    containers = _member(package, "InferenceSpecification").get("Containers")
+    first: Any = cast("list[Any]", containers)[0] if isinstance(containers, list) and containers else None
+    return str(_member({"first": first}, "first").get("ModelDataUrl", ""))
+
+
+def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of a job's program (its hyperparameters and flags, without paths) and its machines."""
+    found: dict[str, str] = {}
+    processing = _member(arguments, "ProcessingResources")
+    cluster = _member(processing, "ClusterConfig") or _member(arguments, "ResourceConfig")
+    if kind := cluster.get("InstanceType"):
+        found["machine"] = (
+            str(kind) if str(cluster.get("InstanceCount", 1)) == "1" else (f"{cluster['InstanceCount']} x {kind}")
+        )
+    found |= {name: str(value) for name, value in _member(arguments, "HyperParameters").items()}
+    given = _member(arguments, "AppSpecification").get("ContainerArguments")
+    flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
+    for flag, value in pairwise(flags):
+        name = flag.removeprefix("--").replace("-", "_")
+        if flag.startswith("--") and name != "code" and not value.startswith(("--", "/opt/ml/")):
+            found[name] = value
+    return found
+
+
+def _member(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The object under a key of a definition that may be anybody's; empty where it is something else."""
+    found: Any = value.get(key)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _code_hash(row: StepRow) -> str:
     """The hash that the start file checks the code against (`--code HASH`)."""
     for key in ("AppSpecification", "AlgorithmSpecification"):
-        arguments: Any = row.arguments.get(key, {}).get("ContainerArguments")
-        listed = cast("list[Any]", arguments) if isinstance(arguments, list) else []
-        if "--code" in listed[:-1]:
-            return str(listed[listed.index("--code") + 1])
+        given = _member(row.arguments, key).get("ContainerArguments")
+        words = cast("list[Any]", given) if isinstance(given, list) else []
+        if "--code" in words[:-1]:
+            return str(words[words.index("--code") + 1])
     return ""
 
 
@@ -252,7 +281,6 @@ def record_environment(home: Home, execution: str) -> None:
     """Note beside a run with what it was made, once: the page may be written again by a later version."""
     import os
     import platform
-    import sys
     from importlib.metadata import PackageNotFoundError, version
 
     path = home.run(execution) / ENVIRONMENT_FILE
@@ -269,7 +297,6 @@ def record_environment(home: Home, execution: str) -> None:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processors": str(os.cpu_count()),
-        "python executable": sys.executable,
     }
     path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
-from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.facts import Measured, ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.markup import Content, Markup, el, escape, join
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
 from drivetrain.pipelines.report.words import (
@@ -170,8 +170,9 @@ def _model(run: RunFacts, model: ModelFacts) -> Markup:
         (f"Data of {item.step}", [el("code", item.uri), f" sha256 {item.digest[:12]}…" if item.digest else ""])
         for item in data
     ]
-    if model.numbers:
-        rows.append(("Numbers", ", ".join(f"{words(k)} {number(v)}" for k, v in list(model.numbers.items())[:6])))
+    numbers = overall(Measured(step="", numbers=model.numbers))
+    if numbers:
+        rows.append(("Numbers", ", ".join(f"{words(name)} {number(value)}" for name, value in numbers.items())))
     return el("div", el("h3", f"{model.group} version {model.version}"), _definitions(rows), class_="model")
 
 
@@ -193,8 +194,9 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
     timeline = None
     if step.started is not None and step.status not in ("Cached", "NotExecuted"):
         ended = step.ended if step.ended is not None else now
-        left = min(max((step.started - start) / total, 0.0), 1.0) * 100
-        width = max(min((ended - step.started) / total * 100, 100 - left), 0.6)
+        left = min(max((step.started - start) / total * 100, 0.0), 99.0)
+        # A step of a moment is still a mark.
+        width = max(min((ended - step.started) / total * 100, 100 - left), 1.0)
         words_of_it = f"from {duration(step.started - start)} to {duration(ended - start)}"
         timeline = el(
             "span", el("i", style=f"left:{left:.2f}%;width:{width:.2f}%"), class_="timeline", role="img",
@@ -220,13 +222,17 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
 
 
 def _parameters(run: RunFacts) -> Markup | None:
-    if not run.parameters:
-        return None
+    tables = [_value_table("Of the pipeline", run.parameters)] if run.parameters else []
+    tables += [_value_table(f"Of {step.title}", step.settings) for step in run.steps if step.settings]
+    return _section("Parameters", el("div", tables, class_="values"), id="parameters") if tables else None
+
+
+def _value_table(caption: str, values: Mapping[str, Any]) -> Markup:
     rows = [
-        el("tr", el("th", name, scope="row"), el("td", el("code", _value(value))))
-        for name, value in run.parameters.items()
+        el("tr", el("th", name, scope="row"), el("td", el("code", _value(value)), class_="right"))
+        for name, value in values.items()
     ]
-    return _section("Parameters", el("table", el("tbody", rows)), id="parameters")
+    return el("table", el("caption", caption), el("tbody", rows))
 
 
 def _lineage(run: RunFacts) -> Markup | None:

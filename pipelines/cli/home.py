@@ -1,0 +1,26 @@
+"""The folder of runs and models that a command works on."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.home import VARIABLE, Home
+
+
+def local_home(given: Path | None) -> Home:
+    """The home at `--home`, `$DRIVETRAIN_HOME` or `.drivetrain`.
+
+    Raises:
+        UserError: it is no folder.
+    """
+    home = Home(given)
+    if home.root.exists() and not home.root.is_dir():
+        raise UserError(f"{home.root} is a file. Give a folder by --home or ${VARIABLE}.")
+    return home
+
+
+def home_option(given: Path | None) -> str:
+    """What a suggested command must repeat, so that it finds the same runs."""
+    return "" if given is None else f" --home {shlex.quote(str(given))}"

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+
+
+def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
+    printed = drivetrain("compile", "retraining")
+    assert [step["Name"] for step in json.loads(printed)["Steps"]][:2] == ["prepare", "train"]
+    assert drivetrain("compile", "retraining", "-o", drivetrain.folder / "r.json") == ""
+    assert "Wrote" in drivetrain.err
+    assert (drivetrain.folder / "r.json").read_text() == printed
+    assert not list(drivetrain.folder.glob(".*part"))
+
+
+def test_settings_reach_the_definition(drivetrain) -> None:
+    printed = drivetrain("compile", "retraining", "--set", "epochs=33")
+    (train,) = [step for step in json.loads(printed)["Steps"] if step["Name"] == "train"]
+    assert train["Arguments"]["HyperParameters"]["epochs"] == "33"
+
+
+def test_bad_input(drivetrain) -> None:
+    assert "Did you mean 'epochs'?" in drivetrain.error("compile", "retraining", "--set", "epoch=3")
+    assert "there is no folder" in drivetrain.error("compile", "retraining", "-o", drivetrain.folder / "a" / "b.json")
+    assert "is a folder" in drivetrain.error("compile", "retraining", "-o", drivetrain.folder)
+    drivetrain.write("broken.py", "def pipeline(:\n")
+    assert "broken.py, line 1" in drivetrain.error("compile", drivetrain.folder / "broken.py")
+
+
+def test_an_error_while_the_users_function_runs_names_its_line(drivetrain) -> None:
+    file = drivetrain.write(
+        "late.py",
+        "from drivetrain.pipelines import Pipeline\n\ndef late() -> Pipeline:\n    return Pipeline(name={}['name'])\n",
+    )
+    assert drivetrain.error("compile", file) == "error: late.py, line 4: KeyError: 'name'\n"

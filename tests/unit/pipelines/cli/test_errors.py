@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from drivetrain.components.errors import InputError
+from drivetrain.pipelines.cli.errors import explain
+from drivetrain.pipelines.errors import UserError
+
+
+class Machine(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    count: int = Field(default=1, ge=1)
+
+
+class Job(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    machine: Machine = Machine()
+
+
+def explained(error: BaseException) -> tuple[int, str]:
+    try:
+        raise error
+    except BaseException as raised:
+        return explain(raised)
+
+
+@pytest.mark.parametrize("kind", [UserError, InputError])
+def test_what_the_user_can_mend_is_one_message(kind: type[Exception]) -> None:
+    assert explained(kind("data.csv, row 3: 'x' is no number.")) == (2, "error: data.csv, row 3: 'x' is no number.")
+
+
+def test_at_most_three_lines() -> None:
+    assert explained(UserError("one\n\ntwo\nthree\nfour"))[1] == "error: one\ntwo\nthree"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"name": "x", "machine": {"count": 0}}, "Job.machine.count is 0: Input should be greater than or equal to 1."),
+        ({"name": "x", "nmae": "y"}, "Job.nmae does not exist. Did you mean 'name'? Allowed: machine, name."),
+        ({}, "Job.name is required."),
+        ({"machine": {"coun": 3}}, "Job.name is required. (1 more)"),
+    ],
+)
+def test_a_refused_model_is_told_by_field(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Job(**given)  # type: ignore[arg-type]
+    code, text = explain(caught.value)
+    assert code == 2
+    assert text.endswith(message)
+
+
+def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "digits.py"
+    path.write_text("def pipeline():\n    return {}['epochs']\n")
+    scope: dict[str, object] = {}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    with pytest.raises(KeyError) as caught:
+        scope["pipeline"]()  # type: ignore[operator]
+    # The frame of this test file is somebody's file too, but the last one is what broke.
+    assert explain(caught.value) == (2, "error: digits.py, line 2: KeyError: 'epochs'")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_what_the_machine_refuses_is_no_bug(number: int) -> None:
+    import os
+
+    assert explained(OSError(number, os.strerror(number), "/data/ledger.db")) == (
+        2,
+        f"error: /data/ledger.db: {os.strerror(number)}.",
+    )
+
+
+def test_interrupted() -> None:
+    assert explained(KeyboardInterrupt()) == (130, "interrupted")

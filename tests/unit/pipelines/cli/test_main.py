@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.cli import main
+from drivetrain.pipelines.cli.main import COMMANDS
+
+HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy", "pyarrow", "pandas", "sklearn")
+EVERY = [(name,) for name in COMMANDS] + [
+    *[("runs", name) for name in ("list", "show", "logs", "resume", "report")],
+    *[("models", name) for name in ("list", "show", "approve", "reject")],
+]
+
+
+def in_new_process(code: str, *arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("command", EVERY, ids="-".join)
+def test_every_command_has_help(drivetrain, command: tuple[str, ...]) -> None:
+    text = drivetrain(*command, "--help")
+    assert text.startswith(f"Usage: drivetrain {' '.join(command)}")
+    assert drivetrain(*command, "-h") == text
+
+
+@pytest.mark.parametrize("command", [c for c in EVERY if c[0] in ("run", "show", "compile")], ids="-".join)
+def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tuple[str, ...]) -> None:
+    assert f"Examples:\n    drivetrain {' '.join(command)} " in drivetrain(*command, "--help")
+
+
+def test_help_lists_every_command_with_a_whole_sentence(drivetrain) -> None:
+    text = drivetrain("--help")
+    listed = text.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("..") for line in listed)
+    assert drivetrain() == text
+
+
+def test_every_module_is_a_file_of_the_folder() -> None:
+    folder = Path(main.__file__).parent
+    assert all((folder / f"{module}.py").is_file() for module in COMMANDS.values())
+
+
+def test_version(drivetrain) -> None:
+    assert drivetrain("--version").startswith("drivetrain 0.")
+    assert drivetrain("version") == drivetrain("--version")
+    assert '"python"' in drivetrain("version", "--json")
+
+
+def test_mistyped_words_are_answered_with_the_closest(drivetrain) -> None:
+    assert "Did you mean 'compile'?" in drivetrain.error("compil")
+    assert "Did you mean 'list'?" in drivetrain.error("runs", "lst")
+    assert "--definition" in drivetrain.error("run", "--definiton", "x.json")
+    assert "Did you mean 'retraining'?" in drivetrain.error("run", "retrainin")
+    assert "Try `drivetrain compile --help`." in drivetrain.error("compile")
+    assert "--parallel" in drivetrain.error("run", "retraining", "--parallel", "0")
+    assert "namespace" in drivetrain.error("run", "retraining", "--paths", "nowhere")
+
+
+COMMAND = """
+import sys
+from drivetrain.pipelines.cli.main import run
+code = run(sys.argv[1:])
+print("LOADED", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("compile", "retraining"), ("show", "retraining"), ("list",), ("runs", "list"), ("models", "list")],
+    ids=" ".join,
+)
+def test_nothing_heavy_is_imported(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = in_new_process(COMMAND, *arguments, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    loaded = {name.partition(".")[0] for name in done.stderr.rpartition("LOADED")[2].split()}
+    assert "drivetrain" in loaded
+    assert not loaded & set(HEAVY)
+    if arguments == ("--help",):
+        assert not loaded & {"pydantic", "rich", "sqlite3", "yaml", "asyncio"}
+    else:
+        # Rich is for the live progress alone.
+        assert "rich" not in loaded
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    code = "from drivetrain.pipelines.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "compile", "retraining"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 141
+    assert error == ""
+
+
+def test_a_bug_is_shown_with_its_traceback(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.pipelines.loading.ready_pipelines", None)
+    drivetrain("list", code=70)
+    assert "TypeError: 'NoneType' object is not callable" in drivetrain.err
+    assert "Traceback (most recent call last):" in drivetrain.err
+    assert drivetrain.err.rstrip().endswith("`drivetrain version`.")
+
+
+def test_ctrl_c_ends_with_130(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drivetrain.pipelines.loading.ready_pipelines", interrupted)
+    drivetrain("list", code=130)

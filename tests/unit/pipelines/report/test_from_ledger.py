@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.components.registries.local import LocalRegistry
+from drivetrain.pipelines.report.facts import RunFacts
+from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page, settings
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
+
+CODE = "c" * 64
+DEFINITION = {
+    "Version": "2020-12-01",
+    "Steps": [
+        {
+            "Name": "train",
+            "Type": "Training",
+            "Arguments": {"AlgorithmSpecification": {"ContainerArguments": ["--code", CODE]}},
+        },
+        {
+            "Name": "evaluate",
+            "Type": "Processing",
+            "DependsOn": ["train"],
+            "Arguments": {},
+            "PropertyFiles": [{"PropertyFileName": "M", "OutputName": "metrics", "FilePath": "metrics.json"}],
+        },
+        {"Name": "register", "Type": "RegisterModel", "DependsOn": ["evaluate"], "Arguments": {}},
+    ],
+}
+METRICS_OUTPUT = {
+    "ProcessingOutputConfig": {
+        "Outputs": [{"OutputName": "metrics", "S3Output": {"S3Uri": "s3://bucket/run/metrics", "LocalPath": "/x"}}]
+    }
+}
+
+
+class Writing:
+    """A home with one execution, written as the runner writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.home.create()
+        self.ledger = LedgerWriter(self.home)
+
+    def begin(self, execution: str = "e-1") -> None:
+        steps = [(step["Name"], step["Type"], step["Name"].title()) for step in DEFINITION["Steps"]]
+        self.ledger.begin(
+            execution, "nightly", definition_hash="d" * 64, request_hash="r", parameters={"Password": "x", "n": 3},
+            steps=steps,  # type: ignore[arg-type]
+        )  # fmt: skip
+        folder = self.home.run(execution)
+        folder.mkdir(parents=True)
+        (folder / "definition.json").write_text(json.dumps(DEFINITION))
+
+    def settle(self, step: str, status: Any, execution: str = "e-1", **fields: Any) -> None:
+        self.ledger.settle_step(execution, step, status, **fields)
+
+    def facts(self, execution: str = "e-1") -> RunFacts:
+        with Ledger(self.home) as ledger:
+            return run_facts(ledger, execution)
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Writing:
+    return Writing(tmp_path / "home")
+
+
+def numbers(writing: Writing, text: str) -> RunFacts:
+    file = writing.home.objects / "bucket" / "run" / "metrics" / "metrics.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    writing.begin()
+    writing.settle("evaluate", "Succeeded", response=METRICS_OUTPUT)
+    return writing.facts()
+
+
+def test_a_run_that_was_killed(writing: Writing) -> None:
+    writing.begin()
+    writing.ledger.start_step("e-1", "train", arguments=DEFINITION["Steps"][0]["Arguments"])  # type: ignore[index]
+    facts = writing.facts()
+    assert facts.status == "Interrupted"
+    assert [step.status for step in facts.steps] == ["Interrupted", "Waiting", "Waiting"]
+    assert facts.ended is not None and facts.steps[0].started is not None and facts.ended >= facts.steps[0].started
+    assert [edge.target for edge in facts.dag.edges] == ["evaluate", "register"]
+    assert [node.label for node in facts.dag.nodes] == ["Train", "Evaluate", "Register"]
+
+
+def test_a_run_that_goes_on(writing: Writing) -> None:
+    writing.begin()
+    writing.ledger.start_step("e-1", "train", arguments={})
+    with writing.home.lock("e-1"):
+        facts = writing.facts()
+    assert facts.status == "Executing" and facts.ended is None and facts.seconds >= 0
+    assert [step.status for step in facts.steps] == ["Executing", "Waiting", "Waiting"]
+
+
+def test_steps_that_an_ended_run_never_reached(writing: Writing) -> None:
+    writing.begin()
+    writing.ledger.finish("e-1", "Failed", "train: broke")
+    facts = writing.facts()
+    assert facts.status == "Failed" and {step.status for step in facts.steps} == {"NotExecuted"}
+
+
+def test_secrets_are_masked_before_they_are_facts(writing: Writing) -> None:
+    writing.begin()
+    assert writing.facts().parameters == {"Password": "***", "n": 3}
+
+
+def test_the_numbers_of_a_property_file(writing: Writing) -> None:
+    facts = numbers(writing, '{"accuracy": 0.9, "by": {"cat": 0.5}, "name": "x", "ok": true, "bad": NaN}')
+    assert facts.measured[0].step == "evaluate"
+    assert facts.measured[0].numbers == {"accuracy": 0.9, "by.cat": 0.5}
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "{", "3", "{}", '{"a": ' * 3000 + "1" + "}" * 3000])
+def test_a_property_file_without_numbers_is_left_out(writing: Writing, text: str) -> None:
+    assert numbers(writing, text).measured == ()
+
+
+def test_curves_of_a_cached_training_are_those_of_the_run_that_made_them(writing: Writing) -> None:
+    writing.begin("e-1")
+    number = writing.ledger.start_step("e-1", "train", arguments={})
+    writing.ledger.log_metrics("e-1", "train", number, [("loss", 1.0, 0.9), ("loss", 2.0, 0.5)])
+    writing.ledger.finish_step("e-1", "train", "Succeeded", number=number)
+    writing.begin("e-2")
+    writing.settle("train", "Cached", "e-2", cache_of="e-1")
+    (curve,) = writing.facts("e-2").curves
+    assert curve.step == "train" and curve.points == ((1.0, 0.9), (2.0, 0.5))
+
+
+def test_a_registered_model_and_who_registered_it(writing: Writing) -> None:
+    registry = LocalRegistry(writing.home.ledger)
+    package = {"InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://bucket/model.tar.gz"}]}}
+    version, _ = registry.register("digits", "a" * 64, package, metrics={"accuracy": 0.9}, execution="arn:x/e-0")
+    writing.begin()
+    writing.settle("register", "Succeeded", response={"ModelPackageArn": registry.arn("digits", version)},
+                   value="digits version 1 (the same content was registered before)")  # fmt: skip
+    facts = writing.facts()
+    (model,) = facts.models
+    assert (model.group, model.version, model.status) == ("digits", 1, "PendingManualApproval")
+    assert model.model_uri == "s3://bucket/model.tar.gz" and model.registered_by == "e-0"
+    assert facts.dag.nodes[2].note == "version 1"
+
+
+@pytest.mark.parametrize("arn", ["arn:aws:sagemaker:us-east-1:0:model-package/gone/3", "nonsense", 7, None])
+def test_a_stubs_answer_is_no_registered_model(writing: Writing, arn: object) -> None:
+    writing.begin()
+    writing.settle("register", "Succeeded", response={"ModelPackageArn": arn})
+    assert writing.facts().models == ()
+
+
+def test_a_run_whose_folder_is_gone_still_has_its_steps(writing: Writing) -> None:
+    writing.begin()
+    (writing.home.run("e-1") / "definition.json").unlink()
+    facts = writing.facts()
+    assert len(facts.dag.nodes) == 3 and facts.dag.edges == ()
+
+
+def test_settings_of_a_job() -> None:
+    assert settings(
+        {
+            "ProcessingResources": {"ClusterConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 2}},
+            "AppSpecification": {
+                "ContainerArguments": ["--code", CODE, "m:f", "--raw", "/opt/ml/processing/input/raw", "--max-digits",
+                                       "3", "--verbose", "--key", "id"]
+            },
+        }
+    ) == {"machine": "2 x ml.m5.large", "max_digits": "3", "key": "id"}  # fmt: skip
+    assert settings({"ResourceConfig": {"InstanceType": "ml.g5.xlarge"}, "HyperParameters": {"epochs": "3"}}) == {
+        "machine": "ml.g5.xlarge", "epochs": "3",
+    }  # fmt: skip
+    assert settings({"AppSpecification": "odd", "HyperParameters": ["odd"], "ResourceConfig": None}) == {}
+
+
+def test_the_environment_is_that_of_the_run(writing: Writing) -> None:
+    writing.begin()
+    record_environment(writing.home, "e-1")
+    facts = writing.facts()
+    assert facts.environment["drivetrain"] and facts.environment["python"].startswith("3.")
+    (writing.home.run("e-1") / "environment.json").write_text('{"drivetrain": "0.0.1"}')
+    record_environment(writing.home, "e-1")
+    assert writing.facts().environment == {"drivetrain": "0.0.1"}
+
+
+def test_the_page_is_written_whole(writing: Writing) -> None:
+    writing.begin()
+    path = save_page(writing.home, writing.facts())
+    assert path.read_text().rstrip().endswith("</html>")
+    assert [file.name for file in path.parent.iterdir() if file.suffix == ".part"] == []
