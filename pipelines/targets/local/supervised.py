@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +14,13 @@ from typing import Any
 
 from drivetrain.pipelines.targets.local import mounts
 from drivetrain.pipelines.targets.local.job import Host, HostResult, Job
-from drivetrain.pipelines.targets.local.processes import TOKEN_VARIABLE, ProcessRecord, record_of, temporary_folder
+from drivetrain.pipelines.targets.local.processes import (
+    TOKEN_VARIABLE,
+    ProcessRecord,
+    end_survivors,
+    record_of,
+    temporary_folder,
+)
 
 # All that a container sees of the runner's environment beyond PATH: where things are, never what is secret.
 INHERITED = (
@@ -122,7 +127,7 @@ def read_result(one: Supervised, job: Job) -> HostResult:
     try:
         told: dict[str, Any] = json.loads(one.record_file.read_text(encoding="utf-8"))
     except FileNotFoundError:  # it was killed, or could not write (its log says why)
-        shutil.rmtree(temporary_folder(one.record.token), ignore_errors=True)
+        end_survivors([one.record])  # the kernel closes its files before it kills the rest of its namespace
         now = time.time()
         error = "its supervisor was killed or could not write its record"
         told = {"error": error, "started_at": now, "ended_at": now}
