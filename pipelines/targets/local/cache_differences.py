@@ -84,8 +84,8 @@ def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> s
             writer = ran_again(new)
             if writer is not None:
                 return f"input {name}: upstream {writer} re-ran"
-            return _change(f"input {name}:", old, new)
-        return _change(f"input {name}:" if len(path) <= 2 else f"input {name}: {last}", old, new)
+            return f"input {name}: {_shown(old)} -> {_shown(new)}"
+        return _change(f"input {name}" if len(path) <= 2 else f"input {name}: {last}", old, new)
     return _change(difference.attribute, old, new)
 
 
@@ -109,6 +109,8 @@ def _shown(value: Any) -> str:
 def _differences(path: tuple[str, ...], old: Any, new: Any) -> list[Difference]:
     if old == new:
         return []
+    if path in (("Environment",), ("HyperParameters",)):  # not to have any is to have none of each
+        old, new = old or {}, new or {}
     left, right = _keyed(old), _keyed(new)
     if left is None or right is None:
         return [Difference(path, old, new)]

@@ -86,7 +86,7 @@ class ObjectStore:
         if base.is_dir():
             found += [_stored(name, f"{stem}/{name}", path) for name, path in walk(base)]
         elif base.is_file() and not folder_only:
-            found.append(_stored(base.name if base.name else stem.rpartition("/")[2], uri, base))
+            found.append(_stored(stem.rpartition("/")[2], uri, base))
         if not folder_only:
             found += self._beside(base, stem)
         return sorted(found, key=lambda item: item.name)
@@ -198,19 +198,18 @@ def parse(uri: str) -> tuple[str, list[str]]:
 
 
 def walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Every regular file below a folder as (name with `/`, path). Links are followed, each folder once."""
-    seen: set[tuple[int, int]] = set()
-    stack = [("", folder)]
+    """Every regular file below a folder as (name with `/`, path). Links are followed, but not back up."""
+    stack: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [("", str(folder), ())]
     while stack:
-        prefix, current = stack.pop()
-        stat = current.stat()
-        if (stat.st_dev, stat.st_ino) in seen:
+        prefix, current, above = stack.pop()
+        stat = os.stat(current)
+        here = (stat.st_dev, stat.st_ino)
+        if here in above:
             continue
-        seen.add((stat.st_dev, stat.st_ino))
         with os.scandir(current) as entries:
             for entry in entries:
                 if entry.is_dir():
-                    stack.append((f"{prefix}{entry.name}/", Path(entry.path)))
+                    stack.append((f"{prefix}{entry.name}/", entry.path, (*above, here)))
                 elif entry.is_file():
                     yield f"{prefix}{entry.name}", Path(entry.path)
 

@@ -18,6 +18,7 @@ from drivetrain.pipelines.targets.local.outcomes import StepFailedError
 
 BASE = "/opt/ml"
 STAGE = "publish"
+_LONGEST_CHAIN = 40  # of links, as in the kernel
 
 
 class Publication:
@@ -75,6 +76,7 @@ def merge(output: str, folders: Mapping[str, Path], roots: Mapping[str, Path], t
     """
     target.mkdir(parents=True)
     writer: dict[str, str] = {}
+    found: list[tuple[str, Path, bool]] = []
     for host, folder in folders.items():
         for name, path, linked in files_below(output, folder, roots[host]):
             if name in writer:
@@ -83,12 +85,15 @@ def merge(output: str, folders: Mapping[str, Path], roots: Mapping[str, Path], t
                     "two can be kept. Put the host's name or rank into the file's name, or write on one host only."
                 )
             writer[name] = host
-            place = target / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if linked:
-                shutil.copyfile(path, place)
-            else:
-                os.rename(path, place)
+            found.append((name, path, linked))
+    # What links lead to is copied first: it may be one of the files that are then moved.
+    for name, path, linked in sorted(found, key=lambda item: not item[2]):
+        place = target / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if linked:
+            shutil.copyfile(path, place)
+        else:
+            os.rename(path, place)
 
 
 def files_below(output: str, folder: Path, root: Path) -> Iterator[tuple[str, Path, bool]]:
@@ -96,14 +101,12 @@ def files_below(output: str, folder: Path, root: Path) -> Iterator[tuple[str, Pa
     if not folder.is_dir():
         return
     base = os.path.realpath(root)
-    stack = [("", folder, False)]
-    seen: set[str] = set()
+    stack: list[tuple[str, Path, bool, tuple[str, ...]]] = [("", folder, False, ())]
     while stack:
-        prefix, current, linked = stack.pop()
+        prefix, current, linked, above = stack.pop()
         real = os.path.realpath(current)
-        if real in seen:
+        if real in above:  # a link to a folder around it
             continue
-        seen.add(real)
         with os.scandir(current) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
         for entry in listed:
@@ -115,7 +118,7 @@ def files_below(output: str, folder: Path, root: Path) -> Iterator[tuple[str, Pa
                 path, through_link = _followed(output, name, path, root, base), True
             mode = path.stat().st_mode
             if stat.S_ISDIR(mode):
-                stack.append((name + "/", path, through_link))
+                stack.append((name + "/", path, through_link, (*above, real)))
             elif stat.S_ISREG(mode):
                 yield name, path, through_link
             else:
@@ -123,17 +126,22 @@ def files_below(output: str, folder: Path, root: Path) -> Iterator[tuple[str, Pa
 
 
 def _followed(output: str, name: str, link: Path, root: Path, base: str) -> Path:
-    target = os.readlink(link)
-    inside = target == BASE or target.startswith(BASE + "/")
-    # The job saw its root as /opt/ml; here that path means something else, or nothing.
-    path = root / target[len(BASE) + 1 :] if inside else link.parent / target
+    shown = os.readlink(link)
+    path = link
+    for _ in range(_LONGEST_CHAIN):
+        if not path.is_symlink():
+            break
+        target = os.readlink(path)
+        inside = target == BASE or target.startswith(BASE + "/")
+        # The job saw its root as /opt/ml; here that path means something else, or nothing.
+        path = root / target[len(BASE) + 1 :] if inside else path.parent / target
     real = os.path.realpath(path)
     if not (real == base or real.startswith(base + "/")):
         raise StepFailedError(
-            f"output {output!r}: {name!r} is a link to {target}, outside {BASE}. Copy the file itself into the output."
+            f"output {output!r}: {name!r} is a link to {shown}, outside {BASE}. Copy the file itself into the output."
         )
     if not os.path.exists(real):
-        raise StepFailedError(f"output {output!r}: {name!r} is a link to {target}, which does not exist.")
+        raise StepFailedError(f"output {output!r}: {name!r} is a link to {shown}, which does not exist.")
     return Path(real)
 
 

@@ -1,0 +1,216 @@
+"""The ledger: what is written is read, nothing is half written, and what is no ledger is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry, LedgerWriter, Move, ObjectEntry
+from drivetrain.pipelines.targets.local.processes import ProcessRecord
+
+STEPS = [("prepare", "Processing", "Prepare"), ("train", "Training", "train")]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.create()
+    return home
+
+
+@pytest.fixture
+def writer(home: Home) -> Iterator[LedgerWriter]:
+    with LedgerWriter(home) as ledger:
+        yield ledger
+
+
+def begin(writer: LedgerWriter, id: str, **fields: str) -> None:
+    given = {"pipeline": "p", "definition_hash": "d", "request_hash": "r", **fields}
+    pipeline = given.pop("pipeline")
+    writer.begin(id, pipeline, parameters={"epochs": 3, "api_token": "canary"}, steps=STEPS, **given)
+
+
+def artifact(flow: str, name: str, uri: str) -> ArtifactEntry:
+    return ArtifactEntry(flow=flow, name=name, uri=uri, digest="d", stamp="s", files=1, bytes=2)
+
+
+def test_a_home_in_which_nothing_was_run_is_empty(tmp_path: Path) -> None:
+    home = Home(tmp_path / "nowhere")
+    with Ledger(home) as ledger:
+        assert ledger.executions() == []
+        with pytest.raises(UserError, match="Nothing has been run"):
+            ledger.execution("latest")
+    assert not home.root.exists()
+
+
+def test_an_execution_is_found_by_its_id_the_beginning_of_it_or_latest(home: Home, writer: LedgerWriter) -> None:
+    for id in ("aabb", "aacc", "bb%d"):
+        begin(writer, id)
+    with Ledger(home) as ledger:
+        assert [row.id for row in ledger.executions()] == ["bb%d", "aacc", "aabb"]
+        assert ledger.execution("latest").id == "bb%d"
+        assert ledger.execution("aab").id == "aabb"
+        assert ledger.execution("aabb").parameters == {"epochs": 3, "api_token": "***"}
+        for wrong, message in (("aa", "Several executions"), ("x", "No execution 'x'"), ("", "No execution")):
+            with pytest.raises(UserError, match=message):
+                ledger.execution(wrong)
+        with pytest.raises(UserError, match="No execution '%'"):
+            ledger.execution("%")
+        with pytest.raises(UserError, match="Did you mean 'train'"):
+            ledger.step("aabb", "tarin")
+
+
+def test_an_execution_without_a_living_runner_is_shown_as_interrupted(home: Home, writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    with Ledger(home) as ledger:
+        assert ledger.execution("e").status == "Interrupted"
+        with home.lock("e"):
+            assert ledger.execution("e").status == "Executing"
+            with pytest.raises(UserError, match="is being run by another process"), home.lock("e"):
+                pass
+        assert ledger.execution("e").status == "Interrupted"
+        writer.finish("e", "Succeeded", None)
+        assert ledger.execution("e").status == "Succeeded"
+
+
+def test_the_life_of_a_step(home: Home, writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    number = writer.start_step("e", "prepare", arguments={"Environment": {"PASSWORD": "canary"}}, why=("because",))
+    record = ProcessRecord(1, 2, "boot", "token")
+    writer.record_processes("e", "prepare", number, [record])
+    writer.end_attempt("e", "prepare", number, "Failed", "it broke", "SageMaker.JOB_INTERNAL_ERROR")
+    number = writer.retry_step("e", "prepare")
+    assert number == 2
+    assert [row.number for row in writer.unfinished_attempts("e")] == [2]
+    writer.publish(
+        "e",
+        "prepare",
+        number,
+        response={"ProcessingJobStatus": "Completed"},
+        value="v",
+        moves=[Move("publish/0", "s3://b/out")],
+        artifacts=[artifact("output", "out", "s3://b/out")],
+        objects=[ObjectEntry("s3://b/out/x", "abc", 2, 77)],
+    )
+    [publishing] = writer.unfinished_attempts("e")
+    assert (publishing.status, writer.moves(publishing)) == ("Publishing", [Move("publish/0", "s3://b/out")])
+    seconds = writer.finish_step("e", "prepare", "Succeeded", number=number)
+    assert seconds >= 0 and writer.unfinished_attempts("e") == []
+    with Ledger(home) as ledger:
+        step = ledger.step("e", "prepare")
+        assert (step.status, step.attempts, step.why, step.value) == ("Succeeded", 2, ("because",), "v")
+        assert step.arguments == {"Environment": {"PASSWORD": "***"}}
+        assert step.seconds is not None
+        first, second = ledger.attempts("e", "prepare")
+        assert (first.status, first.reason, first.processes) == ("Failed", "it broke", (record,))
+        assert second.status == "Succeeded"
+        assert writer.checksum("s3://b/out/x", 2, 77) == "abc"
+        assert writer.checksum("s3://b/out/x", 2, 78) is None
+        assert ledger.step("e", "train").status is None
+
+
+def test_lineage_names_who_last_wrote_an_object_or_the_folder_around_it(writer: LedgerWriter) -> None:
+    for id in ("one", "two"):
+        begin(writer, id)
+        number = writer.start_step(id, "prepare", arguments={})
+        writer.publish(
+            id,
+            "prepare",
+            number,
+            response={},
+            value=None,
+            moves=[],
+            artifacts=[artifact("output", "out", f"s3://b/{id}/out/"), artifact("output", "same", "s3://b/same")],
+            objects=[],
+        )
+    assert writer.writer_of("s3://b/one/out/deep/x.csv") == ("one", "prepare")
+    assert writer.writer_of("s3://b/one/out") == ("one", "prepare")
+    assert writer.writer_of("s3://b/same/x") == ("two", "prepare")
+    assert writer.writer_of("s3://b/one/other") == (None, None)
+    assert writer.writer_of("s3://b") == (None, None)
+
+
+def test_reopening_forgets_what_was_not_done(writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    writer.settle_step("e", "prepare", "Cached", response={"a": 1}, cache_of="older")
+    writer.start_step("e", "train", arguments={})
+    writer.finish("e", "Stopped", "stopped by the user")
+    writer.reopen("e")
+    assert [(step.name, step.status) for step in writer.steps("e")] == [("prepare", "Cached"), ("train", None)]
+    assert [attempt.status for attempt in writer.attempts("e")] == ["Interrupted"]
+    assert writer.start_step("e", "train", arguments={}) == 2
+
+
+def test_metrics_are_those_of_the_last_attempt(writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    first = writer.start_step("e", "train", arguments={})
+    writer.log_metrics("e", "train", first, [("loss", 0.5, 9.0)])
+    second = writer.retry_step("e", "train")
+    writer.log_metrics("e", "train", second, [("loss", 0.1, 3.0), ("loss", 0.2, 2.0)])
+    assert [(row.seconds, row.value) for row in writer.metrics("e", "train")] == [(0.1, 3.0), (0.2, 2.0)]
+
+
+def test_the_latest_run_of_a_request_counts_as_interrupted_only_while_it_has_not_ended(writer: LedgerWriter) -> None:
+    begin(writer, "one", request_hash="r1")
+    assert writer.latest_unfinished("r1") == "one"
+    begin(writer, "two", request_hash="r1")
+    writer.finish("two", "Succeeded", None)
+    assert writer.latest_unfinished("r1") is None
+    assert writer.latest_unfinished("r2") is None
+
+
+def test_a_failed_transaction_leaves_nothing(writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    with pytest.raises(sqlite3.IntegrityError):
+        begin(writer, "e")
+    number = writer.start_step("e", "prepare", arguments={})
+
+    def entries() -> Iterator[ArtifactEntry]:
+        yield artifact("output", "out", "s3://b/out")
+        raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError):
+        writer.publish("e", "prepare", number, response={"x": 1}, value="v", moves=[], artifacts=entries(), objects=[])
+    assert writer.artifacts("e") == []
+    assert writer.step("e", "prepare").response == {}
+    assert [attempt.status for attempt in writer.attempts("e")] == ["Executing"]
+
+
+def test_what_is_no_ledger_or_a_newer_one_is_refused(home: Home) -> None:
+    home.ledger.write_text("something else entirely, and long enough to be looked at" * 40)
+    for kind in (Ledger, LedgerWriter):
+        with pytest.raises(UserError, match="cannot be used as a ledger"):
+            kind(home)
+    home.ledger.unlink()
+    with closing(sqlite3.connect(home.ledger)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    for kind in (Ledger, LedgerWriter):
+        with pytest.raises(UserError, match="newer Drivetrain"):
+            kind(home)
+
+
+def test_readers_cannot_write(home: Home, writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    with Ledger(home) as ledger, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        ledger._connection.execute("DELETE FROM executions")
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file"):
+        Home(tmp_path / "file").create()
+
+
+def test_the_homes_place_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Home().root == tmp_path / ".drivetrain"
+    monkeypatch.setenv("DRIVETRAIN_HOME", str(tmp_path / "other"))
+    assert Home().root == tmp_path / "other"
+    assert Home(tmp_path / "third").root == tmp_path / "third"

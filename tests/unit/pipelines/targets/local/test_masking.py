@@ -1,0 +1,66 @@
+"""What looks like a secret is shown nowhere, and what does not is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.targets.local.masking import MASK, contains_mask, looks_secret, mask
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN",
+        "HF_TOKEN",
+        "db_password",
+        "apiKey",
+        "API-KEY",
+        "--api-token",
+        "ClientSecret",
+        "private_key",
+        "Authorization",
+    ],
+)
+def test_secrets_are_known_by_their_names(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_tokens",
+        "tokenizer",
+        "eos_token",
+        "pad_token",
+        "key",
+        "KmsKeyId",
+        "S3Uri",
+        "monkey",
+        "epochs",
+        "author",
+        "keys",
+    ],
+)
+def test_ordinary_names_are_not(name: str) -> None:
+    assert not looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"Environment": {"API_KEY": "x", "A": "y"}}, {"Environment": {"API_KEY": MASK, "A": "y"}}),
+        (["--api-token", "x", "--n", "3"], ["--api-token", MASK, "--n", "3"]),
+        (["--api-token=x", "y"], [f"--api-token={MASK}", "y"]),
+        ([{"Name": "DB_PASSWORD", "Value": "x"}], [{"Name": "DB_PASSWORD", "Value": MASK}]),
+        ({"password": {"nested": ["x"]}}, {"password": {"nested": ["x"]}}),
+        ({"tokens": [1], "token": ["x", 3]}, {"tokens": [1], "token": [MASK, MASK]}),
+        ({"use_token": True, "token": None}, {"use_token": True, "token": None}),
+    ],
+)
+def test_values_are_masked_in_mappings_arguments_and_pairs(given: Any, shown: Any) -> None:
+    assert mask(given) == shown
+    assert contains_mask(shown) == (MASK in repr(shown))
