@@ -57,20 +57,26 @@ def unpack(archive: Path, folder: Path) -> None:
     most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * archive.stat().st_size)
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=_Bounded(stream, most, archive), mode="r|") as members:
+            files: set[PurePosixPath] = set()
             for member in members:
-                _check(member, archive, most)
+                name = _checked_name(member, archive, most)
+                if name in files and member.isreg():
+                    raise InputError(f"{archive} holds {member.name!r} twice.")
+                if member.isreg():
+                    files.add(name)
                 members.extract(member, folder, filter="data")
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{archive} is not a whole .tar.gz: {error}") from None
-    except FileExistsError as error:
-        raise InputError(f"{archive} names {Path(error.filename).name!r} both as a file and as a folder.") from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        name = Path(error.filename).relative_to(folder).parts[0]
+        raise InputError(f"{archive} names {name!r} both as a file and as a folder.") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise InputError(f"no space left in {folder} to unpack {archive}. Free some, or set TMPDIR.") from None
         raise
 
 
-def _check(member: tarfile.TarInfo, archive: Path, most: int) -> None:
+def _checked_name(member: tarfile.TarInfo, archive: Path, most: int) -> PurePosixPath:
     name = PurePosixPath(member.name)
     if not (member.isreg() or member.isdir()):
         raise InputError(f"{archive} holds {member.name!r}, a link or device; a model holds only files and folders.")
@@ -78,6 +84,7 @@ def _check(member: tarfile.TarInfo, archive: Path, most: int) -> None:
         raise InputError(f"{archive} holds {member.name!r}, which lies outside of it.")
     if member.size > most:  # before a sparse file takes room
         raise InputError(_too_large(archive, most))
+    return name
 
 
 def _too_large(archive: Path, most: int) -> str:
