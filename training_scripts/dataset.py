@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from drivetrain.training_scripts.cursor import Indices
 from drivetrain.training_scripts.errors import InputError
@@ -33,6 +34,11 @@ class Dataset:
         self.columns = self.data.read([*recipe.columns, self.label])
         if recipe.num_classes is not None:
             self.data.check_classes(self.label, self.columns[self.label], recipe.num_classes)
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """The manifest's statistics of the columns that the recipe uses."""
+        return {name: self.data.statistics[name] for name in self.columns if name in self.data.statistics}
 
     def __len__(self) -> int:
         return self.data.rows

@@ -71,9 +71,11 @@ def load_model(folder: Path) -> tuple[Recipe, nn.Module, dict[str, Any]]:
         raise InputError(f"{path} does not describe a model ({error!r}).") from None
     if hashlib.sha256(weights).hexdigest() != expected:
         raise InputError(f"{folder / WEIGHTS_FILE} is not what {DESCRIPTION_FILE} describes: copy or train again.")
-    model = recipe.model().to(precision)
     try:
+        model = recipe.model().to(precision)
         model.load_state_dict(parse_tensors(weights))
     except (SafetensorError, RuntimeError) as error:
-        raise InputError(f"{folder / WEIGHTS_FILE} does not fit recipe {description['recipe']!r}: {error}") from None
+        lines = [line.strip() for line in str(error).splitlines()]
+        reason = lines[1] if len(lines) > 1 else str(error)  # torch heads its list of mismatches with a line of its own
+        raise InputError(f"{folder / WEIGHTS_FILE} does not fit recipe {description['recipe']!r}: {reason}") from None
     return recipe, model, description

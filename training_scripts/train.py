@@ -176,7 +176,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                 "columns": list(recipe.columns),
                 "label": dataset.label,
                 "num_classes": recipe.num_classes,
-                "input_statistics": dataset.data.statistics,
+                "input_statistics": dataset.statistics,
                 "data": {"content_hash": dataset.data.content_hash, "rows": len(dataset)},
                 "training": {**asdict(config), "world_size": process.world_size, "steps": step},
                 "metrics": {name: value for name, value in history[-1].items() if name not in ("epoch", "step")},

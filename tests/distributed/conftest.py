@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet  # noqa: F401  (what every rank would import for itself)
 import pytest
 import torch
-import torch._dynamo  # noqa: F401  (optimizers and DDP load it on first use: a second or two a rank)
+import torch._dynamo
 import torch.distributed as dist
 
 from drivetrain.training_scripts.process import Process

@@ -26,9 +26,7 @@ def measure(process: Process, data: Path, batch_size: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 7, 50])
-def test_ranks_agree_and_count_once(
-    num_rows: int, forked: Any, prepared_data: ModuleType, tmp_path: Path
-) -> None:
+def test_ranks_agree_and_count_once(num_rows: int, forked: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
     data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(num_rows), num_shards=1)
     (alone,) = forked(1, measure, data, 4)
     assert alone["num_samples"] == num_rows

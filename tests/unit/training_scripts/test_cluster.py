@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from drivetrain.training_scripts.cluster import Cluster, num_gpus, process_environment, read_cluster
+from drivetrain.training_scripts.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.training_scripts.cluster.num_gpus", lambda environment: 0)
+
+
+def test_a_plain_shell_is_one_host_with_one_process() -> None:
+    cluster = read_cluster({})
+    assert cluster == Cluster(hosts=("127.0.0.1",), host_index=0, processes=1)
+    assert cluster.world_size == 1
+
+
+def test_two_hosts() -> None:
+    cluster = read_cluster(
+        {
+            "DRIVETRAIN_HOSTS": "algo-1, algo-2",
+            "DRIVETRAIN_HOST": "algo-2",
+            "DRIVETRAIN_PROCESSES": "4",
+            "DRIVETRAIN_PORT": "12345",
+            "DRIVETRAIN_NETWORK_INTERFACE": "eth0",
+        }
+    )
+    assert cluster == Cluster(("algo-1", "algo-2"), 1, 4, 12345, "eth0")
+    assert cluster.world_size == 8
+    assert cluster.host == "algo-2"
+
+
+def test_the_parameter_comes_before_the_variable() -> None:
+    assert read_cluster({"DRIVETRAIN_PROCESSES": "4"}, processes=2).processes == 2
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"DRIVETRAIN_HOSTS": "a,b"}, r"DRIVETRAIN_HOST='' is not one of DRIVETRAIN_HOSTS='a,b'"),
+        ({"DRIVETRAIN_HOSTS": "a,b", "DRIVETRAIN_HOST": "c"}, "DRIVETRAIN_HOST='c' is not one of"),
+        ({"DRIVETRAIN_HOSTS": "a,a", "DRIVETRAIN_HOST": "a"}, "allowed are different host names"),
+        ({"DRIVETRAIN_HOSTS": "a,,b", "DRIVETRAIN_HOST": "a"}, "allowed are different host names"),
+        ({"DRIVETRAIN_PROCESSES": "two"}, "DRIVETRAIN_PROCESSES='two'; allowed are whole numbers from 1"),
+        ({"DRIVETRAIN_PROCESSES": "0"}, "DRIVETRAIN_PROCESSES='0'"),
+        ({"DRIVETRAIN_PORT": "-1"}, "DRIVETRAIN_PORT='-1'"),
+    ],
+)
+def test_what_cannot_be(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_cluster(environment)
+
+
+def test_a_negative_number_of_processes() -> None:
+    with pytest.raises(InputError, match="processes=-2; allowed are whole numbers from 1, or 0"):
+        read_cluster({}, processes=-2)
+
+
+def test_a_process_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.training_scripts.cluster.num_gpus", lambda environment: 4)
+    assert read_cluster({}).processes == 4
+    assert read_cluster({}, processes=3).processes == 3
+    with pytest.raises(InputError, match="5 processes, but this host has 4 GPUs"):
+        read_cluster({}, processes=5)
+
+
+def test_gpus_are_counted_from_their_devices(tmp_path: Path) -> None:
+    assert num_gpus({}, tmp_path) == 0
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert num_gpus({}, tmp_path) == 3
+    assert num_gpus({"CUDA_VISIBLE_DEVICES": "0,2"}, tmp_path) == 2
+    assert num_gpus({"CUDA_VISIBLE_DEVICES": ""}, tmp_path) == 0
+    assert num_gpus({"CUDA_VISIBLE_DEVICES": "-1"}, tmp_path) == 0
+
+
+def test_cores_are_shared_out_and_the_users_settings_stay() -> None:
+    cores = len(os.sched_getaffinity(0))
+    environment = process_environment(Cluster(processes=cores), {})
+    assert environment["OMP_NUM_THREADS"] == "1"
+    assert environment["GLOO_SOCKET_IFNAME"] == "lo"  # one host: no name to look up
+    assert process_environment(Cluster(processes=1), {})["OMP_NUM_THREADS"] == str(cores)
+    assert process_environment(Cluster(processes=100 * cores), {})["OMP_NUM_THREADS"] == "1"
+    assert process_environment(Cluster(), {"OMP_NUM_THREADS": "7"})["OMP_NUM_THREADS"] == "7"
+
+
+def test_several_hosts_use_the_named_interface_or_none() -> None:
+    assert "GLOO_SOCKET_IFNAME" not in process_environment(Cluster(hosts=("a", "b")), {})
+    environment = process_environment(Cluster(hosts=("a", "b"), interface="eth0"), {})
+    assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "eth0"
