@@ -60,7 +60,7 @@ def unpack(archive: Path, folder: Path) -> None:
             files: set[PurePosixPath] = set()
             for member in members:
                 name = _checked_name(member, archive, most)
-                if name in files and member.isreg():
+                if name in files:
                     raise InputError(f"{archive} holds {member.name!r} twice.")
                 if member.isreg():
                     files.add(name)
