@@ -28,7 +28,6 @@ _REFUSALS = frozenset(
 
 def report_error(error: BaseException) -> int:
     """Say on stderr what went wrong, and return the exit code."""
-    sys.stdout.flush()
     code, text = explain(error)
     if text:
         print(text, file=sys.stderr, flush=True)
@@ -49,7 +48,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if is_validation_error(error):
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
     if isinstance(error, OSError) and error.errno in _REFUSALS:
-        return BAD_INPUT, _message(f"{error.filename or 'this machine'}: {error.strerror}.")
+        return BAD_INPUT, _message(f"{error.filename or 'the output'}: {error.strerror}.")
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
         return BAD_INPUT, _message(f"{place}: {type(error).__name__}: {error}")

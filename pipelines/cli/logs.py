@@ -29,26 +29,34 @@ def print_logs(
     run = ledger.execution(execution)
     row = ledger.step(run.id, step) if step is not None else _interesting(ledger, run.id)
     made_by = row.cache_of or run.id
-    attempts = ledger.attempts(made_by, row.name)
-    number = attempt or max((item.number for item in attempts), default=row.attempts or 1)
-    if attempt is not None and attempts and attempt not in {item.number for item in attempts}:
-        raise UserError(f"Step {row.name!r} has no attempt {attempt}. Allowed: 1 to {attempts[-1].number}.")
-    folder = ledger.home.logs(made_by, row.name, number)
+    numbers = [item.number for item in ledger.attempts(made_by, row.name)]
+    if attempt is not None and numbers and attempt not in numbers:
+        raise UserError(f"Step {row.name!r} has no attempt {attempt}. Allowed: 1 to {numbers[-1]}.")
+
+    def folder() -> Path:
+        """Where the wanted attempt logs; the latest one, as long as none is named."""
+        latest = ledger.step(made_by, row.name).attempts or 1
+        return ledger.home.logs(made_by, row.name, attempt or latest)
 
     def is_over() -> bool:
-        return ledger.step(run.id, row.name).status != "Executing" or ledger.execution(run.id).status != "Executing"
+        ended = ledger.step(run.id, row.name).status not in (None, "Executing")
+        return ended or ledger.execution(run.id).status != "Executing"
 
-    if not any(folder.glob("*.log")) and (not follow or is_over()):
+    if not any(folder().glob("*.log")) and (not follow or is_over()):
         raise UserError(f"Step {row.name!r} of {run.id} has no log: {_why_none(row)}.")
     if row.cache_of:
         print(f"(cached: the log of {made_by})", file=sys.stderr)
-    with LogReader(folder, num_lines) as reader:
-        reader.copy()
-        while follow and not is_over():
-            time.sleep(POLL_S)
+    over = False
+    while not over:
+        place = folder()
+        with LogReader(place, num_lines) as reader:
+            # Looked at before the last copy, so that nothing written before the end is missed.
+            over = not follow or is_over()
             reader.copy()
-        # What was written between the last look and the end.
-        reader.copy()
+            while not over and folder() == place:
+                time.sleep(POLL_S)
+                over = is_over()
+                reader.copy()
 
 
 def _interesting(ledger: Ledger, execution: str) -> StepRow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -76,23 +76,33 @@ def run(arguments: Sequence[str] | None = None) -> int:
         from drivetrain.pipelines.cli.errors import report_error
 
         try:
+            sys.stdout.flush()
+        except OSError:
+            _forget(sys.stdout)  # it may be what failed: a full disk behind `> file`
+        try:
             return report_error(error)
-        except BrokenPipeError:
+        except OSError:
             return _reader_went_away()
 
 
 def _reader_went_away() -> int:
     """`drivetrain runs list | head -1`: nobody is left to be told. The exit code is the one that SIGPIPE would give."""
+    _forget(sys.stdout)
+    _forget(sys.stderr)
+    return 141
+
+
+def _forget(stream: TextIO) -> None:
+    """Lead a stream to nowhere: Python flushes it once more when it ends, which would fail again."""
     import os
 
-    # Python flushes stdout once more when it ends, which would fail again.
     null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            os.dup2(null, stream.fileno())
-        except (OSError, ValueError):  # not a file of the process (a test's buffer)
-            continue
-    return 141
+    try:
+        os.dup2(null, stream.fileno())
+    except (OSError, ValueError):
+        return  # not a file of the process (a test's buffer)
+    finally:
+        os.close(null)
 
 
 def main() -> NoReturn:

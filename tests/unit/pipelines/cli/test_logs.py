@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.cli.logs import LogReader
+from drivetrain.pipelines.cli.logs import LogReader, print_logs
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
 
 
 class Reading:
@@ -74,3 +78,41 @@ def test_steps_without_a_log(drivetrain) -> None:
     assert "it has not run" in drivetrain.error("runs", "logs", "latest", "stop", *at_home)
     assert "Did you mean 'prepare'?" in drivetrain.error("runs", "logs", "latest", "prepar", *at_home)
     assert "no attempt 7" in drivetrain.error("runs", "logs", "latest", "evaluate", "--attempt", "7", *at_home)
+
+
+def test_a_step_at_work_is_followed_through_its_retry_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between two looks something happens: more lines, a second attempt, the end."""
+    home = Home(tmp_path)
+    home.create()
+    writer = LedgerWriter(home)
+    writer.begin("e-1", "p", definition_hash="d", request_hash="r", parameters={}, steps=[("train", "Training", "t")])
+
+    def log(attempt: int, text: str) -> None:
+        folder = home.logs("e-1", "train", attempt)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "127.0.0.1.log").open("a") as file:
+            file.write(text)
+
+    def end_first() -> None:
+        log(1, "two\n")
+        writer.end_attempt("e-1", "train", 1, "Failed", "broke")
+        writer.retry_step("e-1", "train")
+        log(2, "again\n")
+
+    def end_second() -> None:
+        log(2, "done")
+        writer.finish_step("e-1", "train", "Succeeded", number=2)
+
+    happenings: list[Callable[[], object]] = [
+        lambda: writer.start_step("e-1", "train", arguments={}),
+        lambda: log(1, "one\n"),
+        end_first,
+        end_second,
+    ]
+    monkeypatch.setattr("time.sleep", lambda _: happenings.pop(0)())
+    with home.lock("e-1"), Ledger(home) as ledger:
+        print_logs(ledger, "e-1", "train", attempt=None, follow=True, num_lines=None)
+    assert capsys.readouterr().out == "one\ntwo\nagain\ndone\n"
+    assert happenings == []

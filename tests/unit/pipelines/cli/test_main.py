@@ -107,6 +107,17 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert error == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, "compile", "retraining"],
+            cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.stderr.partition("LOADED")[0] == "error: the output: No space left on device.\n"
+    assert done.returncode == 2
+
+
 def test_a_bug_is_shown_with_its_traceback(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drivetrain.pipelines.loading.ready_pipelines", None)
     drivetrain("list", code=70)
