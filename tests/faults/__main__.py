@@ -42,11 +42,11 @@ def main() -> int:
 def _run(family: Family, trials: int, seed: int) -> dict[str, str | int]:
     print(f"{family.name}: {trials} trials (seed {seed})", flush=True)
     began = time.monotonic()
-    violations = family.run(trials, seed)
+    made, violations = family.run(trials, seed)
     for violation in violations:
         print(f"  VIOLATION: {violation}")
     print(f"  {len(violations)} violations in {time.monotonic() - began:.0f} s", flush=True)
-    return {"fault": family.fault, "trials": trials, "violations": len(violations), "seed": seed}
+    return {"fault": family.fault, "trials": made, "violations": len(violations), "seed": seed}
 
 
 def _write(records: list[dict[str, str | int]]) -> None:

@@ -21,7 +21,7 @@ QUICK = 4
 _SMALLEST_KIB, _LARGEST_KIB, _ENOUGH_KIB = 40, 900, 65_536
 
 
-def run(trials: int, seed: int) -> list[str]:
+def run(trials: int, seed: int) -> tuple[int, list[str]]:
     draw = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-faults-"))
     violations: list[str] = []
@@ -44,6 +44,6 @@ def run(trials: int, seed: int) -> list[str]:
                 violations.append(f"trial {number} ({size} KiB): {done.stderr.strip()[-1500:]}")
             else:
                 violations += [f"trial {number} ({size} KiB): {text}" for text in json.loads(done.stdout)]
-        return violations
+        return trials, violations
     finally:
         shutil.rmtree(folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from drivetrain.pipelines.targets.local.home import Home
 from tests.faults.harness import killing
-from tests.faults.harness.killing import Outcome, kill_after, outcome
+from tests.faults.harness.killing import Outcome, differences, kill_after, outcome
 
 FAULT = "local runner killed between and inside steps: the resumed run ends alike"
 TRIALS = 200
@@ -20,7 +20,7 @@ _KILL_AGAIN = 0.3
 _MOST_KILLS = 4
 
 
-def run(trials: int, seed: int) -> list[str]:
+def run(trials: int, seed: int) -> tuple[int, list[str]]:
     draw = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-faults-"))
     try:
@@ -35,7 +35,7 @@ def run(trials: int, seed: int) -> list[str]:
         for number in range(trials):
             violations += [f"trial {number}: {text}" for text in _trial(folder / f"{number}", draw, seconds, whole)]
             shutil.rmtree(folder / f"{number}", ignore_errors=False)
-        return violations
+        return trials, violations
     finally:
         shutil.rmtree(folder)
 
@@ -55,17 +55,7 @@ def _trial(folder: Path, draw: random.Random, seconds: float, whole: Outcome) ->
         # The last kill may have come after the end of the run: then there is nothing to resume, and a new run starts.
         return [*violations, f"the resumed run ended with {code}: {said.strip()[-500:]} (kills at {delays})"]
     try:
-        found = outcome(Home(home))
+        found = differences(outcome(Home(home)), whole)
     except AssertionError as error:
-        return [*violations, f"{error} (kills at {delays})"]
-    for what in ("files", "statuses", "succeeded_attempts", "models"):
-        if getattr(found, what) != getattr(whole, what):
-            violations.append(f"{what} differ: {_difference(getattr(found, what), getattr(whole, what))} ({delays})")
-    return violations
-
-
-def _difference(found: object, whole: object) -> str:
-    if isinstance(found, dict) and isinstance(whole, dict):
-        keys = [key for key in {**found, **whole} if found.get(key) != whole.get(key)]
-        return ", ".join(f"{key}: {found.get(key)} instead of {whole.get(key)}" for key in keys[:4])
-    return f"{found} instead of {whole}"
+        found = [str(error)]
+    return [*violations, *(f"{text} (kills at {delays})" for text in found)]

@@ -21,14 +21,14 @@ _PATIENCE_S = 120.0
 _RANKS = 2
 
 
-def run(trials: int, seed: int) -> list[str]:
+def run(trials: int, seed: int) -> tuple[int, list[str]]:
     draw = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-faults-"))
     try:
         violations: list[str] = []
         for number in range(trials):
             violations += [f"trial {number}: {text}" for text in _trial(folder / f"{number}", draw)]
-        return violations
+        return trials, violations
     finally:
         shutil.rmtree(folder)
 

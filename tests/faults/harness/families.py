@@ -10,13 +10,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Family:
-    """`run(trials, seed)` gives what went wrong, a line a violation."""
+    """`run(trials, seed)` gives the number of trials made, and what went wrong, a line a violation."""
 
     name: str
     fault: str
     trials: int
     quick: int
-    run: Callable[[int, int], list[str]]
+    run: Callable[[int, int], tuple[int, list[str]]]
 
 
 def families() -> dict[str, Family]:

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drivetrain.components.registries.local import LocalRegistry
 from drivetrain.pipelines.targets.local.home import Home
@@ -71,12 +72,33 @@ def _kill(process: subprocess.Popen[bytes], home: Path) -> list[str]:
     below = descendants(process.pid)
     process.kill()
     process.wait()
+    return left_in(home, below)
+
+
+def left_in(home: Path, below: Sequence[int] = ()) -> list[str]:
+    """What lives 5 s later of processes known by pid, or at work in a home."""
     deadline = time.monotonic() + GONE_WITHIN_S
     while left := sorted({*(pid for pid in below if _lives(pid)), *processes_in(home)}):
         if time.monotonic() > deadline:
             return [f"{pid}: {_command_line(pid)}" for pid in left]
         time.sleep(0.02)
     return []
+
+
+def differences(found: Outcome, whole: Outcome) -> list[str]:
+    """In what a resumed run differs from an uninterrupted one."""
+    return [
+        f"{what} differ: {_difference(getattr(found, what), getattr(whole, what))}"
+        for what in ("files", "statuses", "succeeded_attempts", "models")
+        if getattr(found, what) != getattr(whole, what)
+    ]
+
+
+def _difference(found: Any, whole: Any) -> str:
+    if not isinstance(whole, dict):
+        return f"{found} instead of {whole}"
+    keys = [key for key in {**found, **whole} if found.get(key) != whole.get(key)]
+    return ", ".join(f"{key}: {found.get(key)} instead of {whole.get(key)}" for key in keys[:4])
 
 
 def processes_in(folder: Path) -> list[int]:
