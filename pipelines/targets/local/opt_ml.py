@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,8 +225,3 @@ def _string(value: Any) -> str:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
-
-
-def remove(root: Path) -> None:
-    """Remove a tree; a link in it (the checkpoints) is removed, not followed."""
-    shutil.rmtree(root)

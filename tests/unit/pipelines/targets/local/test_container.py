@@ -47,7 +47,7 @@ def isolation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return pretend(request.param, monkeypatch)
 
 
-@pytest.fixture(params=["pid", "mounts", "none"])
+@pytest.fixture(params=["pid", pytest.param("mounts", marks=pytest.mark.slow), "none"])
 def every_isolation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every kind of machine, on this one: pid and mount namespaces, mounts alone, nothing."""
     return pretend(request.param, monkeypatch)
