@@ -44,10 +44,10 @@ def remark(step: StepFacts) -> str:
     parts = [step.value or "", f"{step.attempts} attempts" if step.attempts > 1 else ""]
     if step.cache_of:
         parts.append(f"from {step.cache_of}")
-    parts += step.why
     if step.status in ("Failed", "Stopped"):
         # Of a reason that is a traceback the last line, the exception, is the one to read.
         parts.append((step.reason or "").strip().rpartition("\n")[2])
+    parts += step.why
     return ", ".join(part for part in parts if part)
 
 
