@@ -64,7 +64,7 @@ def test_a_processing_step() -> None:
     code = arguments["ProcessingInputs"][-1]
     assert built["Type"] == "Processing"
     assert arguments["AppSpecification"]["ContainerEntrypoint"] == [
-        "python3",
+        *("python3", "-I", "-S"),
         "/opt/ml/processing/input/code/start.py",
     ]
     flags = arguments["AppSpecification"]["ContainerArguments"]
