@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.ledger import Ledger
 from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry
 from drivetrain.pipelines.targets.local.objects import ObjectStore, StoredObject, fetch
 
 PROCESSING = "/opt/ml/processing"
 TRAINING = "/opt/ml/input/data"
+_CHANNEL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _OTHER_SOURCES = ("DatasetDefinition", "AthenaDatasetDefinition", "RedshiftDatasetDefinition", "FileSystemDataSource")
 
 
@@ -61,6 +64,8 @@ def training_channels(arguments: Mapping[str, Any]) -> list[Channel]:
     for entry in entries(arguments, "InputDataConfig"):
         name = str(entry.get("ChannelName"))
         where = f"channel {name!r}"
+        if not _CHANNEL.fullmatch(name):
+            raise UserError(f"{where}: the name. Allowed: letters, digits, '.', '-' and '_', and no '.' first.")
         data_source = member(entry, "DataSource") or {}
         source = member(data_source, "S3DataSource")
         if source is None:
@@ -77,22 +82,29 @@ def place(
     channels: Sequence[Channel],
     store: ObjectStore,
     folders: Callable[[Channel], Sequence[Path]],
-    known: Callable[[StoredObject], str | None],
+    ledger: Ledger,
 ) -> tuple[ArtifactEntry, ...]:
     """Copy the data of every channel to the hosts, and say what was read.
 
     Args:
         folders: the channel's folder on each host, in the hosts' order.
-        known: the checksum of an object that the ledger knows and that was not changed since.
+        ledger: knows the checksums of objects that steps wrote and nobody changed since.
 
     Raises:
         UserError: nothing lies below a channel's URI.
     """
+
+    def known(item: StoredObject) -> str | None:
+        return ledger.checksum(item.uri, item.bytes, item.mtime_ns)
+
     read: list[ArtifactEntry] = []
     for channel in channels:
         assert channel.uri is not None
         objects = store.find(channel.uri)
         if not objects:
+            _, writer = ledger.writer_of(channel.uri)
+            if writer is not None:
+                raise UserError(f"input {channel.name!r} is empty: step {writer!r} wrote nothing to {channel.uri}.")
             raise UserError(missing(f"input {channel.name!r}", channel.uri, store))
         targets = folders(channel)
         for target in targets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,8 @@ from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_kno
 # A step's name becomes the name of a folder.
 _STEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 _MOST_SHOWN = 20
+# In JSON's spelling, and not after a backslash that is one itself.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> None:
@@ -27,6 +30,7 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
         UserError: one line a problem.
     """
     graph.check(definition)
+    _check_text(definition, scope)
     steps = definition.walk()
     problems = [
         f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or digit first."
@@ -41,6 +45,11 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
     ]
     known = {step.name: resolve_known(step.arguments, scope) for step in steps if step.type != "Condition"}
     written = [uri for step in steps for uri in _written(step, known.get(step.name, {}), options)]
+    problems += [
+        f"{uri} is given as local data, which is read only, and a step writes there."
+        for uri in written
+        if uri.startswith("s3://") and store.is_local_data(uri)
+    ]
     for step in steps:
         plan = Plan(
             arguments=known.get(step.name, {}),
@@ -54,6 +63,26 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
         shown = "\n".join(problems[:_MOST_SHOWN])
         more = f"\n({len(problems) - _MOST_SHOWN} more problems)" if len(problems) > _MOST_SHOWN else ""
         raise UserError(shown + more)
+
+
+def _check_text(definition: Definition, scope: ExecutionScope) -> None:
+    """Refuse text that no file, argument or variable can hold.
+
+    Raises:
+        UserError: half of a surrogate pair, or a NUL.
+    """
+    for what, value in [
+        *((f"step {step.name!r}", step.own_fields) for step in definition.walk()),
+        ("a parameter's value", scope.parameters),
+    ]:
+        text = json.dumps(value, ensure_ascii=False)
+        if not text.isascii():
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise UserError(f"{what} holds {text[error.start]!r}, half of a character. Remove it.") from None
+        if _NUL.search(text):
+            raise UserError(f"{what} holds a NUL character, which no argument or file name can hold. Remove it.")
 
 
 def _problems(step: StepNode, plan: Plan) -> list[str]:

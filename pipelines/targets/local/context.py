@@ -14,7 +14,7 @@ from drivetrain.pipelines.targets.local.events import Event, MetricLogged
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
-from drivetrain.pipelines.targets.local.objects import ObjectStore, StoredObject
+from drivetrain.pipelines.targets.local.objects import ObjectStore
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import (
     CAPACITY_ERROR,
@@ -103,10 +103,6 @@ class StepContext:
     ledger: LedgerWriter
     control: Control
     post: Callable[[Event], None]
-
-    def known_checksum(self, item: StoredObject) -> str | None:
-        """The sha256 of an object that a step wrote and nobody changed since."""
-        return self.ledger.checksum(item.uri, item.bytes, item.mtime_ns)
 
     def log_metrics(self, found: Sequence[Logged]) -> None:
         """Enter metrics and tell those who watch."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.channels import Channel, missing
+from drivetrain.pipelines.targets.local.channels import Channel, member, missing
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.objects import parse
+from drivetrain.pipelines.targets.local.objects import LONGEST_NAME, parse
+from drivetrain.pipelines.targets.local.programs import host_count
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.container import Host
@@ -35,10 +36,52 @@ def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: Plan) 
     return found
 
 
+def shape_problems(step: StepNode, arguments: Mapping[str, Any], resources: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the rest of a job's arguments, as far as it is known by now."""
+    where = f"step {step.name!r}"
+    found: list[str] = []
+    for field in ("Environment", "HyperParameters"):
+        given = arguments.get(field)
+        if given is None:
+            continue
+        if not isinstance(given, dict):
+            found.append(f"{where}: {field} is {given!r:.60}. Allowed: an object of names and values.")
+            continue
+        for name in cast("dict[str, Any]", given):
+            if field == "Environment" and (not name or "=" in name):
+                found.append(f"{where}: {name!r} in Environment. Allowed: a name without '='.")
+    if not _is_expression(resources.get("InstanceCount")):
+        try:
+            host_count(step.name, resources)
+        except UserError as error:
+            found.append(str(error))
+    limit = (member(arguments, "StoppingCondition") or {}).get("MaxRuntimeInSeconds")
+    if limit is not None and not _is_expression(limit) and (not isinstance(limit, int) or limit < 1):
+        found.append(f"{where}: MaxRuntimeInSeconds is {limit!r:.40}. Allowed: a whole number of seconds from 1.")
+    return found
+
+
+def path_problem(where: str, path: Any, folder: str) -> str | None:
+    """Why a LocalPath, as far as it is known, cannot be."""
+    if _is_expression(path):
+        return None
+    parts = path.split("/") if isinstance(path, str) else []
+    if not isinstance(path, str) or not path.startswith(folder + "/") or ".." in parts:
+        return f"{where}: LocalPath is {path!r:.80}. Allowed: a path below {folder}/."
+    if any(len(part.encode()) > LONGEST_NAME for part in parts):
+        return f"{where}: LocalPath {path[:60]!r}... has a part longer than {LONGEST_NAME} bytes, which no folder has."
+    return None
+
+
+def _is_expression(value: Any) -> bool:
+    """Whether a value is only known later."""
+    return isinstance(value, dict)
+
+
 def uri_problems(where: str, uri: Any) -> list[str]:
     """Why a URI, as far as it is known, is none."""
-    if isinstance(uri, dict):
-        return []  # an expression that has no value yet
+    if _is_expression(uri):
+        return []
     if not isinstance(uri, str):
         return [f"{where}: S3Uri is {uri!r}. Allowed: s3://bucket/key."]
     try:

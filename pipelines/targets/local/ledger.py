@@ -165,6 +165,12 @@ class Ledger:
         sql = "SELECT name, uri, stamp, digest FROM artifacts WHERE execution = ? AND step = ? AND flow = 'input'"
         return [(row[0], row[1], row[2], row[3]) for row in self._rows(sql, execution, step)]
 
+    def checksum(self, uri: str, size: int, mtime_ns: int) -> str | None:
+        """The sha256 of an object that a step wrote, if size and time say that it is still the same."""
+        sql = "SELECT sha256 FROM objects WHERE uri = ? AND bytes = ? AND mtime_ns = ? LIMIT 1"
+        rows = self._rows(sql, uri, size, mtime_ns)
+        return rows[0][0] if rows else None
+
     def writer_of(self, uri: str) -> tuple[str | None, str | None]:
         """The execution and step that last wrote `uri`, a folder in which it lies, or files below it."""
         bucket_end = uri.find("/", len("s3://"))

@@ -298,12 +298,6 @@ class LedgerWriter(Ledger):
         text = self._rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]
 
-    def checksum(self, uri: str, size: int, mtime_ns: int) -> str | None:
-        """The sha256 of an object that a step wrote, if size and time say that it is still the same."""
-        sql = "SELECT sha256 FROM objects WHERE uri = ? AND bytes = ? AND mtime_ns = ? LIMIT 1"
-        rows = self._rows(sql, uri, size, mtime_ns)
-        return rows[0][0] if rows else None
-
 
 def _next_attempt(db: sqlite3.Connection, execution: str, step: str) -> int:
     db.execute("UPDATE steps SET attempts = attempts + 1 WHERE execution = ? AND name = ?", (execution, step))

@@ -19,6 +19,7 @@ from drivetrain.pipelines.errors import UserError
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MAX_KEY_BYTES = 1024
+LONGEST_NAME = 255  # bytes, on every usual file system
 _CHUNK = 1 << 20
 # A bucket's name cannot begin with a dot, so this folder is no bucket.
 _INCOMING = ".incoming"
@@ -77,6 +78,10 @@ class ObjectStore:
                     return base.joinpath(*parts[length:])
         return self.root.joinpath(*parts)
 
+    def is_local_data(self, uri: str) -> bool:
+        """Whether a URI is read from elsewhere on this machine."""
+        return bool(self._elsewhere) and not self.path(uri).is_relative_to(self.root)
+
     def find(self, uri: str) -> list[StoredObject]:
         """The objects whose keys begin with the URI's key, sorted by name; empty when there are none."""
         base = self.path(uri)
@@ -124,6 +129,28 @@ class ObjectStore:
         finally:
             incoming.unlink(missing_ok=True)
 
+    def check_place(self, staged: Path, uri: str) -> None:
+        """Refuse to bring a staged file or folder to where it cannot be, before anybody relies on it.
+
+        Raises:
+            UserError: local data lies there, or a part of the URI is a file here and a folder there.
+        """
+        target = self._writable(uri)
+        if not staged.is_dir() or not target.is_dir():
+            self._check_free(target, uri, is_folder=staged.is_dir())
+            return
+        for name, _ in walk(staged):
+            self._check_free(target / name, f"{uri.rstrip('/')}/{name}", is_folder=False)
+
+    def _check_free(self, target: Path, uri: str, *, is_folder: bool) -> None:
+        if target.is_dir() != is_folder and target.exists():
+            raise _conflict(target, uri)
+        for parent in target.parents:
+            if parent == self.root or parent.is_dir():
+                return
+            if parent.exists():
+                raise _conflict(target, uri)
+
     def adopt(self, staged: Path, uri: str) -> None:
         """Move a file, or the files of a folder, to its place. May be repeated after an interruption: what has been
         moved already is no longer staged."""
@@ -138,9 +165,14 @@ class ObjectStore:
             self._replace(staged, target, uri)
 
     def _writable(self, uri: str) -> Path:
+        """Where an object would be written.
+
+        Raises:
+            UserError: local data lies there.
+        """
         path = self.path(uri)
         if not path.is_relative_to(self.root):
-            raise UserError(f"A step writes to {uri}, which is given as local data ({path}) and is read only.")
+            raise UserError(f"{uri} cannot be written: it is given as local data ({path}), which is read only.")
         return path
 
     def _beside(self, base: Path, uri: str) -> list[StoredObject]:
@@ -172,10 +204,14 @@ class ObjectStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(source, target)
         except (NotADirectoryError, FileExistsError, IsADirectoryError):
-            raise UserError(
-                f"{uri} cannot be written: a part of it is a file here and a folder there ({target}). Folders that "
-                "stand for S3 cannot hold both; give the output another URI."
-            ) from None
+            raise _conflict(target, uri) from None
+
+
+def _conflict(target: Path, uri: str) -> UserError:
+    return UserError(
+        f"{uri} cannot be written: a part of it is a file here and a folder there ({target}). Folders that stand for "
+        "S3 cannot hold both; give the output another URI."
+    )
 
 
 def parse(uri: str) -> tuple[str, list[str]]:
@@ -192,6 +228,10 @@ def parse(uri: str) -> tuple[str, list[str]]:
     segments = [segment for segment in key.split("/") if segment]
     if any(segment in (".", "..") or "\0" in segment for segment in segments):
         raise UserError(f"{uri!r} has a segment '.' or '..', which would lead to another place. Write it out.")
+    if any(len(segment.encode("utf-8", "surrogatepass")) > LONGEST_NAME for segment in segments):
+        raise UserError(
+            f"{uri[:80]!r}... has a segment longer than {LONGEST_NAME} bytes, which no folder here can bear."
+        )
     if len(key.encode("utf-8", "surrogatepass")) > _MAX_KEY_BYTES:
         raise UserError(f"The key of {uri[:80]!r}... is longer than {_MAX_KEY_BYTES} bytes, the limit of S3.")
     return bucket, segments

@@ -25,7 +25,7 @@ class ExecutionScope(Scope):
     def __init__(self, definition: Definition, facts: Facts, parameters: Mapping[str, Any], store: ObjectStore) -> None:
         self._definition = definition
         self._facts = facts
-        self._parameters = parameters
+        self.parameters = parameters
         self._store = store
         self.responses: dict[str, Mapping[str, Any]] = {}
 
@@ -48,9 +48,9 @@ class ExecutionScope(Scope):
         self.responses[step] = mask(response)
 
     def parameter(self, name: str) -> Any:
-        if name not in self._parameters:
+        if name not in self.parameters:
             raise UnresolvedReference(f"there is no parameter {name!r}.")
-        return self._parameters[name]
+        return self.parameters[name]
 
     def execution(self, field: str) -> Any:
         return self._facts.field(field)

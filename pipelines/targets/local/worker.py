@@ -117,6 +117,11 @@ class Worker:
         """Enter a result, move the outputs to their places, and end the step."""
         publication = result.publication
         moves = publication.moves if publication else []
+        for move in moves:
+            try:
+                self.store.check_place(context.folder / move.staged, move.uri)
+            except UserError as error:
+                raise StepFailedError(str(error)) from error
         self.ledger.publish(
             self.facts.id,
             context.step.name,

@@ -25,6 +25,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     problems = [
         *jobs.problems(step, lambda: channels.processing_channels(plan.arguments), plan),
         *_output_problems(step, plan.arguments),
+        *jobs.shape_problems(step, plan.arguments, _resources(plan.arguments)),
     ]
     image = app.get("ImageUri")
     try:
@@ -53,8 +54,10 @@ def run(context: StepContext) -> StepResult:
         "ProcessingJobName": name,
         "ProcessingJobArn": context.facts.arn(f"processing-job/{name}"),
     }
+    if problems := _output_problems(context.step, arguments):  # of what was not known before the run
+        raise UserError("; ".join(problems))
     outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
-    resources = member(member(arguments, "ProcessingResources") or {}, "ClusterConfig") or {}
+    resources = _resources(arguments)
     hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
     cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
     for host in hosts:
@@ -71,7 +74,7 @@ def run(context: StepContext) -> StepResult:
         inputs,
         context.store,
         lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
-        context.known_checksum,
+        context.ledger,
     )
     app = arguments["AppSpecification"]
     command = programs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)
@@ -104,6 +107,10 @@ def run(context: StepContext) -> StepResult:
     return StepResult(response=response, publication=publication, inputs=read)
 
 
+def _resources(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return member(member(arguments, "ProcessingResources") or {}, "ClusterConfig") or {}
+
+
 def _output_problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
     problems: list[str] = []
     names: set[str] = set()
@@ -122,8 +129,7 @@ def _output_problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
         if destination is None:
             problems.append(f"{where} has no S3Output. Allowed on this machine: S3Output with S3Uri and LocalPath.")
             continue
-        path = destination.get("LocalPath")
-        if not isinstance(path, str) or not path.startswith(_OUTPUTS + "/") or ".." in path.split("/"):
-            problems.append(f"{where}: LocalPath is {path!r}. Allowed: a path below {_OUTPUTS}/.")
+        if problem := jobs.path_problem(where, destination.get("LocalPath"), _OUTPUTS):
+            problems.append(problem)
         problems += jobs.uri_problems(where, destination.get("S3Uri"))
     return problems

@@ -55,8 +55,11 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     else:
         problems += jobs.uri_problems(f"step {step.name!r}: OutputDataConfig", output_config["S3OutputPath"])
     if (checkpoint := member(arguments, "CheckpointConfig")) is not None:
-        problems += jobs.uri_problems(f"step {step.name!r}: CheckpointConfig", checkpoint.get("S3Uri"))
-    return problems
+        where = f"step {step.name!r}: CheckpointConfig"
+        problems += jobs.uri_problems(where, checkpoint.get("S3Uri"))
+        if problem := jobs.path_problem(where, checkpoint.get("LocalPath") or DEFAULT_PATH, "/opt/ml"):
+            problems.append(problem)
+    return problems + jobs.shape_problems(step, arguments, member(arguments, "ResourceConfig") or {})
 
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
@@ -99,7 +102,7 @@ def run(context: StepContext) -> StepResult:
         inputs,
         context.store,
         lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
-        context.known_checksum,
+        context.ledger,
     )
     sync = None
     if checkpoint is not None:

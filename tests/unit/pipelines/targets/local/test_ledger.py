@@ -111,8 +111,8 @@ def test_the_life_of_a_step(home: Home, writer: LedgerWriter) -> None:
         first, second = ledger.attempts("e", "prepare")
         assert (first.status, first.reason, first.processes) == ("Failed", "it broke", (record,))
         assert second.status == "Succeeded"
-        assert writer.checksum("s3://b/out/x", 2, 77) == "abc"
-        assert writer.checksum("s3://b/out/x", 2, 78) is None
+        assert ledger.checksum("s3://b/out/x", 2, 77) == "abc"
+        assert ledger.checksum("s3://b/out/x", 2, 78) is None
         assert ledger.step("e", "train").status is None
 
 

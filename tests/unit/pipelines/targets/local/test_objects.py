@@ -10,6 +10,8 @@ import pytest
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.channels import Channel, place, processing_channels, training_channels
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import Ledger
 from drivetrain.pipelines.targets.local.objects import ObjectStore, digest_of, fetch, parse, sha256_of
 
 
@@ -63,6 +65,7 @@ def test_exists_asks_the_same_without_listing(store: ObjectStore) -> None:
         "s3:///x",
         "s3://bucket/a\0b",
         "s3://bucket/" + "a/" * 600,
+        "s3://bucket/" + "a" * 256,
         "https://bucket.s3.amazonaws.com/x",
         "file:///etc/passwd",
         "/etc/passwd",
@@ -145,13 +148,14 @@ def test_fetching_hashes_once_and_fills_every_host(store: ObjectStore, tmp_path:
 
 
 def test_gzipped_input_arrives_decompressed(store: ObjectStore, tmp_path: Path) -> None:
+    ledger = Ledger(Home(tmp_path / "home"))
     store.put("s3://bucket/zipped/x.csv.gz", gzip.compress(b"1,2"))
     channel = Channel("data", "s3://bucket/zipped/", "/opt/ml/processing/input/data", gzipped=True)
-    place([channel], store, lambda _: [tmp_path / "in"], lambda _: None)
+    place([channel], store, lambda _: [tmp_path / "in"], ledger)
     assert (tmp_path / "in" / "x.csv").read_bytes() == b"1,2"
     store.put("s3://bucket/zipped/y.csv.gz", b"not zipped")
     with pytest.raises(UserError, match=r"y\.csv\.gz"):
-        place([channel], store, lambda _: [tmp_path / "in"], lambda _: None)
+        place([channel], store, lambda _: [tmp_path / "in"], ledger)
 
 
 def test_the_digest_goes_by_name_and_content_the_stamp_by_size_and_time(store: ObjectStore) -> None:
