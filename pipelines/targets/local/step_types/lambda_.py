@@ -73,7 +73,8 @@ def run(context: StepContext) -> StepResult:
     result = root / "result.json"
     job = Job(
         command=(
-            *(sys.executable, str(_PROGRAM), target),
+            # -P: the modules beside the program are ours, not the handler's.
+            *(sys.executable, "-P", str(_PROGRAM), target),
             *("/opt/ml/event.json", "/opt/ml/result.json", "/opt/ml/about.json"),
         ),
         # A module is looked for where the user started the run, as `python -m` would.

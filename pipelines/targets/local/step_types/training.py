@@ -209,7 +209,7 @@ def _launch_host_by_host(context: StepContext, hosts: tuple[Host, ...], launches
             "working_folder": placed(launch.working_folder),
         }
         (host.root / _LAUNCH).write_text(json.dumps(content), encoding="utf-8")
-    return (sys.executable, str(_HOST_LAUNCH), f"/opt/ml/{_LAUNCH}")
+    return (sys.executable, "-P", str(_HOST_LAUNCH), f"/opt/ml/{_LAUNCH}")
 
 
 def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Publication:

@@ -195,8 +195,9 @@ def test_checkpoints_are_copied_back_and_restored_on_every_host(runs: LocalRuns)
     ]
 
 
+@pytest.mark.parametrize("mode", ["auto", "rewrite"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_job_of_the_stock_images_toolkit_runs(runs: LocalRuns, tmp_path: Path, count: int) -> None:
+def test_a_job_of_the_stock_images_toolkit_runs(runs: LocalRuns, tmp_path: Path, count: int, mode: str) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "train.py").write_text(
@@ -218,7 +219,7 @@ def test_a_job_of_the_stock_images_toolkit_runs(runs: LocalRuns, tmp_path: Path,
         },
     )
     del step["Arguments"]["AlgorithmSpecification"]["ContainerEntrypoint"]
-    summary = runs.start([step])
+    summary = runs.start([step], mode=mode)
     assert summary.status == "Succeeded", summary.reason
     with Ledger(runs.home) as ledger:
         [row] = ledger.steps(summary.execution)
@@ -231,14 +232,35 @@ def test_a_job_of_the_stock_images_toolkit_runs(runs: LocalRuns, tmp_path: Path,
 HANDLER = """
 import os
 
+import ledger  # a module beside the handler, with a name that the runner has, too
+
 def handler(event, context):
     print("called", context.function_name, os.getpid())
     if event.get("wrong"):
         return {"doubled": "four"}
     if event.get("broken"):
         raise ValueError("no such model")
-    return {"doubled": 2 * event["number"], "name": context.function_name}
+    return {"doubled": ledger.FACTOR * event["number"], "name": context.function_name}
 """
+
+
+def test_without_private_mounts_paths_are_rewritten_and_a_literal_one_is_refused(runs: LocalRuns) -> None:
+    program = """
+        import sys
+        from pathlib import Path
+        assert not sys.argv[2].startswith("/opt/ml")
+        Path(sys.argv[2], "y.txt").write_text(Path(sys.argv[1], "x.txt").read_text())
+    """
+    data = runs.put("data/x.txt", "x")
+    folders = ("/opt/ml/processing/input/data", "/opt/ml/processing/output/out")
+    step = runs.processing("s", program, inputs={"data": data}, outputs=["out"], arguments=folders)
+    summary = runs.start([step], mode="rewrite")
+    # The literal in startswith() is one too: this program would look for a folder that is not there.
+    assert summary.status == "Failed" and "s.py, line 4: a literal /opt/ml" in str(summary.reason)
+    runs.put("code/s/s.py", "\n".join(line.strip() for line in program.splitlines() if "startswith" not in line))
+    summary = runs.start([step], mode="rewrite")
+    assert summary.status == "Succeeded", summary.reason
+    assert runs.read(f"{BUCKET}/runs/{summary.execution}/s/out/y.txt") == "x"
 
 
 def lambda_step(**arguments: Any) -> dict[str, Any]:
@@ -257,6 +279,7 @@ def lambda_step(**arguments: Any) -> dict[str, Any]:
 @pytest.fixture
 def functions(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "doubling.py").write_text(HANDLER)
+    (tmp_path / "ledger.py").write_text("FACTOR = 2")
     return {"double": f"{tmp_path / 'doubling.py'}:handler"}
 
 
@@ -287,6 +310,26 @@ def test_a_lambda_without_a_handler_is_refused_before_anything_starts(runs: Loca
     assert "function:double=file.py:handler" in str(caught.value)
     with pytest.raises(UserError, match="there is no file"):
         runs.start([lambda_step()], functions={"call": "nowhere.py:handler"})
+
+
+def test_a_lambda_takes_and_gives_at_most_6_mb(runs: LocalRuns, functions: dict[str, str], tmp_path: Path) -> None:
+    summary = runs.start([lambda_step(number=1, payload="x" * (6 << 20))], functions=functions)
+    assert summary.status == "Failed" and "Lambda takes at most 6,291,456" in str(summary.reason)
+    (tmp_path / "doubling.py").write_text(
+        "def handler(event, context):\n    return {'doubled': 1, 'name': 'x' * (7 << 20)}\n"
+    )
+    summary = runs.start([lambda_step(number=1)], functions=functions)
+    assert summary.status == "Failed" and "at most 6,291,456" in str(summary.reason)
+
+
+def test_a_lambda_of_an_installed_module_is_called(runs: LocalRuns) -> None:
+    step = lambda_step(number=1)
+    step["OutputParameters"] = []
+    summary = runs.start([step], functions={"call": "json:dumps"})
+    # json.dumps(event, context) is a call with one argument too many: the module was found, and its error is told.
+    assert summary.status == "Failed" and "TypeError" in str(summary.reason)
+    summary = runs.start([step], functions={"call": "no_such_module:handler"})
+    assert summary.status == "Failed" and "there is no module 'no_such_module'" in str(summary.reason)
 
 
 def test_stubs_stand_for_steps_that_cannot_run_here(runs: LocalRuns, tmp_path: Path) -> None:
