@@ -14,6 +14,7 @@ import math
 import signal
 from pathlib import Path
 
+from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluation import evaluate
@@ -57,6 +58,7 @@ def main() -> None:
     given = parser.parse_args()
 
     def program() -> None:
+        plugins.forget_current_folder()  # the model says which recipe it is of
         with join_group() as process:
             numbers = run(given.model, given.data, process, batch_size=given.batch_size)
         given.metrics.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -20,7 +22,7 @@ def load(family: str, name: str, *, kind: str, own_modules: bool = False) -> Mod
     """Import the plug-in `name` of `family` (`recipes`, `strategies`).
 
     With `own_modules` a name that the folder lacks is looked up as a module of the user's own (`my_recipes.faces`),
-    which travels with their code.
+    which travels with their code; it is never one of Python's.
 
     Raises:
         InputError: no such plug-in, with the closest match. Errors inside the plug-in's file are left as they are.
@@ -34,8 +36,19 @@ def load(family: str, name: str, *, kind: str, own_modules: bool = False) -> Mod
     raise unknown_name(kind, name, available, advice=advice)
 
 
+def forget_current_folder() -> None:
+    """Let no name lead to a module below the current folder, where `python -m` looks first.
+
+    For programs that take names from data. In a container the current folder is the one in which all data lies, so a
+    model that is called after a file beside it (`processing.input.model.anything`) would bring its own code along. What
+    PYTHONPATH names stays: the code of a step is there.
+    """
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [entry for entry in sys.path if entry and (entry in named or entry != os.getcwd())]
+
+
 def _is_module(name: str) -> bool:
-    if not all(part.isidentifier() for part in name.split(".")):
+    if not all(part.isidentifier() for part in name.split(".")) or name.partition(".")[0] in sys.stdlib_module_names:
         return False
     try:
         return importlib.util.find_spec(name) is not None

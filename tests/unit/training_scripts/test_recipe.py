@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_typo_gets_the_closest_name() -> None:
         load_recipe("digit_cnn", {})
 
 
-@pytest.mark.parametrize("name", ["no_such_package.faces", "../digits_cnn", "", "digits_cnn.Recipe"])
+@pytest.mark.parametrize("name", ["no_such_package.faces", "../digits_cnn", "", "digits_cnn.Recipe", "antigravity"])
 def test_names_that_are_no_module(name: str) -> None:
     with pytest.raises(InputError, match="no recipe"):
         load_recipe(name, {})
@@ -54,6 +55,29 @@ def test_a_recipe_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(tmp_path)
     recipe = load_recipe("own_recipe_a", {"depth": 5})
     assert recipe.depth == 5  # type: ignore[attr-defined]
+
+
+def test_a_name_from_data_leads_to_nothing_below_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "input" / "model").mkdir(parents=True)
+    (tmp_path / "input" / "model" / "own_recipe_e.py").write_text(OWN)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "own_recipe_f.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(tmp_path / "source"), *sys.path])
+    plugins.forget_current_folder()
+    with pytest.raises(InputError, match="no recipe"):
+        load_recipe("input.model.own_recipe_e", {})
+    assert isinstance(load_recipe("own_recipe_f", {}), Recipe)
+
+
+def test_a_current_folder_that_pythonpath_names_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    plugins.forget_current_folder()
+    assert str(tmp_path) in sys.path
 
 
 def test_a_module_that_is_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
