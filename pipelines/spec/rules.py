@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.secret_names import looks_secret
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import All, AnyOf, Comparison, Condition, In, Not
 from drivetrain.pipelines.spec.graph import Graph, find_cycle
@@ -41,7 +42,7 @@ RULES: list[Rule] = []
 PIPELINE_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
 STEP_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
 PARAMETER_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
-SECRET_NAME = re.compile(r"passw(or)?d|secret|token|api_?key|access_?key|private_?key|credential", re.IGNORECASE)
+UNSPEAKABLE = re.compile("[\0\ud800-\udfff]")
 NUMBERS: tuple[ValueType, ...] = ("Integer", "Float")
 
 
@@ -257,7 +258,7 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
                     "path in the settings, from where it is uploaded."
                 )
             if isinstance(value, str) and ".." in value.split("/"):
-                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a path.."
+                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a path."
 
 
 @rule
@@ -282,6 +283,21 @@ def arguments_fit(graph: Graph) -> Iterator[str]:
             count = 2 * (len(step.inputs) + len(step.output_names()) + len(step.parameters)) + len(step.arguments) + 3
             if count > quotas.MAX_ARGUMENTS:
                 yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}."
+
+
+@rule
+def texts_can_be_passed(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        given: dict[str, object] = {"display_name": step.display_name, "description": step.description}
+        if isinstance(step, JobStep):
+            given |= {**step.inputs, **step.parameters, **step.environment}
+            given |= {f"argument {number}": value for number, value in enumerate(step.arguments)}
+        for name, value in given.items():
+            if isinstance(value, str) and UNSPEAKABLE.search(value):
+                yield (
+                    f"step {step.name!r}: {name} is {value!r:.80}. Neither an argument, a variable nor a path can hold "
+                    "the character NUL or half a surrogate pair. Take it out."
+                )
 
 
 @rule
@@ -330,7 +346,7 @@ def secrets_stay_out(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if isinstance(step, JobStep):
             for name, value in {**step.parameters, **step.environment}.items():
-                if SECRET_NAME.search(name) and isinstance(value, str) and value and not value.startswith("arn:"):
+                if looks_secret(name) and isinstance(value, str) and value and not value.startswith("arn:"):
                     yield (
                         f"step {step.name!r}: {name!r} looks like a secret. Parameters and environment are readable by "
                         "everyone who may describe the pipeline; pass the ARN of a Secrets Manager secret instead."

@@ -182,6 +182,17 @@ def test_rule_machines_make_sense() -> None:
     assert "no warm pools" in refusal(training(cluster=warm, checkpoint=Checkpoint()))
 
 
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_rule_texts_can_be_passed(text: str) -> None:
+    for fields in (
+        {"parameters": {"word": text}},
+        {"environment": {"WORD": text}},
+        {"inputs": {"word": "s3://b/" + text}},
+    ):
+        assert "half a surrogate pair" in refusal(processing(**fields))
+    assert "argument 0 is" in refusal(processing(arguments=(text,)))
+
+
 @pytest.mark.parametrize("uri", ["s3://bucket/run", "/local/", "run/"])
 def test_rule_checkpoint_prefixes_end_with_a_slash(uri: str) -> None:
     assert "final slash" in refusal(training(checkpoint=Checkpoint(uri=uri)))
@@ -189,6 +200,7 @@ def test_rule_checkpoint_prefixes_end_with_a_slash(uri: str) -> None:
 
 def test_rule_secrets_stay_out() -> None:
     assert "looks like a secret" in refusal(processing(environment={"DB_PASSWORD": "hunter2"}))
+    Pipeline(name="p", steps=[processing(parameters={"tokenizer": "bert", "eos_token": "</s>"})])
     arn = "arn:aws:secretsmanager:us-east-1:1:secret:db"
     Pipeline(name="p", steps=[processing(environment={"DB_PASSWORD": arn})])
 

@@ -23,6 +23,8 @@ from drivetrain.pipelines.targets.local.masking import MASK, contains_mask, look
         "ClientSecret",
         "private_key",
         "Authorization",
+        "dbpassword",
+        "APITOKEN",
     ],
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
@@ -43,6 +45,7 @@ def test_secrets_are_known_by_their_names(name: str) -> None:
         "epochs",
         "author",
         "keys",
+        "compass_width",
     ],
 )
 def test_ordinary_names_are_not(name: str) -> None:
