@@ -18,11 +18,12 @@ def read_yaml(file: Path) -> dict[str, Any]:
         UserError: naming file, line and column.
     """
     try:
-        data = file.read_bytes()
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)  # a device has no end
     except OSError as error:
         raise UserError(f"Settings file {file}: {error.strerror}. Give --config an existing file.") from None
     if len(data) > MAX_BYTES:
-        raise UserError(f"Settings file {file} has {len(data):,} bytes; at most {MAX_BYTES:,}.")
+        raise UserError(f"Settings file {file} is too large. Allowed: {MAX_BYTES:,} bytes.")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -60,6 +61,10 @@ def load_yaml(text: str, where: str) -> Any:
         raise UserError(f"{where}{place}: not YAML: {error.problem}.") from None
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
+    except ValueError as error:  # what looks like a date or a number, and is none: 2026-13-45, 5,000 digits
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{where}: {str(error).partition(';')[0]}. Put text in quotes.") from None
 
 
 def _yaml_loader() -> Any:
@@ -85,8 +90,9 @@ def _refuse_duplicates(root: Any, where: str) -> None:
                 pending.append(child)
                 continue
             key, value = cast(tuple[Any, Any], child)
+            if not isinstance(key.value, str):
+                raise UserError(f"{_place(where, key)}: a list or mapping cannot be a key. Write `name: value`.")
             if key.value in seen:
                 raise UserError(f"{_place(where, key)}: {key.value!r} is given twice.")
-            if isinstance(key.value, str):
-                seen.add(key.value)
+            seen.add(key.value)
             pending.append(value)

@@ -40,7 +40,7 @@ RESERVED_ENVIRONMENT = frozenset(
 class Settings(BaseModel):
     """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     deployment: Deployment = Deployment()
     """Bucket, role, region and image on SageMaker."""
@@ -137,7 +137,9 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     if first["type"] == "missing":
         return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
     given = first.get("input")
-    return f"Setting {where} is {given!r}: {first['msg'].rstrip('.')}.{more}"
+    # YAML takes 2026-01-01 for a date and 12:30 for a number.
+    hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
+    return f"Setting {where} is {given!r:.80}: {first['msg'].rstrip('.')}.{hint}{more}"
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:

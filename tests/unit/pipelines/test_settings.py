@@ -56,7 +56,12 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ("must: &a x\nname: *a\n", [], "anchors and aliases are not allowed"),
         (b"must: \xff\n", [], "is not UTF-8"),
         ("must: x\nname: " + "[" * 60 + "]" * 60 + "\n", [], "nested deeper than 50"),
-        ("must: x\n#" + "x" * 2**20 + "\n", [], "at most 1,048,576"),
+        ("must: x\n#" + "x" * 2**20 + "\n", [], "Allowed: 1,048,576 bytes"),
+        ("? [1, 2]\n: x\n", [], "line 1: a list or mapping cannot be a key"),
+        ("must: 2026-13-45\n", [], r"month must be in 1\.\.12\. Put text in quotes"),
+        ("must: x\nepochs: " + "9" * 5000 + "\n", [], r"Exceeds the limit .* Put text in quotes"),
+        ("must: 2026-11-20\n", [], r"Setting must .* is datetime\.date.*\. Put it in quotes"),
+        ("must: x\nrate: .nan\n", [], "Setting rate .* is nan: Input should be a finite number"),
         ("must: x\n", ["name=!!python/name:os.system"], "tags are not allowed"),
     ],
 )
@@ -69,6 +74,11 @@ def test_bad_input_is_named(tmp_path: Path, text: str | bytes, overrides: list[s
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere.yaml: No such file"):
         read_yaml(tmp_path / "nowhere.yaml")
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(UserError, match="/dev/zero is too large"):
+        read_yaml(Path("/dev/zero"))
 
 
 def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
