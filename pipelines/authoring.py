@@ -254,7 +254,11 @@ def execution(field: ExecutionField) -> ExecutionRef:
 
 
 def _dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ...]:
-    return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in after)
+    given: list[Any] = [after] if isinstance(after, BaseStep | Dependency | str) else list(after)
+    for item in given:
+        if not isinstance(item, BaseStep | Dependency):
+            raise SpecError(f"after={item!r:.80}: no step. Give the steps themselves: after=[cleaned].")
+    return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in given)
 
 
 def _bind(

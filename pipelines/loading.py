@@ -85,12 +85,16 @@ def _build(
                 f"{author.__name__}() takes no settings, so --set and --config have nothing to change. Give it a "
                 "parameter: def pipeline(settings: MySettings) -> Pipeline, with class MySettings(Settings)."
             )
-        settings, built = None, author()
+        settings, arguments = None, ()
     else:
         settings = build(kind, config, overrides)
-        built = author(settings)
+        arguments = (settings,)
+    try:
+        built = author(*arguments)
+    except SystemExit as error:  # it would end this process without a word
+        raise UserError(f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline.") from None
     if not isinstance(built, Pipeline):
-        raise SpecError(f"{author.__name__}() returned {built!r}; it must return a Pipeline.")
+        raise SpecError(f"{author.__name__}() returned {built!r:.80}; it must return a Pipeline.")
     return built, settings
 
 
@@ -116,7 +120,13 @@ def _import_file(path: Path) -> ModuleType:
     except UserError:
         raise
     except SyntaxError as error:
-        raise UserError(f"{path.name}, line {error.lineno}: {error.msg}.") from None
+        file = Path(error.filename or path).name  # perhaps one that it imports
+        raise UserError(f"{file}, line {error.lineno}: {error.msg}.") from None
+    except SystemExit as error:
+        raise UserError(
+            f"{path.name} ended the program ({_exit(error)}) when it was imported. Keep what it does as a script under "
+            'if __name__ == "__main__".'
+        ) from None
     except Exception as error:
         line = (
             next(
@@ -128,6 +138,10 @@ def _import_file(path: Path) -> ModuleType:
         )
         raise UserError(f"{path.name}, line {line}: {type(error).__name__}: {error}") from error
     return module
+
+
+def _exit(error: SystemExit) -> str:
+    return "sys.exit()" if error.code is None else f"sys.exit({error.code!r:.60})"
 
 
 def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from drivetrain.components.declaration import METRICS_FILE
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.errors import SpecError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
@@ -34,7 +34,7 @@ from drivetrain.pipelines.spec.steps import (
     TrainingStep,
 )
 from drivetrain.pipelines.spec.values import ParameterRef, Value
-from drivetrain.pipelines.targets.sagemaker.assets import Asset, Code, code_channel, data_asset
+from drivetrain.pipelines.targets.sagemaker.assets import Asset, Code, code_channel, data_asset, source_files
 from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
 from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, missing, stock_image
 from drivetrain.pipelines.targets.sagemaker.jobs import (
@@ -201,6 +201,13 @@ class _Compiler:
 
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
+        if step.program.kind == "script" and self.source is not None:
+            travelling = [str(file.relative_to(self.source)) for file in source_files(self.source)]
+            if step.program.target not in travelling:
+                raise SpecError(
+                    f"Step {step.name!r}: there is no script {step.program.target!r} in {self.source}. "
+                    f"{did_you_mean(step.program.target, travelling)}"
+                )
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))

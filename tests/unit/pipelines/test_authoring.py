@@ -158,6 +158,17 @@ def test_edges_conditions_and_the_rest() -> None:
         when(then=[fail("x")])
 
 
+@pytest.mark.parametrize("after", ["load", ["load"], [load]])
+def test_what_comes_before_is_a_step(after: object) -> None:
+    with pytest.raises(SpecError, match=r"no step\. Give the steps themselves: after=\[cleaned\]"):
+        step(load, raw="s3://b/k", after=after)  # type: ignore[arg-type]
+
+
+def test_a_single_step_before_needs_no_list() -> None:
+    loaded = step(load, raw="s3://b/k")
+    assert step(load, name="again", raw="s3://b/k", after=loaded).depends_on == (Dependency(step="load"),)  # type: ignore[arg-type]
+
+
 def test_checkpoints_are_for_training() -> None:
     from drivetrain.pipelines import Checkpoint
 

@@ -69,6 +69,12 @@ def test_two_pipelines_need_a_name(tmp_path: Path) -> None:
     [
         ("syntax_wrong.py", "def f(:\n", r"syntax_wrong.py, line 1: "),
         ("raises_here.py", "x = 1\n1 / 0\n", r"raises_here.py, line 2: ZeroDivisionError"),
+        ("exits_here.py", "raise SystemExit(5)\n", r"exits_here\.py ended the program \(sys\.exit\(5\)\) when it was"),
+        (
+            "exits_later.py",
+            "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    raise SystemExit\n",
+            r"p\(\) ended the program \(sys\.exit\(\)\); it must return a Pipeline",
+        ),
         ("imports_nothing.py", "import no_such_module_at_all\n", r"line 1: ModuleNotFoundError"),
         ("has_none.py", "x = 1\n", "no function is annotated `-> Pipeline`"),
         ("not-a-name.py", GOOD, "must be a Python name"),

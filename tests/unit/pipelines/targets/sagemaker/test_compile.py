@@ -205,6 +205,14 @@ def test_scripts_get_their_folders() -> None:
     ]
 
 
+def test_a_script_that_does_not_travel_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "clean.py").write_text("")
+    compile_pipeline(Pipeline(name="p", steps=[script("clean.py")]), tmp_path)
+    for path in ("claen.py", "clean.sh"):
+        with pytest.raises(SpecError, match=f"no script '{path}' in .*Did you mean 'clean.py'"):
+            compile_pipeline(Pipeline(name="p", steps=[script(path, name="x")]), tmp_path)
+
+
 def test_a_path_is_uploaded_under_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
     monkeypatch.chdir(tmp_path)
