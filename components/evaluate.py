@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from drivetrain.components.declaration import Input, component
+from drivetrain.components.errors import InputError
 from drivetrain.components.model_folder import open_model
 
 
@@ -27,7 +28,16 @@ def evaluate(model: Input, data: Input, *, batch_size: int = 256) -> dict[str, f
         model: the output `model` of a training step, as a folder or as model.tar.gz.
         data: the prepared data to measure on.
         batch_size: samples a forward pass.
+
+    Raises:
+        InputError: more than one host, or no model that can be opened.
     """
+    # Each host would measure the same model on its own copy of the data and write the same file.
+    hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
+    if len(hosts) > 1:
+        raise InputError(
+            f"evaluate runs on one host, but this step has {len(hosts)} ({', '.join(hosts)}). Give it one."
+        )
     with open_model(model) as folder, tempfile.TemporaryDirectory(prefix="drivetrain-evaluate-") as results:
         numbers = Path(results) / "metrics.json"
         command = [

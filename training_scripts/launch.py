@@ -98,9 +98,13 @@ def launch(cluster: Cluster, program: Sequence[str]) -> int:
     if stopped is not None:
         _fail(f"stopped by {stopped.name}; a retry goes on from the newest checkpoint.")
         return 130 if stopped == signal.SIGINT else RETRY
+    if not failures and returned < 0:
+        name = signal.Signals(-returned).name
+        _fail(f"torchrun on {cluster.host} was ended by {name}; a retry goes on from the newest checkpoint.")
+        return RETRY
     if not failures:
         _fail(f"torchrun on {cluster.host} ended with code {returned} and named no rank; its own message is above.")
-        return RETRY if returned in (-signal.SIGKILL, -signal.SIGTERM) else FAILED
+        return FAILED
     return _report(failures, cluster)
 
 

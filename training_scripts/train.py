@@ -50,11 +50,11 @@ class Config:
     """The recipe's options, a JSON object."""
     strategy: str = "ddp"
     """A file of strategies/."""
-    epochs: int = 10
+    epochs: int = 12
     """How often each sample is seen."""
-    global_batch: int = 64
+    global_batch: int = 32
     """Samples a step, over all processes."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     """The highest learning rate: reached after the warm-up, then falling along a half cosine."""
     weight_decay: float = 1e-2
     """The optimizer's weight decay."""

@@ -51,26 +51,31 @@ Forked = Callable[..., list[Any]]
 def forked(tmp_path: Path) -> Forked:
     """`forked(world_size, function, *arguments)`: what `function(process, *arguments)` returns on each rank.
 
-    Real processes and real gloo; they meet through a file, so no port is taken.
+    Real processes and real gloo; they meet through a file, so no port is taken. A rank in `may_die` may end without
+    an answer (None), and nobody waits for it.
     """
     meetings = iter(range(1_000_000))
 
-    def run(world_size: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60) -> list[Any]:
+    def run(
+        world_size: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60, may_die: Any = ()
+    ) -> list[Any]:
         store = tmp_path / f"store-{next(meetings)}"
-        pipes = [FORK.Pipe(duplex=False) for _ in range(world_size)]
-        ranks = [
-            FORK.Process(target=_rank, args=(rank, world_size, store, pipes[rank][1], function, arguments))
-            for rank in range(world_size)
-        ]
-        for rank in ranks:
-            rank.start()
-        for _, sender in pipes:
-            sender.close()
+        ranks, receivers = [], []
+        for rank in range(world_size):
+            receiver, sender = FORK.Pipe(duplex=False)
+            given = (rank, world_size, store, sender, function, arguments, bool(may_die))
+            ranks.append(FORK.Process(target=_rank, args=given))
+            receivers.append(receiver)
+            ranks[-1].start()
+            sender.close()  # before the next fork: a pipe ends when its rank does
         try:
             answers = []
-            for number, (receiver, _) in enumerate(pipes):
+            for number, receiver in enumerate(receivers):
                 assert receiver.poll(timeout), f"rank {number} did not answer within {timeout} s"
-                answers.append(receiver.recv())
+                try:
+                    answers.append(receiver.recv())
+                except EOFError:
+                    answers.append((None if number in may_die else "it died without an answer", None))
         finally:
             for rank in ranks:
                 rank.kill()
@@ -83,7 +88,13 @@ def forked(tmp_path: Path) -> Forked:
 
 
 def _rank(
-    rank: int, world_size: int, store: Path, sender: Any, function: Callable[..., Any], arguments: tuple[Any, ...]
+    rank: int,
+    world_size: int,
+    store: Path,
+    sender: Any,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    leave_alone: bool,
 ) -> None:
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     try:
@@ -93,7 +104,8 @@ def _rank(
                 "gloo", store=dist.FileStore(str(store), world_size), rank=rank, world_size=world_size
             )
         result = function(process, *arguments)
-        process.barrier()  # nobody leaves while another still talks
+        if not leave_alone:
+            process.barrier()  # nobody leaves while another still talks
         sender.send((None, result))
     except BaseException:
         sender.send((traceback.format_exc(), None))

@@ -75,5 +75,5 @@ def test_new_data_starts_afresh(forked: Any, digits: Path, prepared_data: Module
 def test_another_training_is_refused(forked: Any, digits: Path, tmp_path: Path) -> None:
     forked(2, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
     changed = replace(CONFIG, learning_rate=0.5, epochs=9)
-    with pytest.raises(AssertionError, match=r"learning_rate 0\.001 -> 0\.5\)"):
+    with pytest.raises(AssertionError, match=r"learning_rate 0\.003 -> 0\.5\)"):
         forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")

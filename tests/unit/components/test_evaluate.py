@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from drivetrain.components.evaluate import evaluate
+
+OPTIONS = {"channels": 2, "hidden": 4}
+
+
+def load_prepared_data() -> ModuleType:
+    path = Path(__file__).parents[2] / "distributed" / "prepared_data.py"
+    spec = importlib.util.spec_from_file_location("prepared_data", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    prepared_data = load_prepared_data()
+    return prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(20))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    import torch
+
+    from drivetrain.training_scripts.recipe import load_recipe
+    from drivetrain.training_scripts.saved_model import save_model
+
+    torch.manual_seed(0)
+    description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32"}
+    save_model(tmp_path / "model", load_recipe("digits_cnn", OPTIONS).model(), description)
+    return tmp_path / "model"
+
+
+def command(model: Path, data: Path, metrics: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["--model", str(model), "--data", str(data), "--metrics", str(metrics), "--batch-size", "7"]
+    return subprocess.run(
+        [sys.executable, "-m", "drivetrain.components.evaluate", *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_folder_and_its_archive_give_the_same_numbers(model: Path, data: Path, tmp_path: Path) -> None:
+    by_command = command(model, data, tmp_path / "metrics")
+    assert (by_command.returncode, by_command.stderr) == (0, "")
+    numbers = json.loads((tmp_path / "metrics/metrics.json").read_text())
+    assert json.loads(by_command.stdout) == numbers
+    assert numbers["num_samples"] == 20
+    assert 0 <= numbers["accuracy"] <= 1
+    assert {f"accuracy_class_{number}" for number in range(8)} <= set(numbers)
+    assert "accuracy_class_9" not in numbers
+    assert numbers["loss"] > 0
+
+    channel = tmp_path / "channel"
+    channel.mkdir()
+    with tarfile.open(channel / "model.tar.gz", "w:gz") as archive:
+        for file in model.iterdir():
+            archive.add(file, f"./{file.name}")
+    assert evaluate(channel, data, batch_size=7) == numbers
+
+
+def test_a_folder_without_a_model(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    ended = command(tmp_path / "empty", data, tmp_path / "metrics")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"error: {tmp_path / 'empty'} holds no model: neither model.json nor model.tar.gz.")
+    assert not (tmp_path / "metrics/metrics.json").exists()
+
+
+def test_bad_data_is_one_line_from_the_program(model: Path, data: Path, tmp_path: Path) -> None:
+    (data / "part-00001.parquet").unlink()
+    ended = command(model, data, tmp_path / "metrics", DRIVETRAIN_FAILURE_FILE=str(tmp_path / "failure"))
+    assert ended.returncode == 2
+    assert ended.stderr == f"error: shard {data / 'part-00001.parquet'} is missing; manifest.json lists it.\n"
+    assert (tmp_path / "failure").read_text() == ended.stderr
+    assert not (tmp_path / "metrics/metrics.json").exists()
+
+
+def test_several_hosts_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
+    ended = command(model, data, tmp_path / "metrics", DRIVETRAIN_HOSTS="a,b", DRIVETRAIN_HOST="a")
+    assert ended.returncode == 2
+    assert ended.stderr == "error: evaluate runs on one host, but this step has 2 (a, b). Give it one.\n"

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.components import train as train_module
+from drivetrain.components.call import parser
+from drivetrain.components.train import train
+
+
+def test_declaration() -> None:
+    assert train.job == "training"
+    assert list(train.inputs) == ["train", "validation"]
+    assert train.inputs["validation"].optional
+    assert list(train.outputs) == ["model", "output"]
+    assert train.checkpoints is not None
+    assert train.metrics == ()
+    assert "torch" in train.needs
+    assert all(parameter.help for parameter in train.parameters.values())
+
+
+def test_its_defaults_are_those_of_the_program() -> None:
+    from drivetrain.training_scripts.train import Config
+
+    program = {field.name: field.default for field in fields(Config)}
+    declared = {name: parameter.default for name, parameter in train.parameters.items()}
+    assert declared.pop("processes") == 0
+    assert declared.pop("recipe") == "digits_cnn"
+    program.pop("recipe")  # the program has none
+    assert declared == program
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train_loss", "0.0123"),
+        ("validation_loss", "1.2e-05"),
+        ("validation_accuracy", "0.9778"),
+        ("samples_per_second", "8051.2"),
+    ],
+)
+def test_the_progress_lines_carry_the_declared_metrics(
+    name: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    from drivetrain.training_scripts.process import Process
+    from drivetrain.training_scripts.train import report
+
+    values = {"train_loss": 0.0123, "validation_loss": 1.2e-05, "validation_accuracy": 0.9778}
+    report(Process(0, 1, 0, 1, torch.device("cpu")), 2, 10, 120, {**values, "samples_per_second": 8051.2})
+    line = capsys.readouterr().out
+    assert line.startswith("epoch 3/10 step 120 train_loss=0.0123 ")
+    assert re.findall(train.logs[name], line) == [expected]
+
+
+def given(monkeypatch: pytest.MonkeyPatch, *, is_the_step: bool, returncode: int = 0) -> list[tuple[str, list[str]]]:
+    calls: list[tuple[str, list[str]]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        calls.append(("run", command))
+        return subprocess.CompletedProcess(command, returncode)
+
+    def execv(path: str, command: list[str]) -> None:
+        assert path == command[0]
+        calls.append(("exec", command))
+        raise SystemExit(0)  # the real one does not come back
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(os, "execv", execv)
+    monkeypatch.setattr(train_module, "_is_the_step", lambda: is_the_step)
+    return calls
+
+
+COMMAND = ["--train", "t", "--model", "m", "--output", "o", "--checkpoints", "c", "--seed", "-3"]
+
+
+def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = given(monkeypatch, is_the_step=True)
+    with pytest.raises(SystemExit):
+        train(**vars(parser(train).parse_args(COMMAND)))
+    ((how, command),) = calls
+    assert how == "exec"
+    assert command[:5] == [
+        *(sys.executable, "-m", "drivetrain.training_scripts.launch", "--processes=0"),
+        "drivetrain.training_scripts.train",
+    ]
+    assert {"--train=t", "--model=m", "--output=o", "--checkpoints=c", "--seed=-3"} <= set(command)
+    assert not any(argument.startswith("--validation") for argument in command)
+
+
+def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = given(monkeypatch, is_the_step=False)
+    train(**vars(parser(train).parse_args([*COMMAND, "--validation", "v", "--processes", "2"])))
+    ((how, command),) = calls
+    assert how == "run"
+    assert {"--validation=v", "--processes=2"} <= set(command)
+
+
+def test_called_from_python_a_failure_is_none_of_ours_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, is_the_step=False, returncode=75)
+    with pytest.raises(SystemExit) as ended:
+        train(**vars(parser(train).parse_args(COMMAND)))
+    assert ended.value.code == 75
+
+
+@pytest.mark.parametrize("program", ["drivetrain.components.train", "drivetrain.components.call"])
+def test_bad_input_through_the_command(program: str, tmp_path: Path) -> None:
+    """No torch is needed to find it, and nothing stands between the launcher and the platform."""
+    (tmp_path / "data").mkdir()
+    target = [] if program.endswith("train") else ["drivetrain.components.train:train"]
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", program, *target, "--train", str(tmp_path / "data")),
+            *("--model", str(tmp_path / "m"), "--output", str(tmp_path / "o"), "--checkpoints", str(tmp_path / "c")),
+            *("--processes", "-1"),
+        ],
+        env={**os.environ, "DRIVETRAIN_FAILURE_FILE": str(tmp_path / "failure")},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "error: processes=-1; allowed are whole numbers from 1, or 0 for one a GPU.\n"
+    assert (tmp_path / "failure").read_text() == ended.stderr
+
+
+def test_its_import_brings_no_torch() -> None:
+    code = "import drivetrain.components.train, drivetrain.components.evaluate, sys; print(sorted(sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for module in ("torch", "numpy", "pyarrow", "drivetrain.training_scripts"):
+        assert f"'{module}'" not in ended.stdout
