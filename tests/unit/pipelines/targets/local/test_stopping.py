@@ -127,6 +127,15 @@ def test_a_killed_runner_leaves_nothing_and_the_same_request_finds_the_run(runs:
     assert runner.find_interrupted(runs.text(steps), {}, options) is None
 
 
+def test_runs_at_the_same_time_share_a_home(runs: LocalRuns, tmp_path: Path) -> None:
+    program = "open('/opt/ml/processing/output/out/x', 'w').write('x')"
+    steps = [runs.processing(name, program, outputs=["out"], cache=True) for name in "abc"]
+    processes = [in_a_process(runs, steps, tmp_path) for _ in range(3)]
+    assert [process.communicate(timeout=PATIENCE_S) for process in processes] == [("Succeeded\n", "")] * 3
+    with Ledger(runs.home) as ledger:
+        assert [execution.status for execution in ledger.executions()] == ["Succeeded"] * 3
+
+
 def test_a_step_that_takes_too_long_is_ended(runs: LocalRuns) -> None:
     summary = runs.start([runs.processing("slow", WAIT, outputs=["out"], max_run=1)])
     assert summary.status == "Failed"
