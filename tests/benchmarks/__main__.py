@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         bench = Bench(scratch=Path(scratch), quick=given.quick, with_peers=not given.no_peers)
         for name in names:
             bench.progress(name)
+            bench.failed.clear()
             try:
                 for record in families.load(name)(bench):
                     found.append(record)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.environments import Environment
 from tests.benchmarks.harness.records import Record
-from tests.benchmarks.harness.timing import CommandError, Ran
+from tests.benchmarks.harness.timing import OURS, CommandError, Ran
 from tests.benchmarks.harness.tool import Project, project
 
 PEERS = ("metaflow", "zenml", "kfp", "dagster", "prefect")
@@ -24,15 +24,14 @@ Taken = dict[str, dict[str, list[float]]]
 
 
 def records(bench: Bench) -> Iterator[Record]:
-    tools: dict[str, Environment] = {"drivetrain": bench.ours, "plain": bench.ours, **bench.peers(*PEERS)}
+    tools: dict[str, Environment] = {OURS: bench.ours, "plain": bench.ours, **bench.peers(*PEERS)}
     taken: Taken = defaultdict(lambda: defaultdict(list))
-    missing: dict[str, str] = {}
     reasons: list[bool] = []
     only_what_follows: list[bool] = []
     notes: dict[str, str] = {}
     for number in range(1, bench.rounds + 1):
         for name, environment in tools.items():
-            if name in missing:
+            if name in bench.failed:
                 continue
             bench.progress(f"first hour, round {number} of {bench.rounds}: {name}")
             place = project(bench, name, environment)
@@ -40,17 +39,16 @@ def records(bench: Bench) -> Iterator[Record]:
             try:
                 changed = _round(place, name, taken)
             except CommandError as error:
-                missing[name] = str(error).splitlines()[-1]
+                if name == OURS:
+                    raise
+                bench.failed[name] = str(error).splitlines()[-1]
                 bench.progress(f"{name} failed: {error}")
                 continue
-            if name == "drivetrain":
+            if name == OURS:
                 reasons.append(REASON in changed.output + changed.errors)
                 only_what_follows.append(AFTER_THE_CHANGE.items() <= _statuses(place).items())
-    said = "; ".join(f"{name}: {text}" for name, text in {**notes, **missing}.items() if text and name != "plain")
-    note = "; ".join(filter(None, [bench.note(*PEERS), said]))
-    if "drivetrain" in missing:
-        note = f"ours failed: {missing['drivetrain']}"
-    yield _row(taken, "first run", 6.0, note)
+    said = "; ".join(f"{name}: {text}" for name, text in notes.items() if text and name not in bench.failed)
+    yield _row(taken, "first run", 6.0, bench.note(*PEERS, more=said))
     yield _row(taken, "cached re-run", 0.5)
     yield _row(taken, "changed parameter of evaluate", 4.0)
     yield Record(
@@ -105,7 +103,7 @@ def _row(taken: Taken, activity: str, target: float, note: str = "") -> Record:
     return Record(
         name=f"first_hour: {activity}",
         unit="s",
-        ours=medians.pop("drivetrain", None),
+        ours=medians.pop(OURS),
         limit=medians.pop("plain", None),
         peers=medians,
         target=target,

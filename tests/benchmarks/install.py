@@ -27,7 +27,7 @@ def records(bench: Bench) -> Iterator[Record]:
         ours=bench.ours.size / 1e6,
         peers={name: environment.size / 1e6 for name, environment in peers.items()},
         target=40,
-        note="; ".join(filter(None, ["site-packages without pip and setuptools", bench.note(*PEERS)])),
+        note=bench.note(*PEERS, more="site-packages without pip and setuptools"),
     )
     yield Record(
         name="install: lines of user code",

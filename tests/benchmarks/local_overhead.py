@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.environments import Environment
 from tests.benchmarks.harness.records import Record
-from tests.benchmarks.harness.timing import in_turn, run
+from tests.benchmarks.harness.timing import OURS, Ran, in_turn, run
 
 PROBES = Path(__file__).parent / "probes"
 STEPS = 20
@@ -17,33 +19,41 @@ STEPS = 20
 
 def records(bench: Bench) -> Iterator[Record]:
     long, short = (6, 1) if bench.quick else (STEPS + 1, 1)
+    cpu: dict[str, list[float]] = defaultdict(list)
 
-    def a_step(command: Callable[[int], float]) -> Callable[[], float]:
-        """What one more step adds: the start of the tool itself is not a step's."""
-        return lambda: (command(long) - command(short)) / (long - short)
+    def a_step(name: str, command: Callable[[int], Ran]) -> Callable[[], float]:
+        """Seconds that one more step adds: the start of the tool itself is not a step's."""
+
+        def measure() -> float:
+            more, less = command(long), command(short)
+            cpu[name].append((more.cpu - less.cpu) / (long - short))
+            return (more.wall - less.wall) / (long - short)
+
+        return measure
 
     rivals = {
-        "drivetrain": a_step(lambda steps: _ours(bench, steps)),
-        "interpreter": lambda: _bare(bench),
+        OURS: a_step(OURS, lambda steps: _ours(bench, steps)),
+        "interpreter": lambda: _bare(bench).wall,
     }
     if kfp := bench.peers("kfp").get("kfp"):
-        rivals["kfp.local"] = a_step(lambda steps: _kfp(bench, kfp, steps, "default"))
-        rivals["kfp.local without pip"] = a_step(lambda steps: _kfp(bench, kfp, steps, "bare"))
+        for name, how in (("kfp.local", "default"), ("kfp.local without pip", "bare")):
+            rivals[name] = a_step(name, lambda steps, how=how: _kfp(bench, kfp, steps, how))
     bench.progress(f"local overhead: {long} steps one after the other")
-    medians = in_turn(rivals, rounds=bench.rounds)
+    medians = in_turn(rivals, rounds=bench.rounds, failed=bench.failed)
+    busy = ", ".join(f"{name} {statistics.median(seconds):.3f} s" for name, seconds in cpu.items())
     yield Record(
         name="local_overhead: a no-op step",
         unit="s",
-        ours=medians.pop("drivetrain"),
+        ours=medians.pop(OURS),
         limit=medians.pop("interpreter"),
         peers=medians,
         target=0.15,
-        note="; ".join(filter(None, ["the limit is the start of an interpreter", bench.note("kfp")])),
+        note=bench.note("kfp", more=f"the limit is the start of an interpreter; CPU a step: {busy}"),
     )
     bench.progress(f"local overhead: {STEPS} independent steps")
     turns = {
-        "parallel": lambda: _ours(bench, STEPS, independent=True),
-        "one after the other": lambda: _ours(bench, STEPS),
+        "parallel": lambda: _ours(bench, STEPS, independent=True).wall,
+        "one after the other": lambda: _ours(bench, STEPS).wall,
     }
     medians = in_turn(turns, rounds=bench.rounds)
     yield Record(
@@ -55,22 +65,22 @@ def records(bench: Bench) -> Iterator[Record]:
     )
 
 
-def _ours(bench: Bench, steps: int, *, independent: bool = False) -> float:
-    """Seconds of a run from an empty folder, so that nothing is cached."""
+def _ours(bench: Bench, steps: int, *, independent: bool = False) -> Ran:
+    """A run from an empty folder, so that nothing is cached."""
     work = bench.folder("chain")
     shutil.copy2(PROBES / "chain.py", work)
     command = ["drivetrain", "run", "chain.py", "--set", f"steps={steps}"]
     if independent:
         command += ["--set", "independent=true"]
-    return run(command, cwd=work, environment=bench.variables(bench.ours, work)).checked().wall
+    return run(command, cwd=work, environment=bench.variables(bench.ours, work)).checked()
 
 
-def _kfp(bench: Bench, environment: Environment, steps: int, how: str) -> float:
+def _kfp(bench: Bench, environment: Environment, steps: int, how: str) -> Ran:
     work = bench.folder("kfp-chain")
     command = ["python", PROBES / "kfp_chain.py", str(steps), how]
-    return run(command, cwd=work, environment=bench.variables(environment, work)).checked().wall
+    return run(command, cwd=work, environment=bench.variables(environment, work)).checked()
 
 
-def _bare(bench: Bench) -> float:
+def _bare(bench: Bench) -> Ran:
     work = bench.folder("bare")
-    return run(["python", "-c", "pass"], cwd=work, environment=bench.variables(bench.ours, work)).checked().wall
+    return run(["python", "-c", "pass"], cwd=work, environment=bench.variables(bench.ours, work)).checked()

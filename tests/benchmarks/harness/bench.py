@@ -33,6 +33,9 @@ class Bench:
     unavailable: dict[str, str] = field(default_factory=dict)
     """Peer -> why it could not be installed."""
 
+    failed: dict[str, str] = field(default_factory=dict)
+    """Peer -> why its command failed, in the family that is being run."""
+
     @property
     def rounds(self) -> int:
         return 1 if self.quick else 3
@@ -58,11 +61,11 @@ class Bench:
                 self.progress(f"{name} cannot be installed: {reason}")
         return found
 
-    def note(self, *names: str) -> str:
-        """What a row says of these peers when they are missing."""
-        if not self.with_peers:
-            return "peers left out"
-        return "; ".join(f"{name} could not be installed" for name in names if name in self.unavailable)
+    def note(self, *names: str, more: str = "") -> str:
+        """`more`, and what a row says of these peers when they are missing."""
+        missing = [f"{name} could not be installed" for name in names if name in self.unavailable]
+        missing += [f"{name} failed: {why}" for name, why in self.failed.items()]
+        return "; ".join(filter(None, [more, *missing, "" if self.with_peers else "peers left out"]))
 
     def folder(self, name: str) -> Path:
         """A fresh folder below the scratch folder."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+OURS = "drivetrain"
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -75,12 +77,23 @@ def run(command: Sequence[str | Path], *, cwd: Path, environment: Mapping[str, s
         )
 
 
-def in_turn(rivals: Mapping[str, Callable[[], float]], *, rounds: int) -> dict[str, float]:
-    """The median of each rival's measurements, taken A B C A B C, so that a busy moment hits all of them alike."""
+def in_turn(
+    rivals: Mapping[str, Callable[[], float]], *, rounds: int, failed: dict[str, str] | None = None
+) -> dict[str, float]:
+    """The median of each rival's measurements, taken A B C A B C, so that a busy moment hits all of them alike.
+
+    A peer whose command fails is left out, and `failed` says why. It raises where ours fails, or without `failed`.
+    """
     taken: dict[str, list[float]] = {name: [] for name in rivals}
     for _ in range(rounds):
-        for name, measure in rivals.items():
-            taken[name].append(measure())
+        for name in list(taken):
+            try:
+                taken[name].append(rivals[name]())
+            except CommandError as error:
+                if failed is None or name == OURS:
+                    raise
+                failed[name] = str(error).splitlines()[-1]
+                del taken[name]
     return {name: statistics.median(values) for name, values in taken.items()}
 
 

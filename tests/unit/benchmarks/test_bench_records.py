@@ -14,7 +14,8 @@ with pytest.MonkeyPatch.context() as patch:
     # `make bench` runs from the top folder; the test suite keeps that folder off the path.
     patch.setattr(sys, "path", [str(ROOT), *sys.path])
     from tests.benchmarks.__main__ import main
-    from tests.benchmarks.harness import families
+    from tests.benchmarks.harness import environments, families
+    from tests.benchmarks.harness.bench import Bench
     from tests.benchmarks.harness.records import Record, summary, table, write_json
     from tests.benchmarks.harness.timing import CommandError, in_turn, run
     from tests.benchmarks.harness.tool import lines_of_code
@@ -133,6 +134,30 @@ def test_rivals_take_turns_and_the_median_counts() -> None:
     medians = in_turn({name: lambda name=name: measure(name) for name in given}, rounds=3)
     assert medians == {"ours": 2.0, "peer": 4.0}
     assert order == ["ours", "peer"] * 3
+
+
+def test_a_peer_that_fails_is_left_out_and_ours_is_not() -> None:
+    def fails() -> float:
+        raise CommandError("kfp compile ended with 1:\nNo module named kfp")
+
+    failed: dict[str, str] = {}
+    assert in_turn({"drivetrain": lambda: 1.0, "kfp": fails}, rounds=2, failed=failed) == {"drivetrain": 1.0}
+    assert failed == {"kfp": "No module named kfp"}
+    with pytest.raises(CommandError):
+        in_turn({"drivetrain": fails, "kfp": lambda: 1.0}, rounds=1, failed=failed)
+    with pytest.raises(CommandError):
+        in_turn({"kfp": fails}, rounds=1)
+
+
+def test_a_peer_that_cannot_be_installed_is_told_in_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conductor").mkdir()
+    (tmp_path / "conductor" / "requirements.txt").write_text("conductor=1\n", encoding="utf-8")
+    monkeypatch.setattr(environments, "PEERS", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bench = Bench(scratch=tmp_path)
+    assert bench.peers("conductor") == {}
+    assert "Invalid requirement" in bench.unavailable["conductor"]
+    assert bench.note("conductor", "kfp", more="seconds") == "seconds; conductor could not be installed"
 
 
 def test_cpu_counts_the_children_that_were_waited_for(tmp_path: Path) -> None:
