@@ -16,6 +16,7 @@ BAD_INPUT = 2
 BUG = 70
 INTERRUPTED = 130
 MAX_LINES = 3
+MAX_CHARACTERS = 1_000
 MAX_BUG_FRAMES = 8
 
 _PACKAGE = Path(__file__).parents[2]
@@ -57,6 +58,9 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 def _message(text: str) -> str:
     lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()] or ["unknown"]
+    lines = [line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 3] + "..." for line in lines]
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES - 1] += f" (and {len(lines) - MAX_LINES} more)"
     return "\n".join([f"error: {lines[0]}", *lines[1:MAX_LINES]])
 
 

@@ -54,7 +54,7 @@ def start(
     """
 
     def run(runner: Runner) -> Summary:
-        interrupted = None if fresh else runner.find_interrupted(text, parameters, options)
+        interrupted = None if fresh else runner.find_interrupted(text, parameters, options, source=source)
         if interrupted is None:
             return runner.start(text, parameters, options, assets=assets, source=source)
         say_to_user(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from drivetrain.pipelines.errors import UserError
 
 # No space, no quota, or a limit on the size of files: no other step would fare better, so that it ends the run.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DiskFullError(UserError):
@@ -26,7 +26,7 @@ def no_space(what: str, then: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_SPACE:
+        if error.errno not in NO_SPACE:
             raise
         where = f" ({error.filename})" if error.filename else ""
         raise DiskFullError(f"{what}: {error.strerror}{where}. Free some space; then {then}.") from error

@@ -35,7 +35,7 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
 from drivetrain.pipelines.targets.local.objects import ObjectStore
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.outcomes import StepFailedError
+from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
@@ -187,8 +187,9 @@ class Execution:
             arguments = self._scope.arguments(step.own_fields.get("Arguments") or {})
             fields = self._scope.arguments({key: v for key, v in step.own_fields.items() if key != "Arguments"})
         except UserError as error:
-            self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=str(error))
-            self._failed(step, str(error))
+            reason = f"{BAD_INPUT}{error}"
+            self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=reason)
+            self._failed(step, reason)
             return None
         if step.name in self._options.stubs:
             return _Ready(step, arguments, fields)
@@ -236,8 +237,9 @@ class Execution:
         try:
             result = module.run(self._worker.context(step, arguments, fields, 0))
         except (StepFailedError, UserError) as error:
-            self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=str(error))
-            self._failed(step, str(error))
+            reason = f"{BAD_INPUT}{error}" if isinstance(error, UserError) else str(error)
+            self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=reason)
+            self._failed(step, reason)
             return
         self._ledger.settle_step(
             self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value

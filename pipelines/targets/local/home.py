@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.disk import NO_SPACE
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"
@@ -61,10 +62,18 @@ class Home:
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"{self.root} is a file. Give another folder by --home or ${VARIABLE}.")
         fresh = not self.root.exists()
-        self.objects.mkdir(parents=True, exist_ok=True)
-        self.runs.mkdir(mode=0o700, exist_ok=True)
-        if fresh:  # like a virtual environment's, so that nobody commits runs by accident
-            (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
+        try:
+            self.objects.mkdir(parents=True, exist_ok=True)
+            self.runs.mkdir(mode=0o700, exist_ok=True)
+            if fresh:  # like a virtual environment's, so that nobody commits runs by accident
+                (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            raise UserError(
+                f"{self.root} cannot be used: {error.strerror} ({error.filename}). Give another folder by --home or "
+                f"${VARIABLE}."
+            ) from error
 
     @contextmanager
     def lock(self, execution: str) -> Generator[None]:

@@ -19,7 +19,7 @@ from drivetrain.pipelines.targets.local.rows import (
     ObjectRow,
     StepRow,
 )
-from drivetrain.pipelines.targets.local.schema import open_to_read
+from drivetrain.pipelines.targets.local.schema import open_to_read, unreadable_errors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -194,7 +194,7 @@ class Ledger:
         return rows[0][0] if rows and rows[0][1] == "Executing" else None
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._guard:
+        with self._guard, unreadable_errors(self.home.ledger):
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:

@@ -8,6 +8,7 @@ finds it after a kill only repeats the moves. Before it, the attempt never happe
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -327,4 +328,6 @@ def _end_attempt(
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair (from the JSON that a program wrote) cannot be encoded; as an escape it survives.
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)

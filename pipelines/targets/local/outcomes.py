@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # The words of the service's retry policies that a local run has a use for.
 JOB_INTERNAL_ERROR = "SageMaker.JOB_INTERNAL_ERROR"
 CAPACITY_ERROR = "SageMaker.CAPACITY_ERROR"
+# How the reason begins when a step failed by what it was given; our programs write it, too.
+BAD_INPUT = "error: "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +35,9 @@ class StepFailedError(Exception):
     """A step failed. `error_type` is the retry policies' word for it; None for a failure that is the program's own."""
 
     def __init__(self, reason: str, error_type: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        # Perhaps it quotes a name that is no text (bytes that are not UTF-8), which the ledger could not hold.
+        self.reason = reason.encode("utf-8", "backslashreplace").decode()
+        super().__init__(self.reason)
         self.error_type = error_type
 
 

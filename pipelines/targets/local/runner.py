@@ -133,9 +133,11 @@ class Runner:
             self._check(definition, request, row.id, store)
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
 
-    def find_interrupted(self, text: str | bytes, parameters: Mapping[str, Any], options: Options) -> str | None:
+    def find_interrupted(
+        self, text: str | bytes, parameters: Mapping[str, Any], options: Options, *, source: str = "definition"
+    ) -> str | None:
         """The latest execution of the same definition, parameters and pipeline, if its runner died."""
-        bound = bind(read(text), parameters)
+        bound = bind(read(text, source), parameters)
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
         with Ledger(self.home) as ledger:
             id = ledger.latest_unfinished(request.hash)

@@ -6,6 +6,8 @@ nothing and corrupts nothing; only a crash of the whole machine may lose the las
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +69,8 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     import sqlite3
 
     # Autocommit: transactions are opened by hand (BEGIN IMMEDIATE), so that each write says where it starts and ends.
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    with unreadable_errors(path):
+        connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         _check_version(path, version)
@@ -90,7 +93,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         connection.executescript(TABLES)
         return connection
     # Not mode=ro: a reader of a WAL file must be able to make the shared-memory file beside it.
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)
+    with unreadable_errors(path):
+        connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         _check_version(path, version)
@@ -103,6 +107,21 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         raise _unreadable(path, error) from error
     return connection
+
+
+@contextmanager
+def unreadable_errors(path: Path) -> Generator[None]:
+    """Say of a ledger that cannot be read what to do.
+
+    Raises:
+        UserError: in place of SQLite's error: it is damaged, locked, or may not be opened.
+    """
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _unreadable(path, error) from error
 
 
 def _check_version(path: Path, version: int) -> None:
@@ -119,6 +138,10 @@ def is_full(error: sqlite3.Error) -> bool:
 
 
 def _unreadable(path: Path, error: sqlite3.Error) -> UserError:
+    import sqlite3
+
     if is_full(error):
         return UserError(f"{path} cannot be written: {error}. Free some space; then run it again.")
+    if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return UserError(f"{path} is locked by another program, for more than {_BUSY_TIMEOUT_S:.0f} s. End that first.")
     return UserError(f"{path} cannot be used as a ledger: {error}. Move it aside, or give another folder by --home.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,10 +21,13 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger_writer import LedgerFullError, LedgerWriter, Move
 from drivetrain.pipelines.targets.local.objects import ObjectStore
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepResult, StepStoppedError
+from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError, StepResult, StepStoppedError
 from drivetrain.pipelines.targets.local.outputs import STAGE
 from drivetrain.pipelines.targets.local.retry import Retries
 from drivetrain.pipelines.targets.local.step_types import find
+
+# Data that this user may not read, names that no file can have: the step's trouble, not the runner's.
+_REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +115,11 @@ class Worker:
         except (DiskFullError, LedgerFullError):
             raise
         except (UserError, InputError) as error:
-            raise StepFailedError(str(error)) from error
+            raise StepFailedError(f"{BAD_INPUT}{error}") from error
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+            raise StepFailedError(f"{BAD_INPUT}{error.filename}: {error.strerror}.") from error
 
     def succeed(self, context: StepContext, result: StepResult) -> Done:
         """Enter a result, move the outputs to their places, and end the step."""

@@ -35,7 +35,13 @@ def test_what_the_user_can_mend_is_one_message(kind: type[Exception]) -> None:
 
 
 def test_at_most_three_lines() -> None:
-    assert explained(UserError("one\n\ntwo\nthree\nfour"))[1] == "error: one\ntwo\nthree"
+    assert explained(UserError("one\n\ntwo\nthree"))[1] == "error: one\ntwo\nthree"
+    assert explained(UserError("one\n\ntwo\nthree\nfour\nfive"))[1] == "error: one\ntwo\nthree (and 2 more)"
+
+
+def test_no_line_is_endless() -> None:
+    text = explained(UserError("x" * 100_000))[1]
+    assert len(text) < 1_100 and text.endswith("xxx...")
 
 
 @pytest.mark.parametrize(

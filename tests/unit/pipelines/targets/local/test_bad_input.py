@@ -116,7 +116,9 @@ def test_an_empty_output_is_named_by_who_did_not_write_it(runs: LocalRuns) -> No
     ]
     summary = runs.start(steps)
     assert summary.reason is not None
-    assert summary.reason.startswith("second: input 'data' is empty: step 'first' wrote nothing to s3://bucket/runs/")
+    assert summary.reason.startswith(
+        "second: error: input 'data' is empty: step 'first' wrote nothing to s3://bucket/runs/"
+    )
 
 
 def test_a_step_may_not_write_to_local_data(runs: LocalRuns, tmp_path: Path) -> None:

@@ -196,6 +196,36 @@ def test_what_is_no_ledger_or_a_newer_one_is_refused(home: Home) -> None:
             kind(home)
 
 
+def test_a_damaged_ledger_is_said_to_be_one(home: Home) -> None:
+    with LedgerWriter(home) as writer:
+        for number in range(200):
+            begin(writer, f"e{number:03d}")
+    damaged = bytearray(home.ledger.read_bytes())
+    damaged[4096:] = bytes(len(damaged) - 4096)
+    home.ledger.write_bytes(damaged)
+    with Ledger(home) as ledger, pytest.raises(UserError, match=r"cannot be used as a ledger: .*Move it aside"):
+        ledger.executions()
+
+
+def test_a_ledger_that_is_a_folder_is_refused(home: Home) -> None:
+    home.ledger.mkdir()
+    for kind in (Ledger, LedgerWriter):
+        with pytest.raises(UserError, match="cannot be used as a ledger"):
+            kind(home)
+
+
+def test_text_that_no_encoding_has_is_kept_as_an_escape(home: Home, writer: LedgerWriter) -> None:
+    begin(writer, "a")
+    writer.start_step("a", "train", arguments={"word": "x\ud800y"})
+    with Ledger(home) as ledger:
+        assert ledger.step("a", "train").arguments == {"word": "x\ud800y"}
+
+
+def test_a_home_that_cannot_be_made_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^/proc/nowhere cannot be used: .*Give another folder by --home"):
+        Home("/proc/nowhere").create()
+
+
 def test_readers_cannot_write(home: Home, writer: LedgerWriter) -> None:
     begin(writer, "e")
     with Ledger(home) as ledger, pytest.raises(sqlite3.OperationalError, match="readonly"):
