@@ -22,7 +22,7 @@ class Retraining(Settings):
     """The column that identifies a row; it decides on which side of the split the row lies, for ever."""
     label: str = "label"
     recipe: str = "digits_cnn"
-    epochs: int = 12
+    epochs: int = 20
     global_batch: int = 64
     learning_rate: float = 0.003
     seed: int = 7
