@@ -11,7 +11,7 @@ from typing import Any
 from drivetrain.components.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
-from drivetrain.pipelines.spec.values import Value
+from drivetrain.pipelines.spec.values import OutputRef, Value
 from drivetrain.pipelines.targets.sagemaker.assets import Code
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
 
@@ -68,7 +68,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
                 "InputName": name,
                 "AppManaged": False,
                 "S3Input": {
-                    "S3Uri": spell(uri, graph),
+                    "S3Uri": input_uri(uri, graph),
                     "LocalPath": f"{PROCESSING_INPUT}/{name}",
                     "S3DataType": "S3Prefix",
                     "S3InputMode": "File",
@@ -101,6 +101,16 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
     if environment:
         arguments["Environment"] = environment
     return arguments | _tags(step, graph)
+
+
+def input_uri(value: Value, graph: Graph) -> Any:
+    """Where a job reads. Inputs match by prefix, so `train` would also bring `train_labels`: a final slash parts them."""
+    spelled = spell(value, graph)
+    if isinstance(value, OutputRef):
+        siblings = graph.by_name[value.step].output_names()
+        if any(name != value.output and name.startswith(value.output) for name in siblings):
+            return join("/", spelled, "")
+    return spelled
 
 
 def property_files(step: ProcessingStep) -> list[Json]:
@@ -151,7 +161,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
                 "DataSource": {
                     "S3DataSource": {
                         "S3DataType": "S3Prefix",
-                        "S3Uri": spell(uri, graph),
+                        "S3Uri": input_uri(uri, graph),
                         "S3DataDistributionType": "FullyReplicated",
                     }
                 },

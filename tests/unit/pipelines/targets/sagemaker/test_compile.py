@@ -87,6 +87,15 @@ def test_a_processing_step() -> None:
     assert built["CacheConfig"] == {"Enabled": True}
 
 
+def test_an_output_whose_name_begins_another_is_read_alone() -> None:
+    made = script("make.py", outputs=["train", "train_labels"])
+    read = script("read.py", inputs={"a": made["train"], "b": made["train_labels"]})
+    first, second, _ = (one["S3Input"]["S3Uri"] for one in only(made, read)["Arguments"]["ProcessingInputs"])
+    train, labels = ({"Get": f"Steps.make.ProcessingOutputConfig.Outputs['{n}'].S3Output.S3Uri"} for n in made.outputs)
+    assert first == {"Std:Join": {"On": "/", "Values": [train, ""]}}
+    assert second == labels
+
+
 def test_a_training_step() -> None:
     cluster = Cluster(instance_type="ml.m5.large", count=2, processes=2, max_run_seconds=60)
     loaded = step(load, raw="s3://b/raw/")
