@@ -100,3 +100,18 @@ def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
         out = tmp_path / f"metrics-{model.name}"
         shell("evaluate", model=model, data=finished["prepare"] / "test", metrics=out, **parameters("evaluate"))
         assert json.loads((out / "metrics.json").read_text()) == expected
+
+
+def test_register_model(finished: dict[str, Path], tmp_path: Path) -> None:
+    """Registered by the run and from a shell, one content is one version."""
+    (archive,) = finished["train"].rglob("model.tar.gz")
+    home = next(parent for parent in archive.parents if (parent / "ledger.db").exists())
+    shell(
+        "register_model",
+        model=unpacked(archive, tmp_path / "model"),
+        evaluation=finished["evaluate"] / "metrics",
+        group="retraining",
+        registry=f"local:{home / 'ledger.db'}",
+        metrics=tmp_path / "registered",
+    )
+    assert json.loads((tmp_path / "registered" / "metrics.json").read_text()) == {"created": 0, "version": 1}

@@ -9,9 +9,10 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from drivetrain.components.content_hash import files_in, hash_of_files
+from drivetrain.components.errors import InputError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import channels, jobs
@@ -19,7 +20,7 @@ from drivetrain.pipelines.targets.local.channels import entries, member, text
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry, full_ledger_errors
 from drivetrain.pipelines.targets.local.masking import mask
-from drivetrain.pipelines.targets.local.objects import StoredObject, digest_of, sha256_of
+from drivetrain.pipelines.targets.local.objects import StoredObject, sha256_of
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 
 
@@ -47,7 +48,7 @@ def run(context: StepContext) -> StepResult:
     group = str(arguments["ModelPackageGroupName"])
     models = [str(c["ModelDataUrl"]) for c in _containers(arguments) if c.get("ModelDataUrl")]
     read: list[ArtifactEntry] = []
-    contents: list[tuple[str, str]] = []
+    contents: dict[str, str] = {}
     for number, uri in enumerate(models):
         objects = context.store.find(uri)
         if not objects:
@@ -55,14 +56,14 @@ def run(context: StepContext) -> StepResult:
         entry, found = _read_model(context, f"model-{number}" if number else "model", uri, objects)
         read.append(entry)
         # Of several containers each keeps its own names.
-        contents += [(f"{number}/{name}" if len(models) > 1 else name, checksum) for name, checksum in found]
+        contents |= {f"{number}/{name}" if len(models) > 1 else name: checksum for name, checksum in found.items()}
     approval = str(arguments.get("ModelApprovalStatus") or "PendingManualApproval")
     registry = LocalRegistry(context.home.ledger, region=context.facts.region)
     metrics = _metrics(context)
     with full_ledger_errors(context.home.ledger):
         version, created = registry.register(
             group,
-            digest_of(iter(contents)),
+            hash_of_files(contents),
             mask(arguments),
             metrics=metrics,
             execution=context.facts.id,
@@ -89,8 +90,8 @@ def _containers(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _read_model(
     context: StepContext, name: str, uri: str, objects: list[StoredObject]
-) -> tuple[ArtifactEntry, list[tuple[str, str]]]:
-    """The model as an input, and the (name, sha256) of the files in it.
+) -> tuple[ArtifactEntry, dict[str, str]]:
+    """The model as an input, and name -> SHA-256 of the files in it.
 
     A tar's own bytes say when and by whom it was packed, so what counts is what is inside.
     """
@@ -108,24 +109,12 @@ def _read_model(
         files=about.files,
         bytes=about.bytes,
     )
-    if len(objects) == 1 and objects[0].name.endswith((".tar.gz", ".tgz", ".tar")):
-        return entry, list(_files_in(objects[0].path))
-    return entry, list(hashed.items())
-
-
-def _files_in(path: Path) -> Iterator[tuple[str, str]]:
-    import hashlib
-    import tarfile
-
-    try:
-        with tarfile.open(path, "r:*") as archive:
-            for member_ in archive:
-                content = archive.extractfile(member_) if member_.isfile() else None
-                if content is not None:
-                    name = member_.name.removeprefix("./")
-                    yield name, hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[reportArgumentType]
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"the model {path} cannot be read as an archive: {error}.") from error
+    if len(objects) == 1 and objects[0].name.endswith((".tar.gz", ".tgz")):
+        try:
+            return entry, files_in(objects[0].path)
+        except InputError as error:
+            raise UserError(str(error)) from error
+    return entry, hashed
 
 
 def _metrics(context: StepContext) -> dict[str, float]:
