@@ -9,6 +9,7 @@ from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, FUNCTIONS, Get
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.paths import descend, name_of_entry
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
 TRIGGERS = ("Failed", "Stopped", "Any")
@@ -72,6 +73,7 @@ def _problems(definition: Definition) -> Iterator[str]:
         except UserError as error:
             yield str(error)
             continue
+        yield from _lost_files(step)
         for get in got:
             if problem := _unknown(get, definition, parameters):
                 yield f"{step.place}: Get {get.text!r}: {problem}"
@@ -93,6 +95,31 @@ def _read_settings(step: StepNode) -> None:
             raise UserError(f"{step.place}: {error}") from None
 
 
+def _lost_files(step: StepNode) -> Iterator[str]:
+    """Property files in outputs that the step does not declare, or outside of them."""
+    outputs = _entry_names(step, "ProcessingOutputConfig", "Outputs")
+    for name, file in step.property_files.items():
+        if outputs is not None and file.output_name not in outputs:
+            yield (
+                f"{step.place}: property file {name!r} lies in output {file.output_name!r}, which the step does not "
+                f"have. {did_you_mean(file.output_name, outputs)}"
+            )
+        if file.file_path.startswith("/") or ".." in file.file_path.split("/"):
+            yield f"{step.place}: property file {name!r}: FilePath {file.file_path!r}. Allowed: a path in the output."
+
+
+def _entry_names(step: StepNode, *path: str) -> list[str] | None:
+    """The names of a list's entries in a processing job's arguments; None where they cannot be told."""
+    if step.type != "Processing":
+        return None
+    try:
+        entries = descend(step.arguments, path)
+    except LookupError:
+        return []
+    names = [name_of_entry(entry) for entry in entries] if isinstance(entries, list) else [None]
+    return None if None in names else [name for name in names if name is not None]
+
+
 def _unknown(get: Get, definition: Definition, parameters: set[str]) -> str | None:
     """Why a reference leads nowhere, as far as that is known before the run."""
     if get.parameter is not None:
@@ -111,4 +138,8 @@ def _unknown(get: Get, definition: Definition, parameters: set[str]) -> str | No
                 f"step {get.step!r} has no property file {get.property_file!r}. "
                 f"{did_you_mean(get.property_file, step.property_files)}"
             )
+        if get.path[:2] == ("ProcessingOutputConfig", "Outputs") and isinstance(output := (*get.path, 0)[2], str):
+            outputs = _entry_names(step, "ProcessingOutputConfig", "Outputs")
+            if outputs is not None and output not in outputs:
+                return f"step {get.step!r} has no output {output!r}. {did_you_mean(output, outputs)}"
     return None

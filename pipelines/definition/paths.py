@@ -72,7 +72,7 @@ def descend(value: Json, path: tuple[Segment, ...]) -> Json:
             if isinstance(segment, int) and segment < len(value):
                 value = value[segment]
                 continue
-            entries = {name: entry for entry in value if (name := _name_of(entry)) is not None}
+            entries = {name: entry for entry in value if (name := name_of_entry(entry)) is not None}
             if isinstance(segment, str) and segment in entries:
                 value = entries[segment]
                 continue
@@ -86,7 +86,8 @@ def descend(value: Json, path: tuple[Segment, ...]) -> Json:
     return value
 
 
-def _name_of(entry: Json) -> str | None:
+def name_of_entry(entry: Json) -> str | None:
+    """The name by which a path may select an entry of a list."""
     if isinstance(entry, dict):
         for field in _NAMES_OF_ENTRIES:
             if isinstance(name := entry.get(field), str):

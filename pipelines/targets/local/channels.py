@@ -47,7 +47,8 @@ def processing_channels(arguments: Mapping[str, Any]) -> list[Channel]:
             raise UserError(f"{where} has no S3Input. Allowed: S3Input with S3Uri and LocalPath.")
         _refuse_mode(where, "S3InputMode", source.get("S3InputMode"))
         local_path = text(source.get("LocalPath"))
-        if "LocalPath" not in source or (local_path is not None and not _below(local_path, PROCESSING)):
+        # An expression may have no value yet.
+        if not isinstance(source.get("LocalPath"), dict) and not _below(local_path or "", PROCESSING):
             raise UserError(f"{where}: LocalPath is {source.get('LocalPath')!r}. Allowed: a path below {PROCESSING}/.")
         found.append(_channel(where, name, source, local_path, gzip=source.get("S3CompressionType")))
     return found
@@ -172,8 +173,8 @@ def _channel(where: str, name: str, source: Mapping[str, Any], local_path: str |
     distribution = source.get("S3DataDistributionType") or "FullyReplicated"
     if isinstance(distribution, str) and distribution not in ("FullyReplicated", "ShardedByS3Key"):
         raise UserError(f"{where}: S3DataDistributionType {distribution!r}. Allowed: FullyReplicated, ShardedByS3Key.")
-    if "S3Uri" not in source:
-        raise UserError(f"{where} has no S3Uri.")
+    if not isinstance(source.get("S3Uri"), str | dict):
+        raise UserError(f"{where}: S3Uri is {source.get('S3Uri')!r}. Allowed: s3://bucket/key.")
     return Channel(
         name=name,
         uri=text(source["S3Uri"]),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.paths import path_text
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import step_types, stubs
 from drivetrain.pipelines.targets.local.context import Plan
@@ -44,6 +45,7 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
         if name not in names
     ]
     known = {step.name: resolve_known(step.arguments, scope) for step in steps if step.type != "Condition"}
+    problems += [text for step in steps for text in _lost_references(step, definition, options)]
     written = [uri for step in steps for uri in _written(step, known.get(step.name, {}), options)]
     problems += [
         f"{uri} is given as local data, which is read only, and a step writes there."
@@ -58,7 +60,7 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
             store=store,
             written=written,
         )
-        problems += _problems(step, plan)
+        problems += _problems(step, plan) or _wrong_types(step, plan)
     if problems:
         shown = "\n".join(problems[:_MOST_SHOWN])
         more = f"\n({len(problems) - _MOST_SHOWN} more problems)" if len(problems) > _MOST_SHOWN else ""
@@ -83,6 +85,31 @@ def _check_text(definition: Definition, scope: ExecutionScope) -> None:
                 raise UserError(f"{what} holds {text[error.start]!r}, half of a character. Remove it.") from None
         if _NUL.search(text):
             raise UserError(f"{what} holds a NUL character, which no argument or file name can hold. Remove it.")
+
+
+def _wrong_types(step: StepNode, plan: Plan) -> list[str]:
+    """Values of another kind than the service's model has in their place: a text where an object must be."""
+    from drivetrain.pipelines.targets.sagemaker.shapes import check_types
+
+    if step.name in plan.options.stubs:
+        return []
+    return [f"step {step.name!r}: {problem}" for problem in check_types(step.type, plan.arguments)]
+
+
+def _lost_references(step: StepNode, definition: Definition, options: Options) -> Iterator[str]:
+    """References to what no step of that type gives."""
+    from drivetrain.pipelines.targets.sagemaker.properties import UnknownPropertyError, property_type
+
+    for get in step.references:
+        if get.step is None or get.property_file is not None or get.step in options.stubs:
+            continue
+        source = definition.step(get.step)
+        if get.path[0] in source.arguments:  # perhaps newer than our model, and given back by every describe call
+            continue
+        try:
+            property_type(source.type, path_text(get.path))
+        except UnknownPropertyError as error:
+            yield f"step {step.name!r}: Get {get.text!r}: {error}"
 
 
 def _problems(step: StepNode, plan: Plan) -> list[str]:

@@ -105,6 +105,21 @@ def check_arguments(
     return check.problems
 
 
+def check_types(step_type: str, arguments: Mapping[str, Any], *, path: str = "Arguments") -> list[Problem]:
+    """What nobody could make sense of in the Arguments of a definition that others wrote.
+
+    Only kinds of values and the ranges of numbers are looked at: members, words and forms that shapes.json does not
+    know may be newer than it is, and what is missing may not matter where the definition is read. A number may stand
+    for text, and the text of one for a number.
+    """
+    root = service()["requests"].get(step_type)
+    if root is None:
+        return []
+    check = _Types({}, {})
+    check.structure(dict(arguments), service()["shapes"][root], path)
+    return check.problems
+
+
 def is_reference(value: Mapping[str, Any]) -> bool:
     """Whether an object stands for a value that is known when the pipeline runs."""
     if len(value) != 1:
@@ -247,6 +262,43 @@ class _Check:
         elif kind in ("integer", "long") and isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}", value):
             hint = f" Write it without quotes: {int(value)}."
         self.report(path, f"{_shown(value)} is {_kind_of(value)}", f"Allowed: {_WORDS[kind]}.{hint}")
+
+
+class _Types(_Check):
+    """The walk of check_types."""
+
+    def value(self, value: Any, name: str, path: str) -> None:
+        if value is not None:  # as good as left out
+            super().value(value, name, path)
+
+    def structure(
+        self, value: dict[str, Any], shape: dict[str, Any], path: str, filled_in: frozenset[str] = frozenset()
+    ) -> None:
+        for member, given in value.items():
+            if member in shape["members"]:
+                self.value(given, shape["members"][member], f"{path}.{member}")
+
+    def text(self, value: str, shape: dict[str, Any], path: str) -> None:
+        pass
+
+    def within(self, size: float, shape: dict[str, Any], path: str, given: str, unit: str) -> bool:
+        return unit != "" or super().within(size, shape, path, given, unit)
+
+    def reference(self, value: dict[str, Any], kind: str, path: str) -> None:
+        pass
+
+    def wrong_type(self, value: Any, kind: str, path: str) -> None:
+        if kind == "string" and isinstance(value, int | float):
+            return
+        if kind in ("integer", "long", "float", "double", "boolean") and isinstance(value, str):
+            try:
+                read = json.loads(value)
+            except ValueError:
+                pass
+            else:
+                if isinstance(read, bool) == (kind == "boolean") and isinstance(read, bool | int | float):
+                    return
+        super().wrong_type(value, kind, path)
 
 
 def _needed(shape: dict[str, Any], filled_in: frozenset[str]) -> list[str]:

@@ -105,6 +105,37 @@ def test_problems_are_found_before_anything_runs(definition: Definition, said: s
     assert problem(definition).startswith("it: ") or problem(definition).startswith("it: Steps[")
 
 
+def with_outputs(name: str, *outputs: str, **fields: Any) -> dict[str, Any]:
+    return step(name, Arguments={"ProcessingOutputConfig": {"Outputs": [{"OutputName": o} for o in outputs]}}, **fields)
+
+
+def reading(output: str) -> dict[str, Any]:
+    uri = {"Get": f"Steps.a.ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri"}
+    return step("b", Arguments={"ProcessingInputs": [{"InputName": "x", "S3Input": {"S3Uri": uri}}]})
+
+
+def test_a_reference_to_an_output_that_no_step_declares() -> None:
+    check(of(with_outputs("a", "train", "test"), reading("train")))
+    said = problem(of(with_outputs("a", "train", "test"), reading("tran")))
+    assert "step 'a' has no output 'tran'. Did you mean 'train'? Allowed: test, train." in said
+    assert "step 'a' has no output 'train'. None is declared." in problem(of(step("a"), reading("train")))
+    # Of a step type that nobody knows here the outputs are not known either.
+    check(of(step("a", type="Unheard"), reading("train")))
+
+
+@pytest.mark.parametrize(
+    ("output", "path", "said"),
+    [
+        ("metrcs", "m.json", "lies in output 'metrcs', which the step does not have. Did you mean 'metrics'?"),
+        ("metrics", "../m.json", "FilePath '../m.json'. Allowed: a path in the output."),
+        ("metrics", "/etc/passwd", "FilePath '/etc/passwd'. Allowed: a path in the output."),
+    ],
+)
+def test_property_files_lie_in_an_output(output: str, path: str, said: str) -> None:
+    file = {"PropertyFileName": "M", "OutputName": output, "FilePath": path}
+    assert said in problem(of(with_outputs("a", "metrics", PropertyFiles=[file])))
+
+
 def test_the_number_of_further_problems_is_said() -> None:
     assert problem(of(step("a", "x"), step("b", "y"))).endswith("(1 more problems)")
 

@@ -71,6 +71,10 @@ OUTPUT = ("ProcessingOutputConfig", "Outputs", 0, "S3Output")
         (training, setting("InputDataConfig", 0, "ChannelName", "../x"), "'../x'"),
         (training, setting("AlgorithmSpecification", "MetricDefinitions", 0, "Regex", "("), "cannot be read"),
         (training, setting("ResourceConfig", "InstanceCount", 9999), "1 to 254"),
+        (processing, setting("ProcessingResources", "x"), 'ProcessingResources: "x" is text. Allowed: an object'),
+        (processing, setting("ProcessingOutputConfig", "x"), 'ProcessingOutputConfig: "x" is text'),
+        (processing, setting("ProcessingInputs", 0, "S3Input", "LocalPath", 5), "LocalPath is 5"),
+        (processing, setting("ProcessingInputs", 0, "S3Input", "S3Uri", 5), "S3Uri is 5"),
     ],
 )
 def test_a_definition_that_cannot_run_is_refused(
@@ -83,6 +87,25 @@ def test_a_definition_that_cannot_run_is_refused(
     assert runs.events == []
     with Ledger(runs.home) as ledger:
         assert ledger.executions() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("ProcessingOutputConfig.Outputs['ouy'].S3Output.S3Uri", "no output 'ouy'. Did you mean 'out'?"),
+        ("ProcessingOutputConfg.Outputs['out'].S3Output.S3Uri", "Did you mean 'ProcessingOutputConfig'?"),
+    ],
+)
+def test_a_reference_to_what_no_step_gives_is_found_before_anything_starts(
+    runs: LocalRuns, path: str, said: str
+) -> None:
+    steps = [
+        runs.processing("first", "pass", outputs=["out"]),
+        runs.processing("second", "pass", inputs={"data": {"Get": f"Steps.first.{path}"}}),
+    ]
+    with pytest.raises(UserError) as caught:
+        runs.start(steps)
+    assert said in str(caught.value) and runs.events == []
 
 
 def test_a_backslash_before_u0000_is_only_text(runs: LocalRuns) -> None:

@@ -181,7 +181,7 @@ def test_the_digest_goes_by_name_and_content_the_stamp_by_size_and_time(store: O
         ({"S3Uri": "s3://b/k", "LocalPath": "/etc"}, "below /opt/ml/processing/"),
         ({"S3Uri": "s3://b/k", "LocalPath": "/opt/ml/processing/../../etc"}, "below /opt/ml/processing/"),
         ({"S3Uri": "s3://b/k", "LocalPath": "/opt/ml/processing/x", "S3CompressionType": "Zip"}, "Gzip"),
-        ({"LocalPath": "/opt/ml/processing/x"}, "no S3Uri"),
+        ({"LocalPath": "/opt/ml/processing/x"}, "S3Uri is None"),
     ],
 )
 def test_inputs_that_folders_cannot_stand_for_are_refused(source: dict[str, str], message: str) -> None:

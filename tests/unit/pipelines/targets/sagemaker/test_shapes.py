@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.sagemaker.shapes import FILLED_IN, Problem, check_arguments
+from drivetrain.pipelines.targets.sagemaker.shapes import FILLED_IN, Problem, check_arguments, check_types
 
 ROLE = "arn:aws:iam::111122223333:role/drivetrain"
 TRAINING: dict[str, Any] = {
@@ -250,6 +250,33 @@ def test_pipeline_level_requests_can_be_checked_too() -> None:
     request = {"PipelineName": "-digits", "RoleArn": ROLE, "PipelineDefinition": "{}"}
     [problem] = check_arguments("Pipeline", request, path="CreatePipeline")
     assert problem.path == "CreatePipeline.PipelineName"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("ResourceConfig", "x", 'Arguments.ResourceConfig: "x" is text. Allowed: an object.'),
+        ("HyperParameters", ["x"], 'Arguments.HyperParameters: ["x"] is a list. Allowed: an object.'),
+        ("InputDataConfig", {"a": 1}, 'Arguments.InputDataConfig: {"a": 1} is an object. Allowed: a list.'),
+        ("ResourceConfig.InstanceCount", "two", '"two" is text. Allowed: a whole number.'),
+        ("ResourceConfig.InstanceCount", -1, "Arguments.ResourceConfig.InstanceCount: -1. Allowed: "),
+        ("OutputDataConfig.S3OutputPath", {"a": 1, "b": 2}, "is an object. Allowed: text."),
+        ("ResourceConfig.InstanceCount", "2", None),
+        ("HyperParameters.epochs", 3, None),
+        ("Environment", None, None),
+        ("SomethingNewer", {"a": 1}, None),
+        ("ResourceConfig.InstanceType", "ml.newer.large", None),
+        ("RoleArn", "me", None),
+    ],
+)
+def test_of_anybodys_definition_only_kinds_and_ranges_are_checked(path: str, value: Any, message: str | None) -> None:
+    found = [str(problem) for problem in check_types("Training", changed(path, value))]
+    assert found == [] if message is None else len(found) == 1 and message in found[0]
+
+
+def test_what_is_missing_is_no_matter_of_types() -> None:
+    assert check_types("Training", {}) == []
+    assert check_types("Unheard", {"a": 1}) == []
 
 
 def test_problems_are_plain_values() -> None:
