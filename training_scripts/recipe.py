@@ -8,8 +8,11 @@ mean, so that uneven batches and any number of processes give exactly what one p
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -89,6 +92,13 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
         missing = [name for name in vars(Recipe) if not name.startswith("_") and not hasattr(recipe, name)]
         raise InputError(f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}.")
     return recipe
+
+
+def source_hash(recipe: Recipe) -> str:
+    """SHA-256 of the recipe's file: an edited recipe is another training."""
+    file = sys.modules[type(recipe).__module__].__file__
+    assert file is not None  # recipes are found by file name
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def parse_options(text: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.failure import run_rank
 from drivetrain.training_scripts.parent import die_with_parent
 from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.recipe import load_recipe, parse_options
+from drivetrain.training_scripts.recipe import load_recipe, parse_options, source_hash
 from drivetrain.training_scripts.saved_model import PRECISIONS, save_model
 from drivetrain.training_scripts.strategy import load_strategy
 
@@ -116,8 +116,9 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     warmup_steps = round(config.warmup_epochs * order.steps_per_epoch)
 
     step, consumed, history = 0, 0, []
-    # New data starts afresh, a retry on the same data goes on.
-    checkpoints = CheckpointFolder(folders.checkpoints / dataset.data.content_hash) if folders.checkpoints else None
+    # New data or an edited recipe start afresh, a retry on the same ones goes on.
+    training = f"{dataset.data.content_hash}-{source_hash(recipe)[:16]}"
+    checkpoints = CheckpointFolder(folders.checkpoints / training) if folders.checkpoints else None
     if checkpoints and (found := load_newest(checkpoints, process)):
         state, tensors = found
         refuse_changes(state["config"], config, checkpoints.folder)

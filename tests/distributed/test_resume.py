@@ -72,6 +72,27 @@ def test_new_data_starts_afresh(forked: Any, digits: Path, prepared_data: Module
     assert files(tmp_path / "new") == files(tmp_path / "fresh")
 
 
+def test_an_edited_recipe_starts_afresh(
+    forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoints would make the edit a training that never happened."""
+    monkeypatch.syspath_prepend(tmp_path)
+    recipe = tmp_path / "edited_recipe.py"
+    config = replace(CONFIG, recipe="edited_recipe", recipe_options="{}", epochs=1)
+    for channels in (3, 5):
+        recipe.write_text(
+            "from dataclasses import dataclass\n"
+            "from drivetrain.training_scripts.recipes import digits_cnn\n"
+            "@dataclass(frozen=True, kw_only=True)\n"
+            "class Recipe(digits_cnn.Recipe):\n"
+            f"    channels: int = {channels}\n"
+        )
+        # Ranks are forked: each imports the file as it is now.
+        forked(1, fit, config, digits, tmp_path / f"of-{channels}", tmp_path / "checkpoints")
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 2
+    assert files(tmp_path / "of-3") != files(tmp_path / "of-5")
+
+
 def test_another_training_is_refused(forked: Any, digits: Path, tmp_path: Path) -> None:
     forked(2, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
     changed = replace(CONFIG, learning_rate=0.5, epochs=9)
