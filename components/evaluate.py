@@ -45,7 +45,7 @@ def evaluate(model: Input, data: Input, *, batch_size: int = 256) -> dict[str, f
             *("drivetrain.training_scripts.evaluate", f"--model={folder}", f"--data={data}"),
             *(f"--metrics={numbers}", f"--batch-size={batch_size}"),
         ]
-        # The launcher ends when this process does (it is told who started it).
+        # The launcher ends when this process does: it is told who started it.
         environment = {**os.environ, "DRIVETRAIN_PARENT_PID": str(os.getpid())}
         code = subprocess.run(command, env=environment, check=False).returncode
         if code:

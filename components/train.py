@@ -93,7 +93,9 @@ def train(
         # The launcher takes this process over: the platform's signals and the exit code need nobody in between.
         sys.stdout.flush()
         os.execv(command[0], command)
-    code = subprocess.run(command, check=False).returncode
+    # The launcher ends when this process does: it is told who started it.
+    environment = {**os.environ, "DRIVETRAIN_PARENT_PID": str(os.getpid())}
+    code = subprocess.run(command, env=environment, check=False).returncode
     if code:
         sys.exit(code)  # the launcher has said why
 

@@ -8,6 +8,7 @@ connection that explain nothing.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -37,14 +38,17 @@ _LOST_PEER = re.compile(
 )
 _DISTRIBUTED_ERRORS = ("DistError", "DistNetworkError", "DistBackendError", "DistStoreError", "DistQueueEmptyError")
 
-Kind = Literal["input", "program", "signal", "peer", "stopped"]
+Kind = Literal["input", "program", "signal", "hosts", "peer", "stopped"]
 # A cause comes before its consequences: a peer's loss is one, and so is the SIGTERM by which torchrun ends the rest.
-_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "peer", "stopped")
+_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "hosts", "peer", "stopped")
+# The hosts of a job did not meet: torchrun's failure, and no rank's.
+NO_RANK = -1
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One rank that failed. `details` is the traceback, or empty; `when` is in seconds since the epoch."""
+    """One rank that failed. `details` is the traceback, or empty; `when` is in seconds since the epoch; `exit_code` is
+    negative where a signal ended it."""
 
     rank: int
     kind: Kind
@@ -66,25 +70,40 @@ def run_rank(program: Callable[[], None]) -> NoReturn:
         program()
         code = 0
     except Exception as error:
-        kind: Kind = "input" if isinstance(error, InputError) else "peer" if _is_lost_peer(error) else "program"
+        kind, summary = _classified(error)
         code = BAD_INPUT if kind == "input" else FAILED
-        summary = str(error) if kind == "input" else f"{type(error).__name__}: {error}"
         details = "" if kind == "input" else _short_traceback(error)
-        path = os.environ.get(ERROR_FILE)
-        if path:
-            record = {
-                "message": {
-                    "message": summary,
-                    "extraInfo": {"py_callstack": details or summary, "timestamp": str(int(time.time()))},
-                },
-                "drivetrain": {"kind": kind, "summary": summary, "details": details, "when": time.time()},
-            }
-            Path(path).write_text(json.dumps(record), encoding="utf-8")
-        else:
+        if not _write_error_file(kind, summary, details):
             print(details or f"error: {summary}", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _classified(error: Exception) -> tuple[Kind, str]:
+    if isinstance(error, InputError):
+        return "input", str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "input", f"no space left to write {error.filename or 'a file'} ({error.strerror}). Free some."
+    return "peer" if _is_lost_peer(error) else "program", f"{type(error).__name__}: {error}"
+
+
+def _write_error_file(kind: Kind, summary: str, details: str) -> bool:
+    """Write the file that torchelastic asks for; False where there is none to write, or no room for it."""
+    path, now = os.environ.get(ERROR_FILE), time.time()
+    if not path:
+        return False
+    extra = {"py_callstack": details or summary, "timestamp": str(int(now))}
+    record = {
+        "message": {"message": summary, "extraInfo": extra},
+        "drivetrain": {"kind": kind, "summary": summary, "details": details, "when": now},
+    }
+    try:
+        Path(path).write_text(json.dumps(record), encoding="utf-8")
+    except OSError as error:
+        print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def from_rank(rank: int, exit_code: int, record: Any) -> Failure:
@@ -119,13 +138,15 @@ def exit_code(cause: Failure) -> int:
     if cause.kind == "input":
         return BAD_INPUT
     killed = cause.kind == "signal" and -cause.exit_code == signal.SIGKILL
-    return RETRY if killed or cause.kind in ("peer", "stopped") else FAILED
+    return RETRY if killed or cause.kind in ("hosts", "peer", "stopped") else FAILED
 
 
 def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str) -> str:
     """What people read: the rank, its reason, the other ranks in a line, the user's own frames last."""
     if cause.kind == "input":
         return f"error: {cause.summary}"
+    if cause.kind == "hosts":
+        return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again."
     lines = [f"rank {cause.rank} of {world_size} on {host} failed: {cause.summary.splitlines()[0]}"]
     others = [failure for failure in failures if failure.kind not in (cause.kind, "stopped")]
     if others:
@@ -146,7 +167,10 @@ def write_failure_file(text: str) -> None:
         head, _, rest = text.partition("\n")
         head = head[: FAILURE_FILE_LIMIT // 2]
         text = f"{head}\n...{rest[-(FAILURE_FILE_LIMIT - len(head) - 6) :]}"
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    try:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:  # the reason is on stderr already
+        print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
 
 
 def _signal_summary(number: int) -> str:

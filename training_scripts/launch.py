@@ -72,40 +72,47 @@ def main() -> None:
 
 def launch(cluster: Cluster, program: Sequence[str]) -> int:
     """Run `program` (a module name and its arguments) as this host's processes; returns the exit code."""
+    if len(cluster.hosts) > 1 and not wait_for(cluster.hosts[0]):
+        _fail(f"host {cluster.hosts[0]!r} has no address after {RESOLVE_SECONDS} s. Is it part of this job?")
+        return RETRY
     with tempfile.TemporaryDirectory(prefix="drivetrain-launch-") as folder:
-        report = Path(folder) / "failures.json"
+        run = _run_one if cluster.world_size == 1 else _run_torchrun
         environment = announce_parent(process_environment(cluster, os.environ))
-        if cluster.world_size == 1:
-            # torchrun would import torch once more only to watch one process.
-            error_file = Path(folder) / "error.json"
-            environment |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-            environment |= {ERROR_FILE: str(error_file)}
-            returned, stopped = supervise([sys.executable, "-u", "-m", *program], environment)
-            failures = [from_rank(0, returned, _json_or_none(error_file))] if returned else []
-        else:
-            if not wait_for(cluster.hosts[0]):
-                _fail(f"host {cluster.hosts[0]!r} has no address after {RESOLVE_SECONDS} s. Is it part of this job?")
-                return RETRY
-            command = torchrun_command(cluster, program, report=report, log_folder=Path(folder) / "ranks")
-            returned, stopped = supervise(command, environment)
-            found = _json_or_none(report) or []
-            if returned and stopped is None and isinstance(found, dict):
-                _fail(f"the hosts of this job did not meet ({', '.join(cluster.hosts)}): {found['hosts']}")
-                return RETRY
-            failures = [from_rank(f["rank"], f["exit_code"], f["record"]) for f in found]
+        returned, stopped, failures = run(cluster, program, environment, Path(folder))
     if returned == 0:
         return 0
     if stopped is not None:
-        _fail(f"stopped by {stopped.name}; a retry goes on from the newest checkpoint.")
+        _fail(f"stopped by {stopped.name} before the program was done; it can be tried again.")
         return 130 if stopped == signal.SIGINT else RETRY
-    if not failures and returned < 0:
-        name = signal.Signals(-returned).name
-        _fail(f"torchrun on {cluster.host} was ended by {name}; a retry goes on from the newest checkpoint.")
+    if failures:
+        cause = root_cause(failures)
+        _fail(describe(cause, failures, world_size=cluster.world_size, host=cluster.host))
+        return exit_code(cause)
+    if returned < 0:
+        _fail(f"torchrun on {cluster.host} was ended by {signal.Signals(-returned).name}; it can be tried again.")
         return RETRY
-    if not failures:
-        _fail(f"torchrun on {cluster.host} ended with code {returned} and named no rank; its own message is above.")
-        return FAILED
-    return _report(failures, cluster)
+    _fail(f"torchrun on {cluster.host} ended with code {returned} and named no rank; its own message is above.")
+    return FAILED
+
+
+Ended = tuple[int, signal.Signals | None, list[Failure]]
+
+
+def _run_one(cluster: Cluster, program: Sequence[str], environment: dict[str, str], folder: Path) -> Ended:
+    """One process needs no torchrun, which would import torch once more only to watch it."""
+    error_file = folder / "error.json"
+    environment |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    environment |= {ERROR_FILE: str(error_file)}
+    returned, stopped = supervise([sys.executable, "-u", "-m", *program], environment)
+    return returned, stopped, [from_rank(0, returned, _json_or_none(error_file))] if returned else []
+
+
+def _run_torchrun(cluster: Cluster, program: Sequence[str], environment: dict[str, str], folder: Path) -> Ended:
+    report = folder / "failures.json"
+    command = torchrun_command(cluster, program, report=report, log_folder=folder / "ranks")
+    returned, stopped = supervise(command, environment)
+    found = _json_or_none(report) or []
+    return returned, stopped, [from_rank(f["rank"], f["exit_code"], f["record"]) for f in found]
 
 
 def torchrun_command(cluster: Cluster, program: Sequence[str], *, report: Path, log_folder: Path) -> list[str]:
@@ -176,12 +183,6 @@ def wait_for(host: str, *, seconds: float = RESOLVE_SECONDS) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(1.0)  # a name server cannot be waited on
-
-
-def _report(failures: Sequence[Failure], cluster: Cluster) -> int:
-    cause = root_cause(failures)
-    _fail(describe(cause, failures, world_size=cluster.world_size, host=cluster.host))
-    return exit_code(cause)
 
 
 def _fail(text: str) -> None:

@@ -14,14 +14,23 @@ import logging
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
+from drivetrain.training_scripts.failure import NO_RANK
 from drivetrain.training_scripts.parent import announce_parent, die_with_parent
+
+CPP_LOG_LEVEL = "TORCH_CPP_LOG_LEVEL"
 
 
 def main() -> None:
     # On SIGTERM torchrun ends its ranks in order: the gentle signal is enough.
     die_with_parent(signal.SIGTERM)
+    # The first host's end closes the store on which the others still wait to say good-bye: a page of warning from C++
+    # that says nothing. It is silenced in this process only; the ranks' own warnings stay.
+    quiet = CPP_LOG_LEVEL not in os.environ
+    if quiet:
+        os.environ[CPP_LOG_LEVEL] = "ERROR"
     from torch.distributed import DistError, run
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -32,6 +41,8 @@ def main() -> None:
         for name in list(logging.root.manager.loggerDict):
             if name.startswith(("torch.distributed.elastic", "torch.distributed.run", "torch.distributed.launcher")):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
+    if quiet:
+        del os.environ[CPP_LOG_LEVEL]
     os.environ.update(announce_parent({}))
     report = Path(sys.argv[1])
     try:
@@ -50,7 +61,9 @@ def main() -> None:
     except SignalException as error:
         sys.exit(128 + error.sigval)
     except (DistError, RendezvousError) as error:
-        report.write_text(json.dumps({"hosts": f"{type(error).__name__}: {error}"}), encoding="utf-8")
+        summary = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        record = {"drivetrain": {"kind": "hosts", "summary": summary, "details": "", "when": time.time()}}
+        report.write_text(json.dumps([{"rank": NO_RANK, "exit_code": 1, "record": record}]), encoding="utf-8")
         sys.exit(1)
 
 

@@ -138,7 +138,7 @@ def test_sigterm_ends_all(start: Start, tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)  # ends with the last holder of the pipe
     assert (process.returncode, out) == (75, "")
-    assert err == "stopped by SIGTERM; a retry goes on from the newest checkpoint.\n"
+    assert err == "stopped by SIGTERM before the program was done; it can be tried again.\n"
     assert_gone([pid for values in found.values() for pid in (values["pid"], values["parent"])])
 
 
@@ -152,7 +152,7 @@ def test_nobody_outlives_a_killed_parent(victim: str, start: Start) -> None:
     assert out == ""
     if victim == "torchrun":
         assert process.returncode == 75
-        assert err == "torchrun on 127.0.0.1 was ended by SIGKILL; a retry goes on from the newest checkpoint.\n"
+        assert err == "torchrun on 127.0.0.1 was ended by SIGKILL; it can be tried again.\n"
     assert_gone([pid for values in found.values() for pid in (values["pid"], values["parent"])])
 
 
@@ -185,6 +185,23 @@ def test_two_hosts_are_ranked_in_their_order(start: Start, tmp_path: Path) -> No
         out, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, "")
         assert out.startswith(f"rank {number} of 2 ")
+
+
+def test_a_port_that_is_taken(start: Start, tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.2", 0))
+        listener.listen()
+        process = start(
+            "rank_program",
+            "fine",
+            DRIVETRAIN_HOSTS="127.0.0.2,127.0.0.3",
+            DRIVETRAIN_HOST="127.0.0.2",
+            DRIVETRAIN_PORT=str(listener.getsockname()[1]),
+        )
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert err.startswith("127.0.0.2 did not meet the other hosts of the job (DistNetworkError: ")
+    assert (tmp_path / "failure").read_text() == err
 
 
 TALKING = """

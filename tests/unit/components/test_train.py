@@ -61,6 +61,17 @@ def test_the_progress_lines_carry_the_declared_metrics(
     assert re.findall(train.logs[name], line) == [expected]
 
 
+def test_the_names_that_the_two_sides_share() -> None:
+    """components/ and training_scripts/ import nothing of each other; they meet in the environment."""
+    from drivetrain.components import call
+    from drivetrain.components import evaluate as evaluate_module
+    from drivetrain.training_scripts import failure, parent
+
+    assert call.FAILURE_FILE == failure.FAILURE_FILE
+    for module in (train_module, evaluate_module):
+        assert f'"{parent.PARENT}": str(os.getpid())' in Path(str(module.__file__)).read_text()
+
+
 def given(monkeypatch: pytest.MonkeyPatch, *, is_the_step: bool, returncode: int = 0) -> list[tuple[str, list[str]]]:
     calls: list[tuple[str, list[str]]] = []
 

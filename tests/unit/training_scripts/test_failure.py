@@ -10,6 +10,7 @@ import pytest
 from drivetrain.training_scripts.failure import (
     BAD_INPUT,
     FAILED,
+    NO_RANK,
     RETRY,
     Failure,
     describe,
@@ -25,6 +26,7 @@ LATER = Failure(2, "program", "KeyError: 1", "Traceback\nKeyError: 1", when=6.0)
 KILLED = from_rank(3, -signal.SIGKILL, None)
 CRASHED = from_rank(4, -signal.SIGSEGV, None)
 PEER = Failure(5, "peer", "RuntimeError: Connection closed by peer", "Traceback", when=1.0)
+APART = Failure(NO_RANK, "hosts", "DistNetworkError: the client timed out")
 STOPPED = from_rank(6, -signal.SIGTERM, None)
 
 
@@ -40,6 +42,7 @@ STOPPED = from_rank(6, -signal.SIGTERM, None)
         ([PROGRAM, INPUT], INPUT, BAD_INPUT),
         ([PEER, STOPPED], PEER, RETRY),
         ([STOPPED], STOPPED, RETRY),
+        ([APART], APART, RETRY),
     ],
 )
 def test_the_cause_is_told_from_its_consequences(failures: list[Failure], cause: Failure, code: int) -> None:
@@ -60,6 +63,19 @@ def test_description_names_the_rank_and_ends_with_the_users_frames() -> None:
 
 def test_bad_input_is_one_line() -> None:
     assert describe(INPUT, [INPUT, PEER], world_size=2, host="h") == "error: no column 'x'"
+
+
+def test_hosts_that_did_not_meet_are_no_ranks_fault() -> None:
+    text = describe(APART, [APART], world_size=4, host="algo-2")
+    assert text.startswith("algo-2 did not meet the other hosts of the job (DistNetworkError: the client timed out)")
+
+
+def test_a_failure_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRIVETRAIN_FAILURE_FILE", str(tmp_path))
+    write_failure_file("the reason")
+    assert capsys.readouterr().err == f"cannot write {tmp_path}: Is a directory\n"
 
 
 def test_an_end_by_a_signal_says_what_it_often_is() -> None:
@@ -95,7 +111,7 @@ def test_the_failure_file_keeps_head_and_end_within_the_limit(tmp_path: Path, mo
 
 
 PROGRAM_TEXT = """
-import json, sys
+import errno, sys
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.failure import run_rank
 
@@ -107,6 +123,8 @@ def program():
         raise RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:7")
     if kind == "program":
         deep(20)
+    if kind == "full":
+        raise OSError(errno.ENOSPC, "No space left on device", "weights")
     print("done")
 
 def deep(levels):
@@ -116,7 +134,7 @@ run_rank(program)
 """
 
 
-@pytest.mark.parametrize(("kind", "code"), [("fine", 0), ("input", 2), ("peer", 1), ("program", 1)])
+@pytest.mark.parametrize(("kind", "code"), [("fine", 0), ("input", 2), ("full", 2), ("peer", 1), ("program", 1)])
 def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM_TEXT)
     command = [sys.executable, str(tmp_path / "program.py"), kind]
@@ -132,9 +150,11 @@ def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: 
 
     record = json.loads(error_file.read_text())
     failure = from_rank(0, code, record)
-    assert failure.kind == kind
+    assert failure.kind == {"full": "input"}.get(kind, kind)
     assert record["message"]["extraInfo"]["py_callstack"]
     assert int(record["message"]["extraInfo"]["timestamp"]) <= failure.when
+    if kind == "full":
+        assert failure.summary == "no space left to write weights (No space left on device). Free some."
     if kind == "program":
         assert failure.details.splitlines()[-1] == "ZeroDivisionError: division by zero"
         assert len(failure.details.splitlines()) <= 15

@@ -103,7 +103,7 @@ def test_a_stop_leaves_nobody(number: signal.Signals, code: int, launcher: list[
         assert process.stdout.read() == ""  # the rank's end of the pipe is closed: it is gone
     with pytest.raises(ProcessLookupError):
         os.kill(rank, 0)
-    assert (tmp_path / "failure").read_text().startswith(f"stopped by {number.name}; a retry goes on")
+    assert (tmp_path / "failure").read_text().startswith(f"stopped by {number.name} before the program was done")
 
 
 def test_a_rank_does_not_outlive_a_killed_launcher(launcher: list[str], tmp_path: Path) -> None:
