@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.ledger import Ledger
-    from drivetrain.pipelines.targets.local.rows import StepRow
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 
 POLL_S = 0.2
 

@@ -22,7 +22,7 @@ def list_(
 ) -> None:
     """List executions, the newest first."""
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         rows = ledger.executions(limit, pipeline)
@@ -54,7 +54,7 @@ def show(execution: Execution = "latest", home: Home = None, as_json: Json = Fal
     from drivetrain.pipelines.cli.failure import failure_block
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.report.from_ledger import REPORT_FILE, run_facts
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         facts = run_facts(ledger, execution)
@@ -87,7 +87,7 @@ def logs(
       drivetrain runs logs 20261120-2214 evaluate -n 50
     """
     from drivetrain.pipelines.cli.logs import print_logs
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
@@ -114,7 +114,7 @@ def report(
     """Write the HTML page of a run anew and print where it is."""
     from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.report.from_ledger import run_facts, save_page
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         path = save_page(ledger.home, run_facts(ledger, execution))

@@ -73,7 +73,7 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
     from drivetrain.pipelines.cli.home import local_home
     from drivetrain.pipelines.loading import ready_pipelines
     from drivetrain.pipelines.report.from_ledger import run_facts
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         try:

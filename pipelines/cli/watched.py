@@ -186,7 +186,7 @@ def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
 def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, home_option: str) -> int:
     """Write the page, say what came out, and give the exit code."""
     from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     record_environment(home, summary.execution)
     with Ledger(home) as ledger:

@@ -18,8 +18,8 @@ from drivetrain.pipelines.report.words import duration
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition
     from drivetrain.pipelines.targets.local.home import Home
-    from drivetrain.pipelines.targets.local.ledger import Ledger
-    from drivetrain.pipelines.targets.local.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
 
 DEFINITION_FILE = "definition.json"
 ENVIRONMENT_FILE = "environment.json"
@@ -183,7 +183,7 @@ def _output_uri(row: StepRow, output: str) -> str | None:
 
 def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
     """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
-    from drivetrain.pipelines.targets.local.objects import ObjectStore
+    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
     try:
         path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")

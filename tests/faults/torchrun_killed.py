@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from tests.faults.harness import killing
 
 FAULT = "local runner killed inside a torchrun training: no process lives 5 s later"

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.targets.local.cache_differences import Difference, differences, overlooked, reasons
-from drivetrain.pipelines.targets.local.masking import mask
-from drivetrain.pipelines.targets.local.objects import ObjectStore, digest_of, sha256_of, stamp_of
+from drivetrain.pipelines.targets.local.ledger.masking import mask
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.ledger import Ledger
-    from drivetrain.pipelines.targets.local.rows import EarlierStep
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.ledger.rows import EarlierStep
 
 KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Processing": ("AppSpecification", "Environment", "ProcessingInputs"),

@@ -13,9 +13,9 @@ from drivetrain.pipelines.definition.paths import path_text
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import step_types, stubs
 from drivetrain.pipelines.targets.local.context import Plan
-from drivetrain.pipelines.targets.local.objects import ObjectStore
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_known
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 # A step's name becomes the name of a folder.
 _STEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")

@@ -13,8 +13,7 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.targets.local.events import Event, MetricLogged
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
-from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import (
     CAPACITY_ERROR,
@@ -22,11 +21,12 @@ from drivetrain.pipelines.targets.local.outcomes import (
     StepFailedError,
     StepStoppedError,
 )
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.container import Job, JobResult, RunningJob
+    from drivetrain.pipelines.targets.local.containers.container import Job, JobResult, RunningJob
+    from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
     from drivetrain.pipelines.targets.local.logged_metrics import Logged
-    from drivetrain.pipelines.targets.local.processes import ProcessRecord
 
 # Errors of fork and of the first allocations: the machine is full at the moment.
 _NO_CAPACITY = ("EAGAIN", "ENOMEM")
@@ -121,7 +121,7 @@ class StepContext:
             StepFailedError: the job failed, ran out of time, or its supervisor died.
             StepStoppedError: the user stopped the run.
         """
-        from drivetrain.pipelines.targets.local import container
+        from drivetrain.pipelines.targets.local.containers import container
 
         if self.control.stopping.is_set():
             raise StepStoppedError

@@ -32,14 +32,14 @@ from drivetrain.pipelines.targets.local.events import (
 )
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
-from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
 from drivetrain.pipelines.targets.local.step_types import condition, find
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import Done, Worker
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

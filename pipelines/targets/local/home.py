@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.disk import NO_SPACE
+from drivetrain.pipelines.targets.local.storage.disk import NO_SPACE
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.channels import Channel, member, missing
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.objects import LONGEST_NAME, parse
 from drivetrain.pipelines.targets.local.programs import host_count
+from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing
+from drivetrain.pipelines.targets.local.storage.objects import LONGEST_NAME, parse
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.container import Host
+    from drivetrain.pipelines.targets.local.containers.container import Host
 
 HOSTS = "hosts"
 
@@ -93,8 +93,8 @@ def uri_problems(where: str, uri: Any) -> list[str]:
 
 def hosts(context: StepContext, count: int) -> tuple[Host, ...]:
     """The hosts of a job, each with a folder of its own in the attempt's."""
-    from drivetrain.pipelines.targets.local import opt_ml
-    from drivetrain.pipelines.targets.local.container import Host
+    from drivetrain.pipelines.targets.local.containers import opt_ml
+    from drivetrain.pipelines.targets.local.containers.container import Host
 
     return tuple(Host(name, context.folder / HOSTS / name) for name in opt_ml.loopback_hosts(count))
 

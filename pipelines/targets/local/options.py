@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.mounts import Mode
+    from drivetrain.pipelines.targets.local.containers.mounts import Mode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.channels import member
 from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.storage.channels import member
 
 _MOST_HOSTS = 254
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from drivetrain.pipelines.targets.local.containers.processes import end_survivors
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
-from drivetrain.pipelines.targets.local.objects import ObjectStore
-from drivetrain.pipelines.targets.local.processes import end_survivors
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import discard, publish
 
 

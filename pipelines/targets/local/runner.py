@@ -17,17 +17,17 @@ from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.checks import check
-from drivetrain.pipelines.targets.local.disk import go_on, no_space
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, Observer, ignore
 from drivetrain.pipelines.targets.local.execution import Execution
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
-from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.request import Request
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
+from drivetrain.pipelines.targets.local.storage.disk import go_on, no_space
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 
 class Asset(Protocol):

@@ -10,10 +10,10 @@ from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference, resolve
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.channels import entries, member, text
 from drivetrain.pipelines.targets.local.facts import Facts
-from drivetrain.pipelines.targets.local.masking import contains_mask, mask
-from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.ledger.masking import contains_mask, mask
+from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 # In the response of a stubbed step: the JSON of its property files.
 STUBBED_FILES = "PropertyFiles"

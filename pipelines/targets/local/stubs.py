@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError, did_you_mean
-from drivetrain.pipelines.targets.local.channels import member
-from drivetrain.pipelines.targets.local.outputs import Publication
 from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, output_uri
+from drivetrain.pipelines.targets.local.storage.channels import member
+from drivetrain.pipelines.targets.local.storage.outputs import Publication
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.context import Plan, StepContext

@@ -14,17 +14,17 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, stubs
 from drivetrain.pipelines.targets.local.context import Control, StepContext
-from drivetrain.pipelines.targets.local.disk import DiskFullError, go_on, no_space
 from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerFullError, LedgerWriter, Move
-from drivetrain.pipelines.targets.local.objects import ObjectStore
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerFullError, LedgerWriter, Move
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError, StepResult, StepStoppedError
-from drivetrain.pipelines.targets.local.outputs import STAGE
 from drivetrain.pipelines.targets.local.retry import Retries
 from drivetrain.pipelines.targets.local.step_types import find
+from drivetrain.pipelines.targets.local.storage.disk import DiskFullError, go_on, no_space
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+from drivetrain.pipelines.targets.local.storage.outputs import STAGE
 
 # Data that this user may not read, names that no file can have: the step's trouble, not the runner's.
 _REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR))

@@ -104,7 +104,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
 
 
 def input_uri(value: Value, graph: Graph) -> Any:
-    """Where a job reads. Inputs match by prefix, so `train` would also bring `train_labels`: a final slash parts them."""
+    """Where a job reads. Inputs match by prefix: a final slash keeps `train` from bringing `train_labels` along."""
     spelled = spell(value, graph)
     if isinstance(value, OutputRef):
         siblings = graph.by_name[value.step].output_names()

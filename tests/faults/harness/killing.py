@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.components.registries.local import LocalRegistry
+from drivetrain.pipelines.targets.local.containers.process_table import descendants
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.objects import ObjectStore, sha256_of, walk
-from drivetrain.pipelines.targets.local.process_table import descendants
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, sha256_of, walk
 
 ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 5.0

@@ -147,7 +147,7 @@ def main(home: str, kind: str = "plain") -> int:
 
 def _failed(runs: LocalRuns) -> str | None:
     """The last execution, if it failed: a full disk may also show itself in a step's program."""
-    from drivetrain.pipelines.targets.local.ledger import Ledger
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
     with Ledger(runs.home) as ledger:
         last = ledger.executions(limit=1)

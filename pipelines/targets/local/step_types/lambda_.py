@@ -53,7 +53,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.pipelines.targets.local.container import Host, Job
+    from drivetrain.pipelines.targets.local.containers.container import Host, Job
 
     arn = str(context.fields.get("FunctionArn"))
     target = _target(context.step.name, arn, context.options.functions)

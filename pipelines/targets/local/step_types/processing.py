@@ -11,11 +11,12 @@ from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import channels, jobs, programs
-from drivetrain.pipelines.targets.local.channels import entries, member, text
+from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepResult
-from drivetrain.pipelines.targets.local.outputs import Publication, merge
+from drivetrain.pipelines.targets.local.storage import channels
+from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.outputs import Publication, merge
 
 _OUTPUTS = "/opt/ml/processing"
 
@@ -44,9 +45,9 @@ def written(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.pipelines.targets.local import opt_ml
-    from drivetrain.pipelines.targets.local.container import Job
-    from drivetrain.pipelines.targets.local.mounts import host_path
+    from drivetrain.pipelines.targets.local.containers import opt_ml
+    from drivetrain.pipelines.targets.local.containers.container import Job
+    from drivetrain.pipelines.targets.local.containers.mounts import host_path
 
     arguments, name = context.arguments, context.facts.job_name(context.step.name)
     response: dict[str, Any] = {

@@ -15,13 +15,14 @@ from drivetrain.components.content_hash import files_in, hash_of_files
 from drivetrain.components.errors import InputError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import channels, jobs
-from drivetrain.pipelines.targets.local.channels import entries, member, text
+from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry, full_ledger_errors
-from drivetrain.pipelines.targets.local.masking import mask
-from drivetrain.pipelines.targets.local.objects import StoredObject, sha256_of
+from drivetrain.pipelines.targets.local.ledger.masking import mask
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, full_ledger_errors
 from drivetrain.pipelines.targets.local.outcomes import StepResult
+from drivetrain.pipelines.targets.local.storage import channels
+from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.objects import StoredObject, sha256_of
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:

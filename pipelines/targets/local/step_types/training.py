@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import archive, channels, jobs, outputs, programs
-from drivetrain.pipelines.targets.local.channels import entries, member, text
-from drivetrain.pipelines.targets.local.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
-from drivetrain.pipelines.targets.local.objects import walk
 from drivetrain.pipelines.targets.local.outcomes import StepResult
-from drivetrain.pipelines.targets.local.outputs import Publication
+from drivetrain.pipelines.targets.local.storage import archive, channels, outputs
+from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.pipelines.targets.local.storage.objects import walk
+from drivetrain.pipelines.targets.local.storage.outputs import Publication
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.container import Host, Job
-    from drivetrain.pipelines.targets.local.toolkit import Launch
+    from drivetrain.pipelines.targets.local.containers.container import Host, Job
+    from drivetrain.pipelines.targets.local.containers.toolkit import Launch
 
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
 _LOOK_EVERY_S = 0.25
@@ -34,7 +35,7 @@ _LAUNCH = "input/config/launch.json"
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:
-    from drivetrain.pipelines.targets.local import toolkit
+    from drivetrain.pipelines.targets.local.containers import toolkit
 
     arguments = plan.arguments
     algorithm = member(arguments, "AlgorithmSpecification") or {}
@@ -77,8 +78,8 @@ def artifacts_uri(arguments: Mapping[str, Any], job: str, *, what: str = "model"
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.pipelines.targets.local import opt_ml
-    from drivetrain.pipelines.targets.local.mounts import host_path
+    from drivetrain.pipelines.targets.local.containers import opt_ml
+    from drivetrain.pipelines.targets.local.containers.mounts import host_path
 
     arguments, name = context.arguments, context.facts.job_name(context.step.name)
     algorithm = arguments["AlgorithmSpecification"]
@@ -149,7 +150,7 @@ def run(context: StepContext) -> StepResult:
 
 def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     """What starts on every host."""
-    from drivetrain.pipelines.targets.local.container import Job
+    from drivetrain.pipelines.targets.local.containers.container import Job
 
     arguments = context.arguments
     algorithm = arguments["AlgorithmSpecification"]
@@ -181,7 +182,7 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
 
 def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment: Mapping[str, str]) -> list[Launch]:
     """What the stock image's toolkit would start on every host; its notes go to the log."""
-    from drivetrain.pipelines.targets.local import toolkit
+    from drivetrain.pipelines.targets.local.containers import toolkit
 
     submitted = toolkit.submit_directory(_strings(member(context.arguments, "HyperParameters") or {}))
     source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
@@ -195,7 +196,7 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
 
 def _launch_host_by_host(context: StepContext, hosts: tuple[Host, ...], launches: Sequence[Launch]) -> tuple[str, ...]:
     """A command that is the same on every host and starts what differs (SM_CURRENT_HOST)."""
-    from drivetrain.pipelines.targets.local import mounts
+    from drivetrain.pipelines.targets.local.containers import mounts
 
     rewritten = mounts.resolve(context.options.mode) == "none"
     for host, launch in zip(hosts, launches, strict=True):
@@ -213,7 +214,7 @@ def _launch_host_by_host(context: StepContext, hosts: tuple[Host, ...], launches
 
 
 def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Publication:
-    from drivetrain.pipelines.targets.local.mounts import host_path
+    from drivetrain.pipelines.targets.local.containers.mounts import host_path
 
     publication = Publication(context.folder)
     packed = context.arguments["OutputDataConfig"].get("CompressionType", "GZIP") != "NONE"
@@ -234,7 +235,7 @@ def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Public
 
 
 def _submit_directory_problems(step: StepNode, plan: Plan) -> list[str]:
-    from drivetrain.pipelines.targets.local import toolkit
+    from drivetrain.pipelines.targets.local.containers import toolkit
 
     uri = toolkit.submit_directory(_strings(member(plan.arguments, "HyperParameters") or {}))
     if uri is None or not uri.startswith("s3://"):

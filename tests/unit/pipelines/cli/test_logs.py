@@ -7,8 +7,8 @@ import pytest
 
 from drivetrain.pipelines.cli.logs import LogReader, print_logs
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 
 
 class Reading:

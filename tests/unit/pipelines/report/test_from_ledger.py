@@ -10,8 +10,8 @@ from drivetrain.components.registries.local import LocalRegistry
 from drivetrain.pipelines.report.facts import RunFacts
 from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page, settings
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.ledger_writer import LedgerWriter
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 
 CODE = "c" * 64
 DEFINITION = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, output_of
 
 Change = Callable[[dict[str, Any]], Any]

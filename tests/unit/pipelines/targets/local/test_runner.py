@@ -15,7 +15,7 @@ from drivetrain.pipelines.targets.local.events import (
     StepFinished,
     StepStarted,
 )
-from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
 
 WRITE = """

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.disk import DiskFullError
+from drivetrain.pipelines.targets.local.containers.processes import alive
 from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepRetrying, StepStarted
-from drivetrain.pipelines.targets.local.ledger import Ledger
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.processes import alive
 from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.local.storage.disk import DiskFullError
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
 
 ROOT = Path(__file__).parents[5]
@@ -212,7 +212,7 @@ def test_a_full_disk_ends_the_run_with_one_error_and_lets_it_go_on(
 ) -> None:
     import errno
 
-    from drivetrain.pipelines.targets.local.objects import ObjectStore
+    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
     steps = [
         runs.processing("a", "open('/opt/ml/processing/output/out/x', 'w').write('x')", outputs=["out"]),

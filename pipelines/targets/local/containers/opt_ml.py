@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.mounts import BASE, host_path
+from drivetrain.pipelines.targets.local.containers.mounts import BASE, host_path
 
 NETWORK_INTERFACE = "lo"
 INSTANCE_GROUP = "homogeneousCluster"

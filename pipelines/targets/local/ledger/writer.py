@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.masking import mask
-from drivetrain.pipelines.targets.local.processes import ProcessRecord
-from drivetrain.pipelines.targets.local.rows import AttemptRow
-from drivetrain.pipelines.targets.local.schema import open_to_write
+from drivetrain.pipelines.targets.local.ledger.masking import mask
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow
+from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
 
 if TYPE_CHECKING:
     import sqlite3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.targets.local import mounts, process_table, processes
+from drivetrain.pipelines.targets.local.containers import mounts, process_table, processes
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ while True:
 RUNNER = """
 import json, os, sys
 from pathlib import Path
-from drivetrain.pipelines.targets.local import container, mounts
+from drivetrain.pipelines.targets.local.containers import container, mounts
 isolation, folder = sys.argv[1:]
 mounts.isolation = lambda: isolation
 job = container.Job(

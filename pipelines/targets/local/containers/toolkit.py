@@ -23,7 +23,7 @@ from typing import Any
 
 from drivetrain.components.start import StartError, unpack
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.mounts import BASE, host_path, search_path
+from drivetrain.pipelines.targets.local.containers.mounts import BASE, host_path, search_path
 
 CODE = f"{BASE}/code"
 PROGRAM, SUBMIT_DIRECTORY = "sagemaker_program", "sagemaker_submit_directory"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import mounts, toolkit
-from drivetrain.pipelines.targets.local.container import Host, Job, start
-from drivetrain.pipelines.targets.local.opt_ml import Cluster, lay_out_training, training_input
+from drivetrain.pipelines.targets.local.containers import mounts, toolkit
+from drivetrain.pipelines.targets.local.containers.container import Host, Job, start
+from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_out_training, training_input
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[6]
 DEFINITIONS = ROOT.parent / "shared" / "data" / "definitions"
 TOOLKIT = ROOT / ".venvs" / "toolkit"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivetrain.pipelines.targets.local.processes import ProcessRecord
+from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from drivetrain.pipelines.targets.local import process_table, processes
-from drivetrain.pipelines.targets.local.processes import TOKEN_VARIABLE, ProcessRecord, end_survivors, record_of
+from drivetrain.pipelines.targets.local.containers import process_table, processes
+from drivetrain.pipelines.targets.local.containers.processes import (
+    TOKEN_VARIABLE,
+    ProcessRecord,
+    end_survivors,
+    record_of,
+)
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
 IGNORE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP

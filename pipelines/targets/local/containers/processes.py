@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drivetrain.pipelines.targets.local import process_table
+from drivetrain.pipelines.targets.local.containers import process_table
 
 # Stands in the environment of every process of a job, with the job's token.
 TOKEN_VARIABLE = "DRIVETRAIN_JOB"

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.processes import ProcessRecord
-from drivetrain.pipelines.targets.local.rows import (
+from drivetrain.pipelines.targets.local.ledger.rows import (
     ArtifactRow,
     AttemptRow,
     EarlierStep,
@@ -19,7 +19,7 @@ from drivetrain.pipelines.targets.local.rows import (
     ObjectRow,
     StepRow,
 )
-from drivetrain.pipelines.targets.local.schema import open_to_read, unreadable_errors
+from drivetrain.pipelines.targets.local.ledger.schema import open_to_read, unreadable_errors
 
 if TYPE_CHECKING:
     import sqlite3

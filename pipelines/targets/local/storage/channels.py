@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry
-from drivetrain.pipelines.targets.local.objects import ObjectStore, StoredObject, fetch
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, StoredObject, fetch
 
 PROCESSING = "/opt/ml/processing"
 TRAINING = "/opt/ml/input/data"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.targets.local import mounts
-from drivetrain.pipelines.targets.local.job import Host, HostResult, Job
-from drivetrain.pipelines.targets.local.processes import (
+from drivetrain.pipelines.targets.local.containers import mounts
+from drivetrain.pipelines.targets.local.containers.job import Host, HostResult, Job
+from drivetrain.pipelines.targets.local.containers.processes import (
     TOKEN_VARIABLE,
     ProcessRecord,
     end_survivors,

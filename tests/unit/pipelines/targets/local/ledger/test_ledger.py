@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry, LedgerWriter, Move, ObjectEntry
-from drivetrain.pipelines.targets.local.processes import ProcessRecord
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, LedgerWriter, Move, ObjectEntry
 
 STEPS = [("prepare", "Processing", "Prepare"), ("train", "Training", "train")]
 

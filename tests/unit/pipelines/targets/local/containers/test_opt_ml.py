@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.opt_ml import (
+from drivetrain.pipelines.targets.local.containers.opt_ml import (
     Cluster,
     Input,
     copy,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.channels import Channel, place, processing_channels, training_channels
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger import Ledger
-from drivetrain.pipelines.targets.local.objects import ObjectStore, digest_of, fetch, parse, sha256_of
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.storage.channels import Channel, place, processing_channels, training_channels
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, digest_of, fetch, parse, sha256_of
 
 
 @pytest.fixture

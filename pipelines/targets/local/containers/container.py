@@ -19,10 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from drivetrain.pipelines.targets.local import mounts
-from drivetrain.pipelines.targets.local.job import Host, HostResult, Job, JobResult
-from drivetrain.pipelines.targets.local.processes import ProcessRecord
-from drivetrain.pipelines.targets.local.supervised import (
+from drivetrain.pipelines.targets.local.containers import mounts
+from drivetrain.pipelines.targets.local.containers.job import Host, HostResult, Job, JobResult
+from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
+from drivetrain.pipelines.targets.local.containers.supervised import (
     PORT_VARIABLE,
     Supervised,
     read_result,

@@ -16,8 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.targets.local import mounts, process_table, processes, supervised
-from drivetrain.pipelines.targets.local.container import Host, Job, JobResult, RunningJob, reserve_port, start
+from drivetrain.pipelines.targets.local.containers import mounts, process_table, processes, supervised
+from drivetrain.pipelines.targets.local.containers.container import (
+    Host,
+    Job,
+    JobResult,
+    RunningJob,
+    reserve_port,
+    start,
+)
 
 PYTHON = ("python3", "-I", "-S", "-c")
 # Each rank of torchrun, each daemon: a session of its own. They ignore SIGTERM, and say that they are there.
@@ -300,7 +307,7 @@ def test_what_the_command_leaves_behind_is_ended(tmp_path: Path, every_isolation
 RUNNER = """
 import json, os, sys
 from pathlib import Path
-from drivetrain.pipelines.targets.local import container, mounts
+from drivetrain.pipelines.targets.local.containers import container, mounts
 isolation, folder, program, how = sys.argv[1:]
 mounts.isolation = lambda: isolation
 root = Path(folder) / "127.0.0.1"

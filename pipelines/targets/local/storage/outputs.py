@@ -12,9 +12,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from drivetrain.pipelines.targets.local.ledger_writer import ArtifactEntry, Move, ObjectEntry
-from drivetrain.pipelines.targets.local.objects import StoredObject, digest_of, sha256_of, stamp_of, walk
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, Move, ObjectEntry
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError
+from drivetrain.pipelines.targets.local.storage.objects import StoredObject, digest_of, sha256_of, stamp_of, walk
 
 BASE = "/opt/ml"
 STAGE = "publish"

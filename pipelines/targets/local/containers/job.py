@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drivetrain.pipelines.targets.local.mounts import Mode
+from drivetrain.pipelines.targets.local.containers.mounts import Mode
 
 
 @dataclass(frozen=True)

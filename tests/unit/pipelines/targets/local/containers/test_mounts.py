@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import container, mounts
-from drivetrain.pipelines.targets.local.container import Host, Job, start
-from drivetrain.pipelines.targets.local.mounts import host_path, literal_lines, refuse_literals, rewrite
+from drivetrain.pipelines.targets.local.containers import container, mounts
+from drivetrain.pipelines.targets.local.containers.container import Host, Job, start
+from drivetrain.pipelines.targets.local.containers.mounts import host_path, literal_lines, refuse_literals, rewrite
 
 ROOT = Path("/run/x")
 
@@ -97,7 +97,7 @@ def test_a_script_with_a_literal_is_refused_with_file_and_line(tmp_path: Path) -
 def test_the_users_part_of_an_archive_is_searched(tmp_path: Path) -> None:
     channel = tmp_path / "processing" / "input" / "code"
     channel.mkdir(parents=True)
-    shutil.copy(Path(container.__file__).parents[3] / "components" / "start.py", channel / "start.py")
+    shutil.copy(Path(container.__file__).parents[4] / "components" / "start.py", channel / "start.py")
     command = ("python3", "/opt/ml/processing/input/code/start.py", "--code", "x", "script:job.py")
     for source, refused in (("x = 1", False), ("x = '/opt/ml/model'", True)):
         with tarfile.open(channel / "x.tar", "w") as archive:

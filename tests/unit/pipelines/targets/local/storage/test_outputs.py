@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.targets.local import archive
-from drivetrain.pipelines.targets.local.objects import sha256_of, walk
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError
-from drivetrain.pipelines.targets.local.outputs import Publication, merge
+from drivetrain.pipelines.targets.local.storage import archive
+from drivetrain.pipelines.targets.local.storage.objects import sha256_of, walk
+from drivetrain.pipelines.targets.local.storage.outputs import Publication, merge
 
 
 def host(tmp_path: Path, name: str, **files: str) -> tuple[Path, Path]:

@@ -1,0 +1,1 @@
+"""What was run, in SQLite: one writer, any number of readers, no secret."""
