@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.targets.local.cache_differences import Difference, differences, overlooked, reasons
-from drivetrain.pipelines.targets.local.ledger.masking import mask
+from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def look_up(
     pipeline: str,
     ledger: Ledger,
     store: ObjectStore,
+    masking: Masking,
     now: float | None = None,
 ) -> Explanation:
     """Find the result of an earlier execution, or say why there is none.
@@ -88,7 +89,7 @@ def look_up(
     key = key_of(step.type, fields)
     earlier = ledger.earlier_success(pipeline, step.name, key)
     if earlier is None:
-        return _missed(step, fields, execution, pipeline, ledger)
+        return _missed(step, fields, execution, pipeline, ledger, masking)
     age = (time.time() if now is None else now) - earlier.ended
     limit = step.cache.expire_after_seconds
     if limit is not None and age > limit:
@@ -99,17 +100,19 @@ def look_up(
         if not path.is_file() or path.stat().st_size != size:
             return Explanation(False, (f"{uri}, which {earlier.execution} wrote, is gone or changed",))
     warnings = (
-        *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, mask(arguments)),
+        *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
     )
     return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)
 
 
-def _missed(step: StepNode, fields: Mapping[str, Any], execution: str, pipeline: str, ledger: Ledger) -> Explanation:
+def _missed(
+    step: StepNode, fields: Mapping[str, Any], execution: str, pipeline: str, ledger: Ledger, masking: Masking
+) -> Explanation:
     latest = ledger.earlier_success(pipeline, step.name)
     if latest is None:
         return Explanation(False, ("it has not succeeded before",))
-    found = differences(latest.key_fields, mask(fields))
+    found = differences(latest.key_fields, masking(fields))
 
     def ran_again(uri: str) -> str | None:
         writer_execution, writer_step = ledger.writer_of(uri)

@@ -70,7 +70,7 @@ class Execution:
         home: Home,
         definition: Definition,
         facts: Facts,
-        parameters: Mapping[str, Any],
+        scope: ExecutionScope,
         options: Options,
         store: ObjectStore,
         ledger: LedgerWriter,
@@ -83,7 +83,7 @@ class Execution:
         self._ledger = ledger
         self._observe = observer
         self._home = home
-        self._scope = ExecutionScope(definition, facts, parameters, store)
+        self._scope = scope
         self._scheduler = Scheduler(definition)
         self._control = Control()
         self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
@@ -187,7 +187,7 @@ class Execution:
             arguments = self._scope.arguments(step.own_fields.get("Arguments") or {})
             fields = self._scope.arguments({key: v for key, v in step.own_fields.items() if key != "Arguments"})
         except UserError as error:
-            reason = f"{BAD_INPUT}{error}"
+            reason = self._ledger.masking.message(f"{BAD_INPUT}{error}")
             self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=reason)
             self._failed(step, reason)
             return None
@@ -205,6 +205,7 @@ class Execution:
                 pipeline=self._facts.pipeline,
                 ledger=self._ledger,
                 store=self._store,
+                masking=self._ledger.masking,
             )
             if explanation.hit:
                 self._take_from_cache(step, arguments, explanation)
@@ -238,6 +239,7 @@ class Execution:
             result = module.run(self._worker.context(step, arguments, fields, 0))
         except (StepFailedError, UserError) as error:
             reason = f"{BAD_INPUT}{error}" if isinstance(error, UserError) else str(error)
+            reason = self._ledger.masking.message(reason)
             self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=reason)
             self._failed(step, reason)
             return

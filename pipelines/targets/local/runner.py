@@ -21,6 +21,7 @@ from drivetrain.pipelines.targets.local.events import ExecutionStatus, Observer,
 from drivetrain.pipelines.targets.local.execution import Execution
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
@@ -90,12 +91,13 @@ class Runner:
             store = ObjectStore(self.home.objects, options.data)
             put_assets(store, assets)
         # The time of start is only known once the ledger has it; nothing that is checked depends on it.
-        self._check(definition, request, id, store)
+        masking = self._check(definition, request, id, store)
         with (
             no_space(str(self.home.root), "run it again"),
             LedgerWriter(self.home) as ledger,
             self.home.lock(id),
         ):
+            ledger.masking = masking
             request.save(self.home.run(id))
             started = ledger.begin(
                 id,
@@ -130,7 +132,7 @@ class Runner:
             request = saved if options is None else Request(saved.text, saved.parameters, options)
             definition = read(request.text, f"execution {row.id}")
             store = ObjectStore(self.home.objects, request.options.data)
-            self._check(definition, request, row.id, store)
+            ledger.masking = self._check(definition, request, row.id, store)
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
 
     def find_interrupted(
@@ -143,9 +145,16 @@ class Runner:
             id = ledger.latest_unfinished(request.hash)
         return id if id is not None and not self.home.is_running(id) else None
 
-    def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> None:
-        facts = self._facts(request, id, 0.0)
-        check(definition, ExecutionScope(definition, facts, request.parameters, store), request.options, store)
+    def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> Masking:
+        """Refuse what cannot run; gives what must not be kept."""
+        scope = self._scope(definition, request, id, store)
+        check(definition, scope, request.options, store)
+        return scope.masking
+
+    def _scope(
+        self, definition: Definition, request: Request, id: str, store: ObjectStore, started: float = 0.0
+    ) -> ExecutionScope:
+        return ExecutionScope(definition, self._facts(request, id, started), request.parameters, store)
 
     def _facts(self, request: Request, id: str, started: float) -> Facts:
         options = request.options
@@ -166,7 +175,7 @@ class Runner:
             home=self.home,
             definition=definition,
             facts=self._facts(request, id, started),
-            parameters=request.parameters,
+            scope=self._scope(definition, request, id, store, started),
             options=request.options,
             store=store,
             ledger=ledger,

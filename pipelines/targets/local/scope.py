@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, cast
 
 from drivetrain.pipelines.definition import json_text
@@ -11,7 +12,7 @@ from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReferen
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.facts import Facts
-from drivetrain.pipelines.targets.local.ledger.masking import contains_mask, mask
+from drivetrain.pipelines.targets.local.ledger.masking import Masking, contains_mask
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
@@ -29,6 +30,12 @@ class ExecutionScope(Scope):
         self._store = store
         self.responses: dict[str, Mapping[str, Any]] = {}
 
+    @cached_property
+    def masking(self) -> Masking:
+        """For the secrets in the parameters and in the steps' fields, as far as they are known before the run."""
+        known = [resolve_known(step.own_fields, self) for step in self._definition.walk()]
+        return Masking.of(self.parameters, *known)
+
     def arguments(self, node: Any) -> Any:
         """A step's fields with every expression replaced.
 
@@ -45,7 +52,7 @@ class ExecutionScope(Scope):
 
     def finished(self, step: str, response: Mapping[str, Any]) -> None:
         """From now on expressions see what the step gave: the same as after a resume, so without secrets."""
-        self.responses[step] = mask(response)
+        self.responses[step] = self.masking(response)
 
     def parameter(self, name: str) -> Any:
         if name not in self.parameters:

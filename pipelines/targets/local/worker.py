@@ -73,10 +73,11 @@ class Worker:
                 return self.end(step, "Stopped", number, "stopped by the user")
             except StepFailedError as error:
                 wait_s = retries.wait_s(error.error_type)
+                reason = self.ledger.masking.message(error.reason)
                 if wait_s is None:
-                    return self.end(step, "Failed", number, error.reason, error.error_type)
-                self.ledger.end_attempt(self.facts.id, step.name, number, "Failed", error.reason, error.error_type)
-                self.post(StepRetrying(step.name, number, error.reason, wait_s))
+                    return self.end(step, "Failed", number, reason, error.error_type)
+                self.ledger.end_attempt(self.facts.id, step.name, number, "Failed", reason, error.error_type)
+                self.post(StepRetrying(step.name, number, reason, wait_s))
             if self.control.stopping.wait(wait_s):
                 return self.end(step, "Stopped", None, "stopped by the user")
             number = self.ledger.retry_step(self.facts.id, step.name)
@@ -125,6 +126,7 @@ class Worker:
         """Enter a result, move the outputs to their places, and end the step."""
         publication = result.publication
         moves = publication.moves if publication else []
+        value = None if result.value is None else self.ledger.masking.message(result.value)
         for move in moves:
             try:
                 self.store.check_place(context.folder / move.staged, move.uri)
@@ -135,7 +137,7 @@ class Worker:
             context.step.name,
             context.attempt,
             response=result.response,
-            value=result.value,
+            value=value,
             moves=moves,
             artifacts=[*result.inputs, *(publication.artifacts if publication else [])],
             objects=publication.objects if publication else [],
@@ -143,7 +145,7 @@ class Worker:
         with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
             publish(self.store, context.folder, moves)
         seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
-        self.post(StepFinished(context.step.name, "Succeeded", seconds, value=result.value))
+        self.post(StepFinished(context.step.name, "Succeeded", seconds, value=value))
         return Done(step=context.step, status="Succeeded", response=result.response)
 
     def end(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
-from drivetrain.pipelines.targets.local.ledger.masking import mask
+from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
@@ -82,7 +82,12 @@ class Move:
 
 
 class LedgerWriter(Ledger):
-    """The ledger for the one process that runs an execution. Safe to use from its threads."""
+    """The ledger for the one process that runs an execution. Safe to use from its threads.
+
+    What `masking` takes for a secret is not entered.
+    """
+
+    masking = Masking()
 
     def _open(self) -> sqlite3.Connection:
         return open_to_write(self.home.ledger)
@@ -115,7 +120,7 @@ class LedgerWriter(Ledger):
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?)",
-                (execution, pipeline, now, definition_hash, request_hash, _dump(mask(parameters))),
+                (execution, pipeline, now, definition_hash, request_hash, _dump(self.masking(parameters))),
             )
             db.executemany(
                 "INSERT INTO steps (execution, pipeline, position, name, type, display_name) VALUES (?, ?, ?, ?, ?, ?)",
@@ -159,12 +164,12 @@ class LedgerWriter(Ledger):
     ) -> int:
         """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed
         execution counts on)."""
-        fields = None if cache_fields is None else _dump(mask(cache_fields))
+        fields = None if cache_fields is None else _dump(self.masking(cache_fields))
         with self._transaction() as db:
             db.execute(
                 "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, why = ?, arguments = ?, "
                 "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
-                (time.time(), _dump(list(why)), _dump(mask(arguments)), cache_key, fields, execution, step),
+                (time.time(), _dump(list(why)), _dump(self.masking(arguments)), cache_key, fields, execution, step),
             )
             return _next_attempt(db, execution, step)
 
@@ -201,7 +206,7 @@ class LedgerWriter(Ledger):
             )
             db.execute(
                 "UPDATE steps SET response = ?, value = ? WHERE execution = ? AND name = ?",
-                (_dump(mask(response)), value, execution, step),
+                (_dump(self.masking(response)), value, execution, step),
             )
             db.executemany(
                 "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)",
@@ -273,10 +278,10 @@ class LedgerWriter(Ledger):
                     status,
                     None if status == "NotExecuted" else now,
                     now,
-                    _dump(mask(arguments or {})),
-                    _dump(mask(response or {})),
+                    _dump(self.masking(arguments or {})),
+                    _dump(self.masking(response or {})),
                     *(value, reason, cache_of, _dump(list(why)), cache_key),
-                    None if cache_fields is None else _dump(mask(cache_fields)),
+                    None if cache_fields is None else _dump(self.masking(cache_fields)),
                     *(execution, step),
                 ),
             )

@@ -17,7 +17,6 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger.masking import mask
 from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, full_ledger_errors
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage import channels
@@ -65,7 +64,7 @@ def run(context: StepContext) -> StepResult:
         version, created = registry.register(
             group,
             hash_of_files(contents),
-            mask(arguments),
+            context.ledger.masking(arguments),
             metrics=metrics,
             execution=context.facts.id,
             approval=approval,

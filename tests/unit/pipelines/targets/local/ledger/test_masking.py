@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.local.ledger.masking import MASK, contains_mask, looks_secret, mask
+from drivetrain.pipelines.targets.local.ledger.masking import MASK, Masking, contains_mask, looks_secret, mask
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,20 @@ def test_ordinary_names_are_not(name: str) -> None:
 def test_values_are_masked_in_mappings_arguments_and_pairs(given: Any, shown: Any) -> None:
     assert mask(given) == shown
     assert contains_mask(shown) == (MASK in repr(shown))
+
+
+def test_what_was_masked_by_its_name_is_masked_everywhere() -> None:
+    masking = Masking.of({"api_token": "s3cr3t-one", "other": "s3cr3t"}, ["--db-password=s3cr3t-one-and-two", "x"])
+    given = {"argument": ["--value", "s3cr3t-one"], "url": "https://me:s3cr3t-one-and-two@host", "n": 3}
+    assert masking(given) == {"argument": ["--value", MASK], "url": f"https://me:{MASK}@host", "n": 3}
+    assert contains_mask(masking(given)["url"])
+    assert masking.message("refused: s3cr3t-one, s3cr3t") == f"refused: {MASK}, s3cr3t"
+
+
+def test_short_values_are_masked_where_their_name_says_so_only() -> None:
+    masking = Masking.of({"USE_AUTH": "true", "token": "1234"})
+    assert masking({"USE_AUTH": "true", "cached": "true", "port": "1234"}) == {
+        "USE_AUTH": MASK,
+        "cached": "true",
+        "port": "1234",
+    }
