@@ -102,7 +102,7 @@ def test_a_component_is_still_its_function() -> None:
 def test_a_declaration_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         evaluate.inputs["more"] = ComponentFolder("more")  # type: ignore[index]
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         evaluate.name = "other"  # type: ignore[misc]
 
 
@@ -219,6 +219,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "async": ("async def f(): ...", "f cannot be a component: it is async or a generator"),
     "a generator": ("def f() -> Iterator[int]:\n yield 1", "f cannot be a component: it is async or a generator"),
+    "an async generator": ("async def f():\n yield 1", "f cannot be a component: it is async or a generator"),
     "a lambda": ("f = lambda: 0", "cannot be a component"),
 }
 
@@ -257,6 +258,29 @@ def test_options_that_do_not_fit() -> None:
         declare("def f(): ...", job="tranining")
     with pytest.raises(DeclarationError, match="only a training job has `logs`"):
         declare("def f(): ...", logs={"loss": "loss=([0-9.]+)"})
+
+
+def test_a_decorated_function_declares_what_the_one_inside_does() -> None:
+    found = declare("""
+import functools
+
+def logged(function):
+    @functools.wraps(function)
+    def inside(*arguments, **options):
+        return function(*arguments, **options)
+    return inside
+
+@logged
+def f(data: Input, *, rate: float = 1) -> None: ...
+
+del logged
+""")
+    assert dict(found.inputs) == {"data": ComponentFolder("data")}
+    assert list(found.parameters.values()) == [ComponentParameter("rate", float, required=False, default=1.0)]
+    for hidden, expected in (("*a: int", r"\*a cannot be declared"), ("a: int, /", "'a' cannot be given by name")):
+        wrapped = f"import functools\ndef f({hidden}): ...\nf = functools.wraps(f)(lambda *a: None)"
+        with pytest.raises(DeclarationError, match=expected):
+            declare(wrapped)
 
 
 def test_what_is_no_function() -> None:
