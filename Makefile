@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV): a few minutes the first time, most of it torch"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP_INSTALL) --upgrade pip
-	@$(BIN)/python $(PIP_INSTALL) --editable '.[torch,dev]' --constraint constraints.txt
+	@PYTHONWARNINGS=ignore $(BIN)/python $(PIP_INSTALL) --editable '.[torch,dev]' --constraint constraints.txt
 	@touch $@
 
 run: setup  ## Run the flagship pipeline on real data and show what it made
@@ -55,7 +55,7 @@ check: setup types  ## Lint, format and types
 types: setup  ## Types alone (pyproject.toml says why the folders are linked first)
 	@rm -rf build/typing && mkdir -p build/typing/drivetrain
 	@cp -al components infra pipelines training_scripts build/typing/drivetrain/
-	$(BIN)/pyright
+	$(BIN)/pyright --project pyproject.toml
 
 format: setup  ## Mend what ruff can mend
 	$(BIN)/ruff check --fix .
