@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drivetrain.components import train as train_module
-from drivetrain.components.call import parser
+from drivetrain.components.command_line import read
 from drivetrain.components.train import train
 
 
@@ -96,7 +96,7 @@ COMMAND = ["--train", "t", "--model", "m", "--output", "o", "--checkpoints", "c"
 def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = given(monkeypatch, is_the_step=True)
     with pytest.raises(SystemExit):
-        train(**vars(parser(train).parse_args(COMMAND)))
+        train(**read(train, COMMAND))
     ((how, command),) = calls
     assert how == "exec"
     assert command[:5] == [
@@ -109,7 +109,7 @@ def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = given(monkeypatch, is_the_step=False)
-    train(**vars(parser(train).parse_args([*COMMAND, "--validation", "v", "--processes", "2"])))
+    train(**read(train, [*COMMAND, "--validation", "v", "--processes", "2"]))
     ((how, command),) = calls
     assert how == "run"
     assert {"--validation=v", "--processes=2"} <= set(command)
@@ -118,7 +118,7 @@ def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
 def test_called_from_python_a_failure_is_none_of_ours_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, is_the_step=False, returncode=75)
     with pytest.raises(SystemExit) as ended:
-        train(**vars(parser(train).parse_args(COMMAND)))
+        train(**read(train, COMMAND))
     assert ended.value.code == 75
 
 
