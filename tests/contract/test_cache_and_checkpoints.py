@@ -1,0 +1,53 @@
+"""The cache and the checkpoints together: an unchanged step hits, a repeated one resumes, new data starts afresh.
+
+All three share one checkpoint location, which is part of the cache's key and so may not hold anything of the data.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.targets.local.events import Event, StepFinished
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+DIGITS = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
+
+
+def train(home: Home, dataset: Path, *, cache: bool = True) -> tuple[str, str, str]:
+    """Run the flagship; how its training ended, what that logged, and where its checkpoints were to be kept."""
+    loaded = load("retraining", overrides=[f"dataset={dataset}", "epochs=1", "processes=1", "min_accuracy=0"])
+    compiled = compile_pipeline(loaded.pipeline, leave_wheels=True)
+    events: list[Event] = []
+    options = Options(pipeline="retraining", cache=cache)
+    summary = Runner(home, events.append).start(compiled.text, {}, options, assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    (status,) = (event.status for event in events if isinstance(event, StepFinished) and event.step == "train")
+    logs = "".join(path.read_text() for path in (home.run(summary.execution) / "train").rglob("*.log"))
+    step = next(step for step in compiled.definition["Steps"] if step["Name"] == "train")
+    return status, logs, step["Arguments"]["CheckpointConfig"]["S3Uri"]
+
+
+@pytest.mark.slow
+def test_hit_resume_afresh(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    status, log, location = train(home, DIGITS)
+    assert (status, "resuming" in log) == ("Succeeded", False)
+
+    status, log, unchanged = train(home, DIGITS)
+    assert (status, log) == ("Cached", "")
+
+    status, log, repeated = train(home, DIGITS, cache=False)
+    assert (status, "resuming from" in log) == ("Succeeded", True)
+
+    grown = tmp_path / "digits.csv"
+    grown.write_bytes(b"\n".join(gzip.decompress(DIGITS.read_bytes()).splitlines()[:1500]) + b"\n")
+    status, log, other_data = train(home, grown)
+    assert (status, "resuming" in log) == ("Succeeded", False)
+    assert location == unchanged == repeated == other_data
