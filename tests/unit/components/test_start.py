@@ -45,6 +45,22 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return member
 
 
+def extended(key: str, value: str, kind: bytes = tarfile.XHDTYPE) -> bytes:
+    """A file `a` behind an extended header of one record."""
+    record = f" {key}={value}\n".encode()
+    content = str(len(record) + 2).encode() + record
+    header = special("header", kind)
+    header.size = len(content)
+    return header.tobuf(tarfile.USTAR_FORMAT) + content.ljust(512, b"\0") + tar({"a": b"x"})
+
+
+def gnu(name: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    return buffer.getvalue()
+
+
 class Channel:
     """A code channel on disk, its archive's hash, and a base folder in place of /opt/ml."""
 
@@ -259,6 +275,16 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "truncated": lambda: tar({"a": b"x" * 5000})[:2000],
     "no tar": lambda: b"x" * 4096,
     "half gzip": lambda: tar({"a": os.urandom(5000)}, compressed=True)[:2000],
+    "extended parent": lambda: extended("path", "../evil"),
+    "extended size": lambda: extended("size", str(1 << 40)),
+    "extended number": lambda: extended("size", "-1"),
+    "name for all": lambda: extended("path", "other", kind=tarfile.XGLTYPE),
+    "sparse": lambda: extended("GNU.sparse.major", "1"),
+    "records": lambda: extended("path", "evil").replace(b"13 path=", b"99 path="),
+    "GNU parent": lambda: gnu("../" * 40 + "evil"),
+    "checksum": lambda: tar({"a": b"x"}).replace(b"a\0", b"b\0", 1),
+    "no end": lambda: tar({"a": b"x"})[:1024],
+    "nothing": lambda: b"",
     "long name": lambda: tar({"n" * 300: b"x"}),
     "many entries": lambda: gzip.compress(tar({f"f{n}": b"" for n in range(3)})[:1536] * 40_000, 1),
 }
@@ -325,13 +351,20 @@ def test_a_decompression_bomb_is_refused_within_a_second(tmp_path: Path, make: C
 
 
 def test_a_plain_archive_of_any_flavour_is_unpacked(tmp_path: Path) -> None:
+    deep = "d" * 60 + "/" + "d" * 60 + "/" + "ü" * 20
+    files = {
+        **{"./d/é.py": b"x" * 1024, "n" * 99: b"", "run.sh": b"y" * 513, "d" * 90 + "/" + "n" * 90: b"z" * 3},
+        **({deep: b"1", "large": bytes(range(256)) * 10_000}),
+    }
     for number, style in enumerate((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)):
         for compressed in (False, True):
             buffer = io.BytesIO()
-            with tarfile.open(fileobj=buffer, mode="w:gz" if compressed else "w", format=style) as archive:
+            headers = {"comment": "of git archive"} if style == tarfile.PAX_FORMAT else None
+            mode = "w:gz" if compressed else "w"
+            with tarfile.open(fileobj=buffer, mode=mode, format=style, pax_headers=headers) as archive:
                 archive.addfile(special("./", tarfile.DIRTYPE))
                 archive.addfile(special("./d", tarfile.DIRTYPE))
-                for name, content in {"./d/é.py": b"x" * 1024, "n" * 99: b"", "run.sh": b"y" * 513}.items():
+                for name, content in files.items():
                     member = tarfile.TarInfo(name)
                     member.size, member.mode = len(content), 0o755 if name == "run.sh" else 0o644
                     archive.addfile(member, io.BytesIO(content))
@@ -340,8 +373,9 @@ def test_a_plain_archive_of_any_flavour_is_unpacked(tmp_path: Path) -> None:
             target = tmp_path / f"target{number}{compressed}"
             target.mkdir()
             unpack(str(path), str(target))
-            assert (target / "d" / "é.py").read_bytes() == b"x" * 1024
-            assert os.access(target / "run.sh", os.X_OK) and (target / ("n" * 99)).read_bytes() == b""
+            found = {path.relative_to(target): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+            assert found == {Path(name): content for name, content in files.items()}
+            assert os.access(target / "run.sh", os.X_OK) and not os.access(target / "large", os.X_OK)
 
 
 @pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "x-1.data/purelib/../../evil.py"])
