@@ -94,7 +94,10 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         return connection
     # Not mode=ro: a reader of a WAL file must be able to make the shared-memory file beside it.
     with unreadable_errors(path):
-        connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)
+        if _is_still(path):
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
+        else:
+            connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         _check_version(path, version)
@@ -107,6 +110,14 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         raise _unreadable(path, error) from error
     return connection
+
+
+def _is_still(path: Path) -> bool:
+    """Whether the ledger lies where nothing can be written (an archive), and holds all that its runs wrote."""
+    import os
+
+    journal = path.with_name(path.name + "-wal")
+    return not os.access(path.parent, os.W_OK) and not (journal.exists() and journal.stat().st_size)
 
 
 @contextmanager

@@ -226,7 +226,9 @@ def parse(uri: str) -> tuple[str, list[str]]:
     if not _BUCKET.fullmatch(bucket):
         raise UserError(f"{uri!r} names no bucket. Allowed: s3://bucket/key.")
     segments = [segment for segment in key.split("/") if segment]
-    if any(segment in (".", "..") or "\0" in segment for segment in segments):
+    if "\0" in key:
+        raise UserError(f"{uri!r} holds a NUL character, which no file name can hold. Remove it.")
+    if any(segment in (".", "..") for segment in segments):
         raise UserError(f"{uri!r} has a segment '.' or '..', which would lead to another place. Write it out.")
     if any(len(segment.encode("utf-8", "surrogatepass")) > LONGEST_NAME for segment in segments):
         raise UserError(
