@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.targets.local.ledger.reader import writer as ledger_writer
+from drivetrain.pipelines.targets.local.ledger import writer as ledger_writer
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from tests.faults.harness import workload
 

@@ -61,12 +61,13 @@ def test_no_rank_outlives_the_runner_by_five_seconds(tmp_path: Path, isolation: 
             log = tmp_path / "logs" / "127.0.0.1.log"
             assert runner.poll() is None and time.monotonic() < deadline, log.read_text() if log.exists() else "no log"
             time.sleep(0.05)
+        # Counted while all live: after the kill they go one by one.
+        record = processes.ProcessRecord(**json.loads((tmp_path / "processes").read_text()))
+        everything = {record.pid, *process_table.descendants(record.pid), *processes.with_token(record.token)}
     finally:
         runner.kill()
         killed = time.monotonic()
         runner.wait()
-    record = processes.ProcessRecord(**json.loads((tmp_path / "processes").read_text()))
-    everything = {record.pid, *process_table.descendants(record.pid), *processes.with_token(record.token)}
     assert len(everything) >= 7, "guard, manager, torchrun, two ranks and their loaders"
     while living := [pid for pid in everything | set(processes.with_token(record.token)) if is_running(pid)]:
         assert time.monotonic() - killed < 5, living
