@@ -67,6 +67,17 @@ class Parameter(Frozen):
     def __format__(self, spec: str) -> str:
         return format(self.ref(), spec)
 
+    def __str__(self) -> str:
+        return str(self.ref())
+
+    def __add__(self, other: Any) -> Any:
+        return self.ref() + other
+
+    __radd__ = __add__
+
+    def __iter__(self) -> Any:
+        return iter(self.ref())
+
 
 class Pipeline(Frozen):
     """Steps that compose into a DAG; references between them are its edges.

@@ -42,6 +42,29 @@ class Reference(Frozen):
             "Use `join('s3://', bucket, '/data')`."
         )
 
+    # Without these, str() and "%s" would put the model's own text into a path, and `in` and `for` would go through the
+    # model's fields: wrong without a word. repr() stays, for a look at what a reference is.
+    def __str__(self) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so no text can be made of it. "
+            "Use `join('s3://', bucket, '/data')`; `repr(reference)` shows the reference itself."
+        )
+
+    def __add__(self, _: Any) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so nothing can be added to it. "
+            "Use `join('s3://', bucket, '/data')` for text; a step can reckon with numbers."
+        )
+
+    __radd__ = __add__
+
+    def __iter__(self) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so `in`, `for` and `list` cannot look into "
+            "it. Compare it (`reference.is_in(['a', 'b'])`, `reference.equals('yes')`) and branch with "
+            "`when(condition, then=[...])`."
+        )
+
     def described(self) -> str:
         """The reference in an author's words, for messages."""
         return f"This {type(self).__name__}"

@@ -1,5 +1,7 @@
 """References are data: they compare into conditions, and refuse to be taken for values."""
 
+from collections.abc import Callable
+
 import pytest
 
 from drivetrain.pipelines import Parameter, SpecError, join, when
@@ -21,6 +23,27 @@ def test_a_reference_is_no_truth_value(value: object) -> None:
 def test_a_reference_does_not_fit_an_f_string(value: object) -> None:
     with pytest.raises(SpecError, match=r"join\("):
         f"s3://{value}"
+
+
+@pytest.mark.parametrize("value", [ACCURACY, FLOOR, OutputRef(step="a", output="b"), join("a", ACCURACY)])
+@pytest.mark.parametrize(
+    "make_text", [str, "s3://%s".__mod__, lambda value: value + "/x", lambda value: "s3://" + value]
+)
+def test_no_text_is_made_of_a_reference(value: object, make_text: Callable[[object], object]) -> None:
+    with pytest.raises(SpecError, match=r"join\("):
+        make_text(value)
+
+
+@pytest.mark.parametrize("value", [ACCURACY, FLOOR, OutputRef(step="a", output="b"), join("a", ACCURACY)])
+@pytest.mark.parametrize("look", [list, lambda value: "b" in value, lambda value: [*value]], ids=["list", "in", "star"])
+def test_a_reference_cannot_be_looked_into(value: object, look: Callable[[object], object]) -> None:
+    with pytest.raises(SpecError, match=r"is_in\("):
+        look(value)
+
+
+def test_a_reference_can_be_shown() -> None:
+    assert repr(ACCURACY) == "MetricRef(kind='metric', step='evaluate', name='accuracy')"
+    assert "Floor" in repr(FLOOR)
 
 
 def test_a_condition_is_no_truth_value() -> None:
