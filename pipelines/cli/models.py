@@ -111,26 +111,30 @@ def show(group: Group, version: Version = "latest", home: Home = None, as_json: 
 
 
 @app.command()
-def approve(group: Group, version: Version = "latest", reason: Reason = None, home: Home = None) -> None:
+def approve(
+    group: Group, version: Version = "latest", reason: Reason = None, home: Home = None, as_json: Json = False
+) -> None:
     """Approve a version.
 
     \b
     Example:
       drivetrain models approve retraining 3 -m "better on all classes"
     """
-    _decide(group, version, "Approved", reason, home)
+    _decide(group, version, "Approved", reason, home, as_json)
 
 
 @app.command()
-def reject(group: Group, version: Version = "latest", reason: Reason = None, home: Home = None) -> None:
+def reject(
+    group: Group, version: Version = "latest", reason: Reason = None, home: Home = None, as_json: Json = False
+) -> None:
     """Reject a version."""
-    _decide(group, version, "Rejected", reason, home)
+    _decide(group, version, "Rejected", reason, home, as_json)
 
 
-def _decide(group: str, version: str, status: str, reason: str | None, home: Path | None) -> None:
+def _decide(group: str, version: str, status: str, reason: str | None, home: Path | None, as_json: bool) -> None:
     import getpass
 
-    from drivetrain.pipelines.cli.terminal import paint, say
+    from drivetrain.pipelines.cli.terminal import paint, say, say_json
     from drivetrain.pipelines.report.words import approval_words
 
     registry = _registry(home)
@@ -140,6 +144,9 @@ def _decide(group: str, version: str, status: str, reason: str | None, home: Pat
     except (KeyError, OSError):
         by = None  # a container without a name for its user
     after = registry.set_status(group, before.version, status, reason=reason, by=by)
+    if as_json:
+        say_json(_as_json(after))
+        return
     version_name = paint(f"{after.group} version {after.version}", "bold")
     was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"
     say(f"{version_name} is {paint(approval_words(after.status), after.status)}{was}")

@@ -58,6 +58,12 @@ def test_approve_and_reject(models) -> None:
     assert "drivetrain models approve" not in models("show", "digits", "2")
 
 
+def test_decisions_as_json(models) -> None:
+    approved = json.loads(models("approve", "digits", "2", "-m", "good", "--json"))
+    assert (approved["version"], approved["status"], approved["reason"]) == (2, "Approved", "good")
+    assert json.loads(models("reject", "digits", "2", "--json"))["status"] == "Rejected"
+
+
 def test_bad_input(models, drivetrain) -> None:
     at_home = ("--home", drivetrain.home)
     assert "Did you mean 'digits'?" in drivetrain.error("models", "show", "digts", *at_home)
