@@ -6,6 +6,7 @@ the runner gave it, and every output file is compared byte for byte.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.components.declaration import Component
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
@@ -101,6 +103,20 @@ def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
         out = tmp_path / f"metrics-{model.name}"
         shell("evaluate", model=model, data=finished["prepare"] / "test", metrics=out, **parameters("evaluate"))
         assert json.loads((out / "metrics.json").read_text()) == expected
+
+
+def test_every_component_is_compared() -> None:
+    """A file of components/ with a component in it has its test here."""
+    names = {
+        value.function.__name__
+        for path in (Path(__file__).parents[2] / "components").glob("*.py")
+        if path.stem != "__init__"
+        for module in [importlib.import_module(f"drivetrain.components.{path.stem}")]
+        for value in vars(module).values()
+        if isinstance(value, Component) and value.function.__module__ == module.__name__
+    }
+    assert "prepare_data" in names
+    assert sorted(name for name in names if f"test_{name}" not in globals()) == []
 
 
 def test_register_model(finished: dict[str, Path], tmp_path: Path) -> None:
