@@ -1,4 +1,4 @@
-"""What a watcher knows of a run that goes on: built from the events, shown by live.py, plain.py or event_lines.py."""
+"""What a watcher knows of a run that goes on: built from the events, shown by live.py or plain.py."""
 
 from __future__ import annotations
 

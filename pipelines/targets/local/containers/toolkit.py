@@ -2,8 +2,8 @@
 
 The hyperparameters `sagemaker_program` and `sagemaker_submit_directory` (JSON in strings, as all of them) name a
 script and an archive; the toolkit unpacks the archive to /opt/ml/code, turns hyperparameters into arguments and
-SM_* variables, and starts the script. tests/unit/pipelines/targets/local/test_toolkit.py holds this file against the
-real toolkit. https://github.com/aws/sagemaker-training-toolkit (environment.py, mapping.py, process.py)
+SM_* variables, and starts the script. containers/test_toolkit.py among the unit tests holds this file against the real
+toolkit. https://github.com/aws/sagemaker-training-toolkit (environment.py, mapping.py, process.py)
 
 Two things differ, and a note says so when they matter: requirements.txt is not installed into the user's environment,
 and a package (setup.py) is run from its folder without installing it.

@@ -1,4 +1,4 @@
-"""What was run, read from the ledger. Only a runner writes it (ledger_writer.py)."""
+"""What was run, read from the ledger. Only a runner writes it (writer.py)."""
 
 from __future__ import annotations
 
