@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as tensor_bytes
 from torch import Tensor
 
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 
 MANIFEST_FILE = "manifest.json"
@@ -91,6 +93,9 @@ def load_newest(checkpoints: CheckpointFolder, process: Process) -> tuple[State,
     """The newest whole checkpoint's state and groups of tensors (on the CPU), or None; the same on every rank.
 
     Rank 0 reads and the others receive, so that hosts need not share the folder. Every rank must call this.
+
+    Raises:
+        InputError: a manifest that vouches for files which no training wrote.
     """
     found = checkpoints.newest() if process.is_main else None
     names = [*found[1]] if found else []
@@ -100,8 +105,15 @@ def load_newest(checkpoints: CheckpointFolder, process: Process) -> tuple[State,
     files = {name: process.broadcast_bytes(found[1][name] if found else None) for name in names}
     if found:
         print(f"resuming from {found[0]}", flush=True)
-    state = json.loads(files.pop("state.json"))
-    return state, {name.removesuffix(".safetensors"): parse_tensors(data) for name, data in files.items()}
+    try:
+        state = json.loads(files.pop("state.json"))
+        return state, {name.removesuffix(".safetensors"): parse_tensors(data) for name, data in files.items()}
+    except (ValueError, RecursionError, SafetensorError) as problem:
+        place = found[0] if found else "the newest checkpoint"
+        raise InputError(
+            f"{place} holds what no training wrote, though its manifest vouches for it ({problem}). Remove it, and find "
+            "out who wrote it."
+        ) from None
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[State, dict[str, Tensor]]:

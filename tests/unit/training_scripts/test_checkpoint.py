@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 import torch
 
 from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest, pack_optimizer, unpack_optimizer
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
@@ -91,6 +94,21 @@ def test_a_manifest_cannot_point_outside(tmp_path: Path) -> None:
     manifest["files"][0]["file"] = "../../secret"
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert load_newest(checkpoints, ALONE) is None
+
+
+@pytest.mark.parametrize("file", ["state.json", "model.safetensors"])
+def test_a_manifest_that_vouches_for_a_pickle(file: str, tmp_path: Path) -> None:
+    checkpoints = CheckpointFolder(tmp_path)
+    folder = save(checkpoints, 1)
+    data = pickle.dumps({"weights": 1})
+    (folder / file).write_bytes(data)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        if entry["file"] == file:
+            entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"step-00000001 holds what no training wrote.*Remove it"):
+        load_newest(checkpoints, ALONE)
 
 
 def test_tied_weights_can_be_saved(tmp_path: Path) -> None:
