@@ -111,8 +111,8 @@ def load_newest(checkpoints: CheckpointFolder, process: Process) -> tuple[State,
     except (ValueError, RecursionError, SafetensorError) as problem:
         place = found[0] if found else "the newest checkpoint"
         raise InputError(
-            f"{place} holds what no training wrote, though its manifest vouches for it ({problem}). Remove it, and find "
-            "out who wrote it."
+            f"{place} holds what no training wrote, though its manifest vouches for it ({problem}). Remove it, and "
+            "find out who wrote it."
         ) from None
 
 
