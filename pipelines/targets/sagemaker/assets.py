@@ -159,6 +159,7 @@ def _own_files() -> tuple[tuple[str, bytes], ...]:
 
 def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
     import drivetrain.components
+    import drivetrain.pipelines
 
     # In an installed package and in a checkout alike, the packages lie beside each other.
     home = Path(next(iter(drivetrain.components.__path__))).parent
@@ -167,7 +168,9 @@ def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
         for path in (home / package).rglob("*"):
             if path.suffix in _PACKAGE_FILES and "__pycache__" not in path.parts:
                 yield f"drivetrain/{path.relative_to(home)}", path.read_bytes()
-    yield "drivetrain/pipelines/__init__.py", (home / "components" / "inert.py").read_bytes()
+    # `import *` asks a module for its names: here it must find as many as at home.
+    names = f"\n\n__all__ = {sorted(drivetrain.pipelines.__all__)!r}\n"
+    yield "drivetrain/pipelines/__init__.py", (home / "components" / "inert.py").read_bytes() + names.encode()
 
 
 def _start_file() -> bytes:

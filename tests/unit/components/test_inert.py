@@ -1,11 +1,16 @@
 """What stands in for drivetrain.pipelines in a container: a user's file imports, and describes nothing."""
 
+import io
+import subprocess
 import sys
+import tarfile
+from pathlib import Path
 
 import pytest
 
 import drivetrain
 from drivetrain.components import inert
+from drivetrain.pipelines.targets.sagemaker.assets import code_archive
 
 FILE = """
 from drivetrain.components import Input, Output, component
@@ -36,6 +41,26 @@ def test_a_users_file_imports_beside_the_stand_in(monkeypatch: pytest.MonkeyPatc
     exec(compile(FILE, "users_file.py", "exec"), namespace)
     assert namespace["load"].name == "load"  # type: ignore[attr-defined]
     assert isinstance(namespace["Mine"], type)
+
+
+def test_import_star_finds_the_names_that_it_finds_at_home(tmp_path: Path) -> None:
+    """With the archive as it travels, and nothing else of ours."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "stars.py").write_text(
+        "from drivetrain.components import *\n"
+        "from drivetrain.pipelines import *\n\n"
+        "def pipe() -> Pipeline:\n    return Pipeline(name='pipe', steps=[])\n\n"
+        "print(Pipeline.__module__, component.__module__)\n"
+    )
+    with tarfile.open(fileobj=io.BytesIO(code_archive(tmp_path / "source"))) as archive:
+        archive.extractall(tmp_path / "code", filter="data")
+    code = tmp_path / "code"
+    run = f"import sys; sys.path[:0] = [{str(code)!r}, {str(code / 'source')!r}]; import stars"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", run], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (
+        0,
+        ["drivetrain.pipelines", "drivetrain.components.declaration"],
+    ), done.stderr
 
 
 def test_it_is_no_package_attribute_for_python_itself() -> None:
