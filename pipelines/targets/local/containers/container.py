@@ -10,7 +10,7 @@ not privileges: a job may do what the user may do.
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import select
 import socket
@@ -149,7 +149,8 @@ def start(job: Job, *, record: Callable[[Sequence[ProcessRecord]], None] | None 
         for one in supervised:
             spec = specification(one, job, isolation, None if port is None else port.getsockname()[1])
             assert one.process.stdin is not None
-            one.process.stdin.write(json.dumps(spec).encode() + b"\n")
+            told = marshal.dumps(spec)
+            one.process.stdin.write(b"%d\n" % len(told) + told)
             one.process.stdin.flush()
     except BaseException:
         for one in supervised:  # without its line, or at the end of stdin, a supervisor ends by itself

@@ -5,10 +5,9 @@ Standard library only, like all that the supervisor imports.
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import select
-import signal
 import time
 
 import ending
@@ -17,7 +16,10 @@ import process_table
 
 TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
+    import signal
     from typing import Any, NoReturn
+else:
+    import _signal as signal  # see ending.py
 
 # Seconds the command gets when the runner is gone: with ending.LEFTOVER_GRACE_S well inside the promised 5.
 ORPHAN_GRACE_S = 2.0
@@ -43,7 +45,7 @@ def manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, re
         ending.write(f"drivetrain: {error}\n")
         told = {"exit_code": 126, "error": str(error)}
     try:
-        os.write(report, json.dumps(told).encode())
+        os.write(report, marshal.dumps(told))
     except BrokenPipeError:
         os._exit(1)  # the guard is gone; the runner sees the end of stdout
     os._exit(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import secrets
 import subprocess
@@ -59,7 +59,7 @@ def supervise(host: Host, job: Job) -> Supervised:
     host.root.mkdir(parents=True, exist_ok=True)
     for name in FAILURE_FILES:  # of an earlier attempt
         (host.root / name).unlink(missing_ok=True)
-    record_file = job.log_folder / f"{host.name}.json"
+    record_file = job.log_folder / f"{host.name}.ended"
     record_file.unlink(missing_ok=True)
     log = job.log_folder / f"{host.name}.log"
     with log.open("ab") as file:
@@ -125,7 +125,7 @@ def container_environment(
 
 def read_result(one: Supervised, job: Job) -> HostResult:
     try:
-        told: dict[str, Any] = json.loads(one.record_file.read_text(encoding="utf-8"))
+        told: dict[str, Any] = marshal.loads(one.record_file.read_bytes())
     except FileNotFoundError:  # it was killed, or could not write (its log says why)
         end_survivors([one.record])  # the kernel closes its files before it kills the rest of its namespace
         now = time.time()

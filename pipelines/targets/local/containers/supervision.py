@@ -8,9 +8,10 @@ and ends all descendants when there is a reason to. Each watches the other, so n
     guard dies      a pid namespace is killed by the kernel; without one the manager sees the end of its pipe
     manager dies    a pid namespace is killed by the kernel; without one its orphans fall to the guard
 
-stdin: one line of JSON with the job (never a file: its environment may hold secrets), later `stop SECONDS`.
-stdout: nothing; its end tells the runner that both are gone. stderr: the job's log. What happened is written to the
-record, a JSON file that appears by rename when nothing of the job lives any more.
+stdin: the job, as a line with the number of bytes that follow (never a file: its environment may hold secrets), later
+`stop SECONDS`. stdout: nothing; its end tells the runner that both are gone. stderr: the job's log. What happened is
+written to the record, a file that appears by rename when nothing of the job lives any more. Runner and supervisor are
+of one Python, so what they tell each other is marshalled: json would take a quarter of the start to import.
 
 A stop is what a container platform does: SIGTERM to the command alone (a data loader's worker that gets it too would
 fail the training that is just saving), the grace, then SIGTERM and at last SIGKILL to whatever is left.
@@ -18,10 +19,9 @@ fail the training that is just saving), the grace, then SIGTERM and at last SIGK
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import resource
-import signal
 import time
 
 import ending
@@ -31,17 +31,21 @@ import process_table
 
 TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
+    import signal
     from typing import Any
+else:
+    import _signal as signal  # see ending.py
 
 
 def main() -> int:
     """The guard. Returns 0 when the record was written, whatever became of the job."""
     runner = _watch_parent()
     namespaces.set_subreaper()
-    line, rest = _first_line()
-    if not line.endswith(b"\n"):
+    given = _job()
+    if given is None:
         return 1  # the runner died before it had recorded us: nothing may start
-    spec: dict[str, Any] = json.loads(line)
+    job, rest = given
+    spec: dict[str, Any] = marshal.loads(job)
     started_at = time.time()
     temporary: str = spec["temporary"]
     os.mkdir(temporary, 0o700)
@@ -76,7 +80,7 @@ def main() -> int:
     if ending.reap_orphans() and not ending.end_all(ending.signal_descendants, ending.reap_orphans):
         ending.write("drivetrain: processes that cannot be killed were left behind\n")
     told: dict[str, Any] = (
-        json.loads(report) if report else {"error": "the supervisor was killed", **ending.ended(status)}
+        marshal.loads(report) if report else {"error": "the supervisor was killed", **ending.ended(status)}
     )
     return _conclude(spec, told, usage, started_at)
 
@@ -100,8 +104,8 @@ def _conclude(
         **told,
     }
     unfinished = spec["record"] + ".unfinished"
-    with open(unfinished, "w", encoding="utf-8") as file:
-        json.dump(record, file)
+    with open(unfinished, "wb") as file:
+        marshal.dump(record, file)
     os.replace(unfinished, spec["record"])
     return 0
 
@@ -114,12 +118,15 @@ def _watch_parent() -> int | None:
         return None
 
 
-def _first_line() -> tuple[bytes, bytes]:
+def _job() -> tuple[bytes, bytes] | None:
+    """What arrives on stdin first, and what came behind it; None when the runner is gone before it has told all."""
     data = b""
-    while b"\n" not in data and (chunk := os.read(0, 1 << 20)):
+    while chunk := os.read(0, 1 << 20):
         data += chunk
-    line, end, rest = data.partition(b"\n")
-    return line + end, rest
+        size, end, rest = data.partition(b"\n")
+        if end and len(rest) >= int(size):
+            return rest[: int(size)], rest[int(size) :]
+    return None
 
 
 def _remove(folder: str) -> None:

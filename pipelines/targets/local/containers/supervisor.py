@@ -14,4 +14,6 @@ import namespaces
 import supervision
 
 if __name__ == "__main__":
-    sys.exit(namespaces.probe() if sys.argv[1:] == ["--probe"] else supervision.main())
+    code = namespaces.probe() if sys.argv[1:] == ["--probe"] else supervision.main()
+    sys.stdout.flush()
+    os._exit(code)  # nothing is left to be tidied up
