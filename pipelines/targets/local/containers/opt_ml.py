@@ -224,4 +224,4 @@ def _string(value: Any) -> str:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    path.write_text(json.dumps(content), encoding="utf-8")

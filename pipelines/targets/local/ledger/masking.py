@@ -8,11 +8,14 @@ nothing else; where its value turns up under another name, or in a message, it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
-from drivetrain.pipelines.secret_names import looks_secret
+from drivetrain.pipelines import secret_names
 
 MASK = "***"
+# Every step brings the same names several times.
+looks_secret = lru_cache(4096)(secret_names.looks_secret)
 # Shorter values (true, admin, 1234) stand in other places by chance.
 _SHORTEST = 8
 
