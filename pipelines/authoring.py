@@ -96,8 +96,14 @@ def step(
     if component.job == "training":
         if component.checkpoints is not None and checkpoint is None:
             checkpoint = Checkpoint()
+        if component.checkpoints is None and checkpoint is not None:
+            raise SpecError(
+                f"Step {label!r} is given checkpoint=, but its component keeps none. Give the function a parameter "
+                "`checkpoints: Checkpoints`, or leave checkpoint= out."
+            )
         return TrainingStep(
             **common,
+            outputs=tuple(component.outputs),
             checkpoint=checkpoint,
             logs=dict(component.logs),
             resumable_parameters=component.resumable,

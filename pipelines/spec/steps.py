@@ -119,6 +119,8 @@ class TrainingStep(JobStep):
     """A training job: channels in, `model` and `output` out, checkpoints beside."""
 
     kind: Literal["training"] = "training"
+    outputs: tuple[Literal["model", "output"], ...] = ("model", "output")
+    """The folders that the program takes; what it does not write, nobody can read."""
     checkpoint: Checkpoint | None = None
     logs: FrozenMap[str] = Field(default_factory=dict)
     """Training metrics: name -> regular expression with one group that finds it in the log."""
@@ -126,7 +128,7 @@ class TrainingStep(JobStep):
     """Parameters that may change between a run and its resumption, such as the number of epochs."""
 
     def output_names(self) -> tuple[str, ...]:
-        return ("model", "output")
+        return self.outputs
 
     def logged(self, name: str) -> PropertyRef:
         """The last value of a training metric found in the log."""

@@ -123,7 +123,7 @@ def property_files(step: ProcessingStep) -> list[Json]:
 def training_arguments(step: TrainingStep, site: Site) -> Json:
     """CreateTrainingJob's input, without the name that the service gives."""
     graph, cluster = site.graph, step.cluster
-    folders = "model,output" + (",checkpoints" if step.checkpoint else "")
+    folders = (*step.outputs, *(("checkpoints",) if step.checkpoint else ()))
     algorithm: Json = {
         "TrainingImage": site.image,
         "TrainingInputMode": "File",
@@ -132,8 +132,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
             "--code",
             site.code.sha256,
             "--training",
-            "--folders",
-            folders,
+            *(("--folders", ",".join(folders)) if folders else ()),
             step.program.target if step.program.kind == "component" else f"script:{step.program.target}",
         ],
     }

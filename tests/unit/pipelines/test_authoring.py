@@ -35,6 +35,11 @@ def load(raw: Input, data: Output, note: Input | None = None, limit: int | None 
     """Load the data."""
 
 
+@component(job="training")
+def fit_at_once(data: Input, model: Output) -> None:
+    """Fit without checkpoints."""
+
+
 @component(job="training", logs={"loss": r"loss=([0-9.]+)"}, resumable=["epochs"])
 def fit(
     data: Input,
@@ -174,6 +179,20 @@ def test_checkpoints_are_for_training() -> None:
 
     with pytest.raises(SpecError, match="no checkpoints"):
         step(load, raw="s3://b/k", checkpoint=Checkpoint())
+
+
+def test_checkpoints_are_for_programs_that_keep_some() -> None:
+    from drivetrain.pipelines import Checkpoint
+
+    with pytest.raises(SpecError, match="its component keeps none"):
+        step(fit_at_once, data="s3://b/k", checkpoint=Checkpoint())
+
+
+def test_a_training_step_has_the_outputs_that_its_program_writes() -> None:
+    fitted = step(fit_at_once, data="s3://b/k")
+    assert fitted["model"].output == "model"
+    with pytest.raises(SpecError, match="has no output 'output'"):
+        fitted["output"]
 
 
 def test_a_spec_does_not_change() -> None:

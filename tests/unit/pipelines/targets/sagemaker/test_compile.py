@@ -44,7 +44,9 @@ def load(raw: Input, data: Output, max_rows: int = 5, fast: bool = False, label:
 
 
 @component(job="training", logs={"loss": r"loss=([0-9.]+)"}, resumable=["epochs"])
-def fit(data: Input, model: Output, checkpoints: Checkpoints, rate: float = 0.1, epochs: int = 1) -> None:
+def fit(
+    data: Input, model: Output, output: Output, checkpoints: Checkpoints, rate: float = 0.1, epochs: int = 1
+) -> None:
     """Fit."""
 
 
