@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.plain_yaml import load_yaml, read_yaml
+from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import Deployment
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
@@ -37,6 +38,19 @@ RESERVED_ENVIRONMENT = frozenset(
 )
 
 
+class LocalRun(Frozen):
+    """What stands here for what only the account has; each as the option of `drivetrain run`, which wins."""
+
+    lambdas: FrozenMap[str] = Field(default_factory=dict)
+    """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
+    stubs: FrozenMap[str] = Field(default_factory=dict)
+    """Step -> JSON file with the outputs that it would have."""
+    image_commands: FrozenMap[str] = Field(default_factory=dict)
+    """Image -> command that runs in its place."""
+    data: FrozenMap[str] = Field(default_factory=dict)
+    """s3:// URI -> file or folder here."""
+
+
 class Settings(BaseModel):
     """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
 
@@ -44,6 +58,8 @@ class Settings(BaseModel):
 
     deployment: Deployment = Deployment()
     """Bucket, role, region and image on SageMaker."""
+    local: LocalRun = LocalRun()
+    """Stand-ins for runs on this machine."""
 
 
 S = TypeVar("S", bound=Settings)

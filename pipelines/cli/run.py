@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -89,13 +90,16 @@ def run(
     local_data = run_options.data(data)
     work = _work(target, definition, config, set_)
 
+    def from_settings(given: Mapping[str, str]) -> list[str]:
+        return [f"{name}={value}" for name, value in given.items()]
+
     options = Options(
         pipeline=work.name,
         max_parallel=parallel or work.max_parallel,
-        functions=functions,
-        stubs=stubs,
-        image_commands=commands,
-        data=local_data,
+        functions={**work.local.lambdas, **functions},
+        stubs={**run_options.stubs(from_settings(work.local.stubs)), **stubs},
+        image_commands={**run_options.image_commands(from_settings(work.local.image_commands)), **commands},
+        data={**run_options.data(from_settings(work.local.data)), **local_data},
         mode=paths,
         cache=not no_cache,
         explain_cache=explain_cache,
@@ -116,15 +120,11 @@ def run(
 
 def _work(target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None) -> Work:
     """What is to be run: the pipeline that was named, compiled, or the definition as it is."""
-    from drivetrain.pipelines.cli.targets import Work, compiled
+    from drivetrain.pipelines.cli.targets import Work
 
     if (target is None) == (definition is None):
         raise UserError("Give a pipeline (drivetrain run retraining) or a definition (drivetrain run -d FILE.json).")
     if definition is not None:
-        if config is not None or set_:
-            raise UserError(
-                "--config and --set change a pipeline's settings, and a definition has none. Its parameters: --param."
-            )
-        return Work.from_definition(definition)
+        return Work.from_definition(definition, config, set_)
     assert target is not None
-    return Work.from_compiled(compiled(target, config, set_, local=True), target)
+    return Work.from_pipeline(target, config, set_)

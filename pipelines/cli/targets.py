@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.settings import LocalRun, Settings, build
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition
+    from drivetrain.pipelines.loading import Loaded
     from drivetrain.pipelines.targets.local.runner import Asset
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
 
@@ -26,9 +28,17 @@ class Work:
     region: str = "us-east-1"
     max_parallel: int | None = None
     assets: tuple[Asset, ...] = ()
+    local: LocalRun = field(default_factory=LocalRun)
 
     @staticmethod
-    def from_compiled(built: Compiled, target: str) -> Work:
+    def from_pipeline(target: str, config: Path | None, overrides: Sequence[str] | None) -> Work:
+        """A pipeline, compiled without what only a container needs.
+
+        Raises:
+            UserError: as `compiled`.
+        """
+        loaded = _load(target, config, overrides)
+        built = _compile(loaded, local=True)
         return Work(
             name=built.pipeline.name,
             text=built.text,
@@ -36,21 +46,25 @@ class Work:
             region=built.pipeline.deployment.region,
             max_parallel=built.pipeline.max_parallel_steps,
             assets=built.assets,
+            local=LocalRun() if loaded.settings is None else loaded.settings.local,
         )
 
     @staticmethod
-    def from_definition(path: Path) -> Work:
+    def from_definition(path: Path, config: Path | None, overrides: Sequence[str] | None) -> Work:
         """A definition file runs under the name of the file, as far as a pipeline can have it.
 
+        Its settings are those of every pipeline: what stands for the account's things on this machine.
+
         Raises:
-            UserError: it cannot be read.
+            UserError: it cannot be read, or wrong settings.
         """
         try:
             text = path.read_bytes()
         except OSError as error:
             raise UserError(f"Definition {path}: {error.strerror}.") from None
         name = re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
-        return Work(name=name, text=text, source=str(path))
+        settings = build(Settings, config, overrides or ())
+        return Work(name=name, text=text, source=str(path), region=settings.deployment.region, local=settings.local)
 
 
 def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
@@ -59,10 +73,18 @@ def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, 
     Raises:
         UserError: no such pipeline, wrong settings, or a pipeline that cannot be compiled.
     """
+    return _compile(_load(target, config, overrides), local=local)
+
+
+def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> Loaded:
     from drivetrain.pipelines.loading import load
+
+    return load(target, config, overrides or ())
+
+
+def _compile(loaded: Loaded, *, local: bool) -> Compiled:
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
-    loaded = load(target, config, overrides or ())
     return compile_pipeline(loaded.pipeline, loaded.source, loaded.base, leave_wheels=local)
 
 

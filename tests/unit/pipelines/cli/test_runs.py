@@ -78,7 +78,7 @@ def test_a_step_that_cannot_run_here_is_told_before_anything_starts(drivetrain) 
 def test_what_to_run_is_given_once(drivetrain) -> None:
     assert "Give a pipeline" in drivetrain.error("run")
     assert "Give a pipeline" in drivetrain.error("run", "retraining", "-d", "x.json")
-    assert "a definition has none" in drivetrain.error("run", "-d", "x.json", "--set", "a=1")
+    assert "Setting a (from --set) does not exist" in drivetrain.error("run", "-d", __file__, "--set", "a=1")
     assert "No such file" in drivetrain.error("run", "-d", "x.json")
 
 
@@ -170,3 +170,27 @@ def test_the_page_can_be_written_anew(drivetrain, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("webbrowser.open", opened.append)
     assert drivetrain("runs", "report", "--open", "--home", drivetrain.home).strip() == str(report)
     assert report.is_file() and opened == [report.as_uri()]
+
+
+def test_stand_ins_come_from_the_settings_too(drivetrain) -> None:
+    """The handler of a Lambda in the file, and another one on the command line, which wins."""
+    arn = "arn:aws:lambda:us-east-1:000000000000:function:ask"
+    handlers = drivetrain.write(
+        "handlers.py",
+        "def from_file(event, context):\n    return {'said': 'file'}\n"
+        "def typed(event, context):\n    return {'said': 'typed'}\n",
+    )
+    ask = {
+        "Name": "ask",
+        "Type": "Lambda",
+        "FunctionArn": arn,
+        "Arguments": {},
+        "OutputParameters": [{"OutputName": "said", "OutputType": "String"}],
+    }
+    said = {"Get": "Steps.ask.OutputParameters['said']"}
+    stop = {"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": said}}
+    file = drivetrain.write("asking.json", json.dumps({"Version": "2020-12-01", "Steps": [ask, stop]}))
+    config = drivetrain.write("local.yaml", f'local:\n  lambdas:\n    "{arn}": {handlers}:from_file\n')
+    common = ("run", "-d", file, "-c", config, "--home", drivetrain.home, "--no-cache")
+    assert "stop failed\nfile" in drivetrain(*common, code=1)
+    assert "stop failed\ntyped" in drivetrain(*common, "--lambda", f"{arn}={handlers}:typed", code=1)
