@@ -231,6 +231,8 @@ def folders_fit_a_job(graph: Graph) -> Iterator[str]:
             yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
         if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
             yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
+        if isinstance(step, TrainingStep) and (others := sorted(set(step.outputs) - {"model", "output"})):
+            yield f"step {step.name!r}: a training job has no output {others[0]!r}. Allowed: model, output."
         for argument in step.arguments:
             if isinstance(argument, FolderPath):
                 allowed = tuple(step.inputs) if argument.flow == "input" else step.output_names()

@@ -119,7 +119,7 @@ class TrainingStep(JobStep):
     """A training job: channels in, `model` and `output` out, checkpoints beside."""
 
     kind: Literal["training"] = "training"
-    outputs: tuple[Literal["model", "output"], ...] = ("model", "output")
+    outputs: tuple[str, ...] = ("model", "output")
     """The folders that the program takes; what it does not write, nobody can read."""
     checkpoint: Checkpoint | None = None
     logs: FrozenMap[str] = Field(default_factory=dict)

@@ -149,6 +149,7 @@ def test_rule_conditions_have_a_branch() -> None:
 def test_rule_folders_fit_a_job() -> None:
     assert "'code' is taken" in refusal(processing(inputs={"code": "s3://b/k"}))
     assert "11 inputs with the code; at most 10" in refusal(processing(inputs={f"i{n}": "s3://b/k" for n in range(10)}))
+    assert "no output 'weights'. Allowed: model, output" in refusal(training(outputs=("model", "weights")))
     step = script("clean.py", inputs={"raw": "s3://b/k"}, arguments=[folder_in("row")])
     assert "Did you mean 'raw'?" in refusal(step)
 
