@@ -96,6 +96,7 @@ class Pipeline(Frozen):
     deployment: Deployment = Deployment()
     cache: CachePolicy = CachePolicy()
     tags: FrozenMap[str] = Field(default_factory=dict)
+    """Of the pipeline itself, an argument of the create call. Jobs get `deployment.tags` and those of their step."""
     triggers: tuple[Trigger, ...] = ()
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
     """An argument of the start call, not of the definition."""
