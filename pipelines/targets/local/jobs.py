@@ -10,7 +10,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.programs import host_count
 from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing
-from drivetrain.pipelines.targets.local.storage.objects import LONGEST_NAME, parse
+from drivetrain.pipelines.targets.local.storage.objects import LONGEST_NAME, is_too_long, parse
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.container import Host
@@ -68,7 +68,7 @@ def path_problem(where: str, path: Any, folder: str) -> str | None:
     parts = path.split("/") if isinstance(path, str) else []
     if not isinstance(path, str) or not path.startswith(folder + "/") or ".." in parts:
         return f"{where}: LocalPath is {path!r:.80}. Allowed: a path below {folder}/."
-    if any(len(part.encode()) > LONGEST_NAME for part in parts):
+    if any(map(is_too_long, parts)):
         return f"{where}: LocalPath {path[:60]!r}... has a part longer than {LONGEST_NAME} bytes, which no folder has."
     return None
 

@@ -136,7 +136,7 @@ def start(job: Job, *, record: Callable[[Sequence[ProcessRecord]], None] | None 
     isolation = mounts.resolve(job.mode)
     if isolation == "none":
         for host in job.hosts:
-            mounts.refuse_literals(job.command, job.environment, job.code, host.root)
+            mounts.refuse_literals(job.command, {**job.environment, **host.environment}, job.code, host.root)
             mounts.rewrite_configuration(host.root)
     job.log_folder.mkdir(parents=True, exist_ok=True)
     port = reserve_port(job.hosts[0].name) if len(job.hosts) > 1 and PORT_VARIABLE not in job.environment else None

@@ -67,7 +67,6 @@ def run(context: StepContext) -> StepResult:
             cluster,
             host.name,
             job=response,
-            inputs=(),
             output_paths=[output["S3Output"]["LocalPath"] for output in outputs],
         )
     inputs = channels.processing_channels(arguments)

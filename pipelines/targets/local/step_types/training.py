@@ -5,11 +5,9 @@ The response has the shape of DescribeTrainingJob.
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
 _LOOK_EVERY_S = 0.25
-_HOST_LAUNCH = Path(__file__).parent.parent / "host_launch.py"
-_LAUNCH = "input/config/launch.json"
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:
@@ -95,7 +91,6 @@ def run(context: StepContext) -> StepResult:
             host.name,
             hyperparameters=member(arguments, "HyperParameters") or {},
             input_data_config=entries(arguments, "InputDataConfig"),
-            inputs=(),
             checkpoint_path=checkpoint_path,
         )
     inputs = channels.training_channels(arguments)
@@ -164,10 +159,9 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     working_folder = "/opt/ml"
     if command is None:
         launches = _toolkit_launches(context, hosts, environment)
-        command, working_folder = launches[0].command, launches[0].working_folder
-        environment = dict(launches[0].environment)
-        if len(hosts) > 1:
-            command = _launch_host_by_host(context, hosts, launches)
+        command, working_folder = launches[0].command, launches[0].working_folder  # those of every host
+        started = zip(hosts, launches, strict=True)
+        hosts = tuple(replace(host, environment=launch.environment) for host, launch in started)
     return Job(
         command=command,
         environment=environment,
@@ -192,25 +186,6 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
         with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
             log.write(f"note: {note}\n")
     return launches
-
-
-def _launch_host_by_host(context: StepContext, hosts: tuple[Host, ...], launches: Sequence[Launch]) -> tuple[str, ...]:
-    """A command that is the same on every host and starts what differs (SM_CURRENT_HOST)."""
-    from drivetrain.pipelines.targets.local.containers import mounts
-
-    rewritten = mounts.resolve(context.options.mode) == "none"
-    for host, launch in zip(hosts, launches, strict=True):
-
-        def placed(text: str, root: Path = host.root) -> str:
-            return mounts.rewrite(text, root.resolve()) if rewritten else text
-
-        content = {
-            "command": [placed(word) for word in launch.command],
-            "environment": {name: placed(value) for name, value in launch.environment.items()},
-            "working_folder": placed(launch.working_folder),
-        }
-        (host.root / _LAUNCH).write_text(json.dumps(content), encoding="utf-8")
-    return (sys.executable, "-P", str(_HOST_LAUNCH), f"/opt/ml/{_LAUNCH}")
 
 
 def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Publication:

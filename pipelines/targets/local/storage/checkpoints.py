@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from drivetrain.pipelines.targets.local.storage.copying import copy
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, walk
 
 DEFAULT_PATH = "/opt/ml/checkpoints"
@@ -28,8 +29,6 @@ class CheckpointSync:
 
     def restore(self) -> int:
         """Bring everything below the prefix to every host; gives the number of files."""
-        from drivetrain.pipelines.targets.local.containers.opt_ml import copy
-
         # With the slash: a prefix would also match the checkpoints of a sibling.
         objects = self._store.find(self._uri + "/")
         for folder in self._folders:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.storage.copying import copy, copy_and_hash, decompress
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MAX_KEY_BYTES = 1024
-LONGEST_NAME = 255  # bytes, on every usual file system
-_CHUNK = 1 << 20
+LONGEST_NAME = 255  # bytes of a part of a path, on every usual file system
 # A bucket's name cannot begin with a dot, so this folder is no bucket.
 _INCOMING = ".incoming"
 
@@ -230,13 +230,18 @@ def parse(uri: str) -> tuple[str, list[str]]:
         raise UserError(f"{uri!r} holds a NUL character, which no file name can hold. Remove it.")
     if any(segment in (".", "..") for segment in segments):
         raise UserError(f"{uri!r} has a segment '.' or '..', which would lead to another place. Write it out.")
-    if any(len(segment.encode("utf-8", "surrogatepass")) > LONGEST_NAME for segment in segments):
+    if any(map(is_too_long, segments)):
         raise UserError(
             f"{uri[:80]!r}... has a segment longer than {LONGEST_NAME} bytes, which no folder here can bear."
         )
     if len(key.encode("utf-8", "surrogatepass")) > _MAX_KEY_BYTES:
         raise UserError(f"The key of {uri[:80]!r}... is longer than {_MAX_KEY_BYTES} bytes, the limit of S3.")
     return bucket, segments
+
+
+def is_too_long(part: str) -> bool:
+    """Whether no file or folder can have this name."""
+    return len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME
 
 
 def walk(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -261,16 +266,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def copy_and_hash(source: Path, target: Path) -> str:
-    """Copy a file and give its sha256: the bytes are read once."""
-    hashing = hashlib.sha256()
-    with open(source, "rb") as reader, open(target, "wb") as writer:
-        while chunk := reader.read(_CHUNK):
-            hashing.update(chunk)
-            writer.write(chunk)
-    return hashing.hexdigest()
-
-
 def fetch(
     objects: Sequence[StoredObject],
     folders: Sequence[Path],
@@ -290,11 +285,11 @@ def fetch(
             target = folder / item.name
             target.parent.mkdir(parents=True, exist_ok=True)
             if gzipped:
-                _decompress(item.path, target.with_name(target.name.removesuffix(".gz")))
+                decompress(item.path, target.with_name(target.name.removesuffix(".gz")))
             elif checksum is None:
                 checksum = copy_and_hash(item.path, target)
             else:
-                shutil.copyfile(item.path, target)
+                copy(item.path, target)
         hashed[item.name] = checksum or sha256_of(item.path)
     return hashed
 
@@ -313,16 +308,6 @@ def stamp_of(objects: Sequence[StoredObject]) -> str:
     for item in objects:
         hashing.update(f"{item.bytes} {item.mtime_ns} {item.name}\n".encode("utf-8", "surrogateescape"))
     return hashing.hexdigest()
-
-
-def _decompress(source: Path, target: Path) -> None:
-    import gzip
-
-    try:
-        with gzip.open(source, "rb") as reader, open(target, "wb") as writer:
-            shutil.copyfileobj(reader, writer, _CHUNK)
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise UserError(f"{source}: the input says that it is gzip-compressed, but it is not: {error}.") from error
 
 
 def _stored(name: str, uri: str, path: Path) -> StoredObject:

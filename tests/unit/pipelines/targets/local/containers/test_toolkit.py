@@ -15,7 +15,7 @@ import pytest
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers import mounts, toolkit
 from drivetrain.pipelines.targets.local.containers.container import Host, Job, start
-from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_out_training, training_input
+from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_out_training
 
 ROOT = Path(__file__).parents[6]
 DEFINITIONS = ROOT.parent / "shared" / "data" / "definitions"
@@ -52,9 +52,6 @@ def channel(name: str, **more: Any) -> dict[str, Any]:
 def lay_out(
     root: Path, hyperparameters: dict[str, str], *, hosts: int = 1, channels: tuple[str, ...] = ("train",)
 ) -> None:
-    source = root.parent / "data"
-    source.mkdir(parents=True, exist_ok=True)
-    (source / "rows.csv").write_text("1,2\n")
     entries = [channel(name, ContentType="text/csv") for name in channels]
     names = tuple(f"127.0.0.{number + 1}" for number in range(hosts))
     lay_out_training(
@@ -63,7 +60,6 @@ def lay_out(
         names[-1],
         hyperparameters=hyperparameters,
         input_data_config=entries,
-        inputs=[training_input(entry, source) for entry in entries],
     )
 
 
