@@ -125,8 +125,9 @@ def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...
         uri = f"{root}/data/{digest}/{path.name}"
         return uri, (Asset(uri, digest, path),)
     if not path.is_dir():
+        places = " or ".join(dict.fromkeys((str(base), str(Path.cwd()))))
         raise UserError(
-            f"Input {given!r}: no such file or folder in {base} or {Path.cwd()}. Give a path that exists here, an "
+            f"Input {given!r}: no such file or folder in {places}. Give a path that exists here, an "
             f"s3:// URI, or {EXAMPLES}NAME."
         )
     hashes = {str(file.relative_to(path)): _sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}

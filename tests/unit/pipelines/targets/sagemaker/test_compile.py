@@ -238,7 +238,7 @@ def test_a_path_is_uploaded_under_its_content(tmp_path: Path, monkeypatch: pytes
     assert uri() == first and first.endswith("/rows.csv")
     (tmp_path / "rows.csv").write_text("a,b\n1,3\n")
     assert uri() != first
-    with pytest.raises(UserError, match="no such file or folder"):
+    with pytest.raises(UserError, match=r"no such file or folder in \S+\. Give"):
         compiled(step(load, raw="gone.csv"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="is empty"):

@@ -1,0 +1,63 @@
+"""/opt/ml by a private mount and by rewritten paths: the same programs, started alike, give the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from drivetrain.pipelines import Pipeline, folder_in, folder_out, script
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
+
+Mode = Literal["auto", "rewrite"]
+MODES = pytest.mark.parametrize("mode", ["auto", "rewrite"])
+
+# A script of the user's own: no word of ours in it, and its arguments in its own order.
+CLEAN = """
+import json, sys
+from pathlib import Path
+
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+rows = sorted(Path(words["--from"]).joinpath("rows.txt").read_text().split())[: int(words["--rows"])]
+Path(words["--to"]).joinpath("clean.json").write_text(json.dumps([rows, words["--say"]]))
+"""
+
+
+def execute(compiled: Compiled, home: Home, mode: Mode, pipeline: str) -> Path:
+    """Run it; the folder with the outputs of its steps."""
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline=pipeline, mode=mode), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    return home.objects / "drivetrain-local" / "pipelines" / pipeline / summary.execution
+
+
+@MODES
+def test_a_script_of_ones_own_with_its_arguments(mode: Mode, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "raw").mkdir(parents=True)
+    (source / "raw" / "rows.txt").write_text("c\na\nb\n")
+    (source / "clean.py").write_text(CLEAN)
+    words = "$(touch pwned); `id` ' \" *"
+    step = script(
+        "clean.py",
+        inputs={"raw": "raw"},
+        outputs=["clean"],
+        arguments=["--from", folder_in("raw"), "--to", folder_out("clean"), "--rows", 2, "--say", words],
+    )
+    compiled = compile_pipeline(Pipeline(name="own", steps=[step]), source, source)
+    outputs = execute(compiled, Home(tmp_path / "home"), mode, "own")
+    assert json.loads((outputs / "clean" / "clean" / "clean.json").read_text()) == [["a", "b"], words]
+
+
+@pytest.mark.slow
+@MODES
+def test_the_flagship(mode: Mode, tmp_path: Path) -> None:
+    loaded = load("retraining", overrides=["epochs=1", "min_accuracy=0"])
+    compiled = compile_pipeline(loaded.pipeline, leave_wheels=True)
+    outputs = execute(compiled, Home(tmp_path / "home"), mode, "retraining")
+    assert json.loads((outputs / "evaluate" / "metrics" / "metrics.json").read_text())["accuracy"] > 0.5
