@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 from collections.abc import Iterable
+
+_MOST_COMPARED = 100
 
 
 class UserError(ValueError):
@@ -17,6 +20,23 @@ class SpecError(UserError):
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """`Did you mean 'train'? Allowed: test, train.`: the closest match first, where there is one."""
     names = sorted(allowed)
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    likely = names
+    if len(names) > _MOST_COMPARED:  # comparing takes 20 microseconds a name
+        likely = heapq.nlargest(_MOST_COMPARED, names, key=lambda name: _common(given, name))
+    close = difflib.get_close_matches(given, likely, n=1, cutoff=0.6)
     shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
     return (f"Did you mean {close[0]!r}? " if close else "") + (f"Allowed: {shown}." if names else "None is declared.")
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two names share at their beginning and their end."""
+    return _common_start(one, other) + _common_start(one[::-1], other[::-1])
+
+
+def _common_start(one: str, other: str) -> int:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

@@ -58,8 +58,10 @@ class Work:
         Raises:
             UserError: it cannot be read, or wrong settings.
         """
+        from drivetrain.pipelines.definition.document import read_bytes
+
         try:
-            text = path.read_bytes()
+            text = read_bytes(path)
         except OSError as error:
             raise UserError(f"Definition {path}: {error.strerror}.") from None
         name = re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
@@ -94,10 +96,10 @@ def definition_file(path: Path) -> Definition:
     Raises:
         UserError: it cannot be read, or is no definition.
     """
-    from drivetrain.pipelines.definition.document import read
+    from drivetrain.pipelines.definition.document import read, read_bytes
 
     try:
-        return read(path.read_bytes(), str(path))
+        return read(read_bytes(path), str(path))
     except OSError as error:
         raise UserError(f"Definition {path}: {error.strerror}.") from None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.pipelines.definition import json_text, step_fields
@@ -20,6 +21,10 @@ from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import list_of, member, object_of, optional_text, shown
 from drivetrain.pipelines.definition.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry
 from drivetrain.pipelines.errors import UserError, did_you_mean
+
+# The service takes 1 MiB in a request (more through S3). These bounds are what is read, and refused, within a second.
+MAX_BYTES = 8 * 1024 * 1024
+MAX_STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,19 @@ def read(text: str | bytes, source: str = "definition") -> Definition:
     Raises:
         UserError: text that is not strict JSON (see `json_text.parse`), or not of a definition's shape.
     """
+    if len(text) > MAX_BYTES:
+        raise UserError(f"{source}: a definition has at most {MAX_BYTES:,} bytes.")
     return _definition(json_text.parse(text, source), source)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The text of a file for `read`: all of it, or enough to see that it is too long (a device has no end).
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def from_json(raw: Any, source: str = "definition") -> Definition:
@@ -210,6 +227,8 @@ def _definition(value: Json, source: str) -> Definition:
         raise UserError(f"{source}: the definition has no Steps. Given: {given:.120}.")
     if value["Steps"] is None:
         raise UserError(f"{source}: Steps is null. Allowed: a list.")
+    if (count := _num_steps(value["Steps"])) > MAX_STEPS:
+        raise UserError(f"{source}: the definition has {count:,} steps. Allowed: {MAX_STEPS:,}.")
     return Definition(
         raw=value,
         parameters=tuple(
@@ -219,6 +238,20 @@ def _definition(value: Json, source: str) -> Definition:
         steps=_steps(value["Steps"], source, "Steps", ()),
         source=source,
     )
+
+
+def _num_steps(given: Json) -> int:
+    """How many steps a list holds, those in branches included; cheap, whatever else is wrong with it."""
+    if not isinstance(given, list):
+        return 0
+    count = len(given)
+    for item in given:
+        arguments = item.get("Arguments") if isinstance(item, dict) else None
+        if isinstance(arguments, dict) and "IfSteps" in arguments:
+            count += _num_steps(arguments["IfSteps"])
+        if isinstance(arguments, dict) and "ElseSteps" in arguments:
+            count += _num_steps(arguments["ElseSteps"])
+    return count
 
 
 def _steps(given: Json, source: str, path: str, branch: tuple[tuple[str, bool], ...]) -> tuple[StepNode, ...]:

@@ -27,6 +27,8 @@ EXECUTION_FIELDS = (
     "CurrentDateTime",
 )
 PROPERTY_FILES = "PropertyFiles"
+# The largest text that a service takes is a Lambda's payload. Without a bound a small definition could fill the memory.
+MAX_JOINED = 262_144
 
 
 class UnresolvedReference(UserError):  # noqa: N818 - the state of a reference, which the runner also asks for
@@ -228,7 +230,10 @@ def _joined(operand: dict[str, Json], scope: Scope) -> str:
     if not isinstance(on, str) or not isinstance(values, list):
         raise UserError(f"Std:Join needs On (text) and Values (a list); given {operand!r:.120}.")
     try:
-        return on.join(text_of_value(resolve(value, scope)) for value in values)
+        parts = [text_of_value(resolve(value, scope)) for value in values]
+        if sum(map(len, parts)) + len(on) * len(parts) > MAX_JOINED:
+            raise UserError(f"more than {MAX_JOINED:,} characters come out. Put so much text into a file.")
+        return on.join(parts)
     except UserError as error:
         if isinstance(error, UnresolvedReference):
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
@@ -13,6 +14,7 @@ from drivetrain.pipelines.definition.paths import descend, name_of_entry
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
 TRIGGERS = ("Failed", "Stopped", "Any")
+_MOST_COUNTED = 20
 
 
 def dependencies(definition: Definition) -> dict[str, set[str]]:
@@ -37,9 +39,10 @@ def check(definition: Definition) -> None:
             an unknown trigger or condition; unreadable cache, retry or output settings; a cycle. It holds the first
             problem and the number of the others.
     """
-    found = list(_problems(definition))
+    found = list(islice(_problems(definition), _MOST_COUNTED))
     if found:
-        raise UserError(found[0] + (f" ({len(found) - 1} more problems)" if len(found) > 1 else ""))
+        more = "at least " if len(found) == _MOST_COUNTED else ""
+        raise UserError(found[0] + (f" ({more}{len(found) - 1} more problems)" if len(found) > 1 else ""))
     from drivetrain.pipelines.spec.graph import find_cycle  # brings the spec's models along, which reading never needs
 
     if cycle := find_cycle(dependencies(definition)):

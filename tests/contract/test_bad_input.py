@@ -67,8 +67,21 @@ def test_the_definition_without_a_mistake_runs(place: Place) -> None:
         ('{"Steps": [], "Steps": []}', ["'Steps' is given twice"]),
         ('{"Steps": ' * DEEP, ["nested more than 200 levels deep"]),
         ('{"Steps": ' + "[" * DEEP + "]" * DEEP + "}", ["nested more than 200 levels deep"]),
+        ('{"Steps": [' + ",".join(['{"Name": "a", "Type": "X"}'] * DEEP) + "]}", ["100,000 steps. Allowed: 10,000."]),
+        ('{"Steps": [' + "1," * 5_000_000 + "1]}", ["at most 8,388,608 bytes"]),
     ],
-    ids=["malformed", "not UTF-8", "empty", "a list", "NaN", "key twice", "100,000 objects", "100,000 lists"],
+    ids=[
+        "malformed",
+        "not UTF-8",
+        "empty",
+        "a list",
+        "NaN",
+        "key twice",
+        "100,000 objects",
+        "100,000 lists",
+        "100,000 steps",
+        "10 MB",
+    ],
 )
 @pytest.mark.parametrize("command", ["run", "show"])
 def test_text_that_is_no_definition(place: Place, command: str, content: str | bytes, words: list[str]) -> None:
@@ -252,6 +265,21 @@ def test_a_setting_in_the_environment(place: Place) -> None:
     place.refused(place.drivetrain("run", file, DRIVETRAIN_WORD=tag), "DRIVETRAIN_WORD", "tags are not allowed")
     place.refused(place.drivetrain("run", file, DRIVETRAIN_TIMES="many"), "DRIVETRAIN_TIMES", "valid integer")
     assert place.files() == {"example.py"}
+
+
+def test_a_thousand_mistakes_are_refused_as_quickly_as_one(place: Place) -> None:
+    names = [f"step-number-{number:04d}-with-a-long-name" for number in range(1000)]
+    steps = [processing(name, "pass", {"Get": f"Steps.{name[:-1]}.ProcessingJobName"}) for name in names]
+    place.refused(
+        place.run(definition(*steps)), "Did you mean 'step-number-0000-with-a-long-name'?", "19 more problems"
+    )
+
+
+def test_text_that_would_fill_the_memory(place: Place) -> None:
+    value = {"Std:Join": {"On": "", "Values": [{"Get": "Parameters.Word"}] * 50_000}}
+    step = processing("step", "pass", value)
+    ran = place.run(definition(step, parameters=PARAMETERS), "--param", "Word=" + "x" * 1000)
+    place.refused(ran, "Std:Join: more than 262,144 characters")
 
 
 def test_words_of_a_shell_are_only_words(place: Place) -> None:

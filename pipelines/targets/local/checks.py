@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from drivetrain.pipelines.definition import graph
@@ -32,26 +33,31 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
     """
     graph.check(definition)
     _check_text(definition, scope)
+    # Not all of them: a definition with a thousand mistakes is refused as quickly as one with twenty.
+    problems = list(islice(_all_problems(definition, scope, options, store), _MOST_SHOWN + 1))
+    if problems:
+        more = "\n(and more)" if len(problems) > _MOST_SHOWN else ""
+        raise UserError("\n".join(problems[:_MOST_SHOWN]) + more)
+
+
+def _all_problems(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> Iterator[str]:
     steps = definition.walk()
-    problems = [
-        f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or digit first."
-        for step in steps
-        if not _STEP_NAME.fullmatch(step.name)
-    ]
-    names = [step.name for step in steps]
-    problems += [
-        f"--stub {name}: there is no such step. {did_you_mean(name, names)}"
-        for name in options.stubs
-        if name not in names
-    ]
+    for step in steps:
+        if not _STEP_NAME.fullmatch(step.name):
+            yield (
+                f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or "
+                "digit first."
+            )
+    for name in options.stubs:
+        if name not in definition.by_name:
+            yield f"--stub {name}: there is no such step. {did_you_mean(name, definition.by_name)}"
+    for step in steps:
+        yield from _lost_references(step, definition, options)
     known = {step.name: resolve_known(step.arguments, scope) for step in steps if step.type != "Condition"}
-    problems += [text for step in steps for text in _lost_references(step, definition, options)]
     written = [uri for step in steps for uri in _written(step, known.get(step.name, {}), options)]
-    problems += [
-        f"{uri} is given as local data, which is read only, and a step writes there."
-        for uri in written
-        if uri.startswith("s3://") and store.is_local_data(uri)
-    ]
+    for uri in written:
+        if uri.startswith("s3://") and store.is_local_data(uri):
+            yield f"{uri} is given as local data, which is read only, and a step writes there."
     for step in steps:
         plan = Plan(
             arguments=known.get(step.name, {}),
@@ -60,11 +66,7 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
             store=store,
             written=written,
         )
-        problems += _problems(step, plan) or _wrong_types(step, plan)
-    if problems:
-        shown = "\n".join(problems[:_MOST_SHOWN])
-        more = f"\n({len(problems) - _MOST_SHOWN} more problems)" if len(problems) > _MOST_SHOWN else ""
-        raise UserError(shown + more)
+        yield from _problems(step, plan) or _wrong_types(step, plan)
 
 
 def _check_text(definition: Definition, scope: ExecutionScope) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.definition.document import from_json, read, write
+from drivetrain.pipelines.definition.document import from_json, read, read_bytes, write
 from drivetrain.pipelines.definition.step_fields import (
     Cache,
     DependsOn,
@@ -32,6 +32,18 @@ def test_nothing_is_lost(path: Path) -> None:
     assert exact(definition.raw) == exact(again.raw) == exact(json.loads(path.read_text()))
     assert again == definition
     assert write(again) == write(definition)
+
+
+def test_what_is_far_too_large_is_refused_at_once(tmp_path: Path) -> None:
+    steps = ",".join(['{"Name": "a", "Type": "X"}'] * 10_001)
+    condition = '{"Name": "c", "Type": "Condition", "Arguments": {"IfSteps": [' + steps + "]}}"
+    for text in (f'{{"Steps": [{steps}]}}', f'{{"Steps": [{condition}]}}'):
+        with pytest.raises(UserError, match=r"it: the definition has 10,00\d steps\. Allowed: 10,000\."):
+            read(text, "it")
+    with pytest.raises(UserError, match="it: a definition has at most 8,388,608 bytes"):
+        read(read_bytes(Path("/dev/zero")), "it")
+    (tmp_path / "small.json").write_bytes(b"{}")
+    assert read_bytes(tmp_path / "small.json") == b"{}"
 
 
 def test_a_file_in_our_own_layout_is_written_back_byte_for_byte() -> None:

@@ -185,6 +185,7 @@ def test_unresolved_references_say_what_exists(node: Any, said: str) -> None:
         ({"Get": 5}, "Get needs text"),
         ({"Std:Jion": {}}, "function 'Std:Jion' is not known. Did you mean 'Std:Join'?"),
         ({"Std:Join": []}, "Std:Join needs an object"),
+        ({"Std:Join": {"On": "", "Values": [{"Get": "Parameters.Text"}] * 90_000}}, "more than 262,144 characters"),
         ({"Std:Join": {"On": 1, "Values": []}}, "Std:Join needs On (text) and Values (a list)"),
         ({"Std:Join": {"On": "", "Values": "abc"}}, "Std:Join needs On (text) and Values (a list)"),
         ({"Std:Join": {"On": "", "Values": [["a"]]}}, "text cannot be made of ['a']"),

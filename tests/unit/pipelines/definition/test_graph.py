@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,17 @@ def test_a_reference_to_an_output_that_no_step_declares() -> None:
 def test_property_files_lie_in_an_output(output: str, path: str, said: str) -> None:
     file = {"PropertyFileName": "M", "OutputName": output, "FilePath": path}
     assert said in problem(of(with_outputs("a", "metrics", PropertyFiles=[file])))
+
+
+def test_a_thousand_mistakes_are_refused_as_quickly_as_twenty() -> None:
+    steps = [
+        step(f"step-number-{n:04d}-with-a-long-name", f"stepp-number-{n:04d}-with-a-long-name") for n in range(1000)
+    ]
+    started = time.process_time()
+    said = problem(of(*steps))
+    assert time.process_time() - started < 1.0
+    assert "Did you mean 'step-number-0000-with-a-long-name'?" in said
+    assert said.endswith("(at least 19 more problems)")
 
 
 def test_the_number_of_further_problems_is_said() -> None:
