@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from drivetrain.pipelines.cli.groups import new_app
-from drivetrain.pipelines.cli.options import Config, Set
+from drivetrain.pipelines.cli.options import Config, Home, Set
 
 app = new_app()
 
@@ -22,10 +22,12 @@ def compile_(
     ] = None,
     config: Config = None,
     set_: Set = None,
+    home: Home = None,
 ) -> None:
     """Compile a pipeline to its SageMaker definition.
 
-    Nothing is deployed, and no network or credentials are needed.
+    Nothing is deployed, and no network or credentials are needed. With --output the code and data that the definition
+    names are put into the home too, so that `drivetrain run -d FILE` runs it here.
 
     \b
     Examples:
@@ -40,6 +42,16 @@ def compile_(
         sys.stdout.write(definition.text)
         return
     from drivetrain.pipelines.cli.files import write_text
+    from drivetrain.pipelines.cli.home import local_home
+    from drivetrain.pipelines.targets.local.runner import put_assets
+    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
     write_text(output, definition.text)
-    print(f"Wrote {output}: {len(definition.definition['Steps'])} steps at the top level.", file=sys.stderr)
+    folder = local_home(home)
+    folder.create()
+    put_assets(ObjectStore(folder.objects), definition.assets)
+    print(
+        f"Wrote {output}: {len(definition.definition['Steps'])} steps at the top level. "
+        f"The {len(definition.assets)} objects that it names are in {folder.objects}.",
+        file=sys.stderr,
+    )

@@ -22,6 +22,9 @@ class Retraining(Settings):
     """The column that identifies a row; it decides on which side of the split the row lies, for ever."""
     label: str = "label"
     recipe: str = "digits_cnn"
+    """What is learnt: a recipe of the package, or a module of your own."""
+    strategy: str = "ddp"
+    """How it is distributed: single, ddp."""
     epochs: int = 20
     global_batch: int = 64
     learning_rate: float = 0.003
@@ -49,6 +52,7 @@ def retraining(settings: Retraining) -> Pipeline:
         train=data["train"],
         validation=data["validation"],
         recipe=settings.recipe,
+        strategy=settings.strategy,
         epochs=settings.epochs,
         global_batch=settings.global_batch,
         learning_rate=settings.learning_rate,

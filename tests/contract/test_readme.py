@@ -33,10 +33,11 @@ def test_the_example(tmp_path: Path) -> None:
     assert stricter.returncode == 1
     assert "not good enough" in stricter.stdout + stricter.stderr
 
-    compiled = drivetrain(tmp_path, "compile", "digits.py", "-o", "digits.json")
+    # In a home that has never seen the pipeline: compile brings what the definition names.
+    compiled = drivetrain(tmp_path, "compile", "digits.py", "-o", "digits.json", "--home", "fresh")
     assert compiled.returncode == 0, compiled.stderr
     definition = json.loads((tmp_path / "digits.json").read_text())
     assert [step["Name"] for step in definition["Steps"]] == ["train", "evaluate", "decide"]
 
-    replayed = drivetrain(tmp_path, "run", "--definition", "digits.json")
+    replayed = drivetrain(tmp_path, "run", "--definition", "digits.json", "--home", "fresh")
     assert replayed.returncode == 0, replayed.stderr

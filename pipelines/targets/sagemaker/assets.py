@@ -144,6 +144,12 @@ def _found(path: Path, base: Path) -> Path:
     return base / path if (base / path).exists() else Path.cwd() / path
 
 
+def plugin_names(family: str) -> set[str]:
+    """The plug-ins of a folder of training_scripts, by file name."""
+    folder = _packages() / "training_scripts" / family
+    return {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+
+
 def _example(name: str) -> Path:
     folder = Path(__file__).parents[2] / "ready" / "data"
     known = {path.name.partition(".")[0]: path for path in folder.iterdir() if path.suffix != ".md"}
@@ -175,9 +181,14 @@ def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
 
 
 def _start_file() -> bytes:
+    return (_packages() / "components" / "start.py").read_bytes()
+
+
+def _packages() -> Path:
+    """The folder in which our packages lie beside each other, in an installed package and in a checkout alike."""
     import drivetrain.components
 
-    return (Path(next(iter(drivetrain.components.__path__))) / "start.py").read_bytes()
+    return Path(next(iter(drivetrain.components.__path__))).parent
 
 
 def _sha256(content: bytes | Path) -> str:

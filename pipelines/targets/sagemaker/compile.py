@@ -34,7 +34,14 @@ from drivetrain.pipelines.spec.steps import (
     TrainingStep,
 )
 from drivetrain.pipelines.spec.values import ParameterRef, Value
-from drivetrain.pipelines.targets.sagemaker.assets import Asset, Code, code_channel, data_asset, source_files
+from drivetrain.pipelines.targets.sagemaker.assets import (
+    Asset,
+    Code,
+    code_channel,
+    data_asset,
+    plugin_names,
+    source_files,
+)
 from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
 from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, missing, stock_image
 from drivetrain.pipelines.targets.sagemaker.jobs import (
@@ -50,6 +57,8 @@ from drivetrain.pipelines.targets.sagemaker.wheels import find_wheels
 VERSION = "2020-12-01"
 
 Json = dict[str, Any]
+# Parameters whose values are names of files in training_scripts (read here, never imported).
+PLUGINS = {"drivetrain.components.train:train": {"recipe": "recipes", "strategy": "strategies"}}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -199,8 +208,21 @@ class _Compiler:
             more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
             raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
 
+    def check_plugins(self, step: JobStep) -> None:
+        """A strategy or recipe that does not exist, found before the steps that come first have run."""
+        for name, family in PLUGINS.get(step.program.target, {}).items():
+            given = step.parameters.get(name)
+            if not isinstance(given, str) or "." in given:
+                continue  # known when it runs; or a module of the user's own, inside a package
+            known = plugin_names(family)
+            if name == "recipe" and self.source is not None:
+                known |= {file.stem for file in source_files(self.source) if file.parent == self.source}
+            if given not in known:
+                raise SpecError(f"Step {step.name!r}: no {name} {given!r}. {did_you_mean(given, known)}")
+
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
+        self.check_plugins(step)
         if step.program.kind == "script" and self.source is not None:
             travelling = [str(file.relative_to(self.source)) for file in source_files(self.source)]
             if step.program.target not in travelling:
