@@ -16,7 +16,7 @@ app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run
 @app.command(name="list")
 def list_(
     pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="How many, the newest first.")] = 20,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

@@ -71,11 +71,15 @@ def run(context: StepContext) -> StepResult:
     publication = Publication(context.folder)
     for output, path in (member(stub, FOLDERS) or {}).items():
         source, staged = Path(str(path)), publication.stage()
-        if source.is_dir():
-            shutil.copytree(source, staged)
-        else:
-            shutil.copyfile(source, staged)
         uri = _destination(context, response, output)
+        try:
+            if source.is_dir():
+                shutil.copytree(source, staged)
+            else:
+                shutil.copyfile(source, staged)
+        except shutil.Error as error:  # a list of (source, target, why)
+            where, _, why = error.args[0][0] if isinstance(error.args[0], list) else (source, "", error)
+            raise UserError(f"--stub {context.step.name}: {where} cannot be copied: {why}") from None
         if source.is_file() and not _is_object(output):
             # The output is a folder, and the file lies in it under its own name.
             uri = f"{uri.rstrip('/')}/{source.name}"

@@ -90,6 +90,8 @@ def run(context: StepContext) -> StepResult:
         mode=context.options.mode,
     )
     context.run_job(job)
+    if not result.exists():
+        raise StepFailedError("the handler ended the program (sys.exit) before it gave an answer.")
     if result.stat().st_size > _LARGEST_BYTES:
         raise StepFailedError(f"the handler gave {result.stat().st_size:,} bytes; at most {_LARGEST_BYTES:,}.")
     answer: Any = json.loads(result.read_text(encoding="utf-8"))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 
 def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
@@ -10,6 +12,21 @@ def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
     assert "Wrote" in drivetrain.err
     assert (drivetrain.folder / "r.json").read_text() == printed
     assert not list(drivetrain.folder.glob(".*part"))
+
+
+def test_a_link_and_a_pipe_stay_what_they_are(drivetrain) -> None:
+    """Replaced by a file, /dev/null would be gone for the whole machine."""
+    folder = drivetrain.folder
+    printed = drivetrain("compile", "retraining")
+    (folder / "link.json").symlink_to("real.json")
+    drivetrain("compile", "retraining", "-o", folder / "link.json")
+    assert (folder / "link.json").is_symlink() and (folder / "real.json").read_text() == printed
+    os.mkfifo(folder / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((folder / "pipe").read_text)
+        drivetrain("compile", "retraining", "-o", folder / "pipe")
+        assert read.result() == printed
+    assert (folder / "pipe").is_fifo() and not list(folder.glob(".*part"))
 
 
 def test_settings_reach_the_definition(drivetrain) -> None:

@@ -304,6 +304,12 @@ def test_a_lambda_that_raises_or_gives_the_wrong_type_fails_its_step(
     assert summary.reason == "call: the handler gave doubled='four'. Allowed: Integer."
 
 
+def test_a_lambda_that_ends_the_program_fails_its_step(runs: LocalRuns, tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text("def handler(event, context):\n    raise SystemExit\n")
+    summary = runs.start([lambda_step()], functions={"double": f"{tmp_path / 'leaving.py'}:handler"})
+    assert summary.status == "Failed" and "before it gave an answer" in str(summary.reason)
+
+
 def test_a_lambda_without_a_handler_is_refused_before_anything_starts(runs: LocalRuns) -> None:
     with pytest.raises(UserError, match="no handler is given") as caught:
         runs.start([lambda_step()])
@@ -330,6 +336,14 @@ def test_a_lambda_of_an_installed_module_is_called(runs: LocalRuns) -> None:
     assert summary.status == "Failed" and "TypeError" in str(summary.reason)
     summary = runs.start([step], functions={"call": "no_such_module:handler"})
     assert summary.status == "Failed" and "there is no module 'no_such_module'" in str(summary.reason)
+
+
+def test_a_stub_that_cannot_be_copied_fails_its_step(runs: LocalRuns, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "gone").symlink_to("nowhere")
+    stub = {"producer": {"OutputFolders": {"train": str(tmp_path / "data")}}}
+    summary = runs.start([runs.processing("producer", "", outputs=["train"])], stubs=stub)
+    assert summary.status == "Failed" and f"{tmp_path / 'data' / 'gone'} cannot be copied" in str(summary.reason)
 
 
 def test_stubs_stand_for_steps_that_cannot_run_here(runs: LocalRuns, tmp_path: Path) -> None:
