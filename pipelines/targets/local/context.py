@@ -61,7 +61,7 @@ class Control:
 
     stopping: threading.Event = field(default_factory=threading.Event)
     grace_s: float = 10.0
-    _running: set[RunningJob] = field(default_factory=set)  # type: ignore[reportUnknownVariableType]
+    _running: set[RunningJob] = field(default_factory=set["RunningJob"])
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def stop(self, grace_s: float) -> None:

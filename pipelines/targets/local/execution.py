@@ -140,7 +140,7 @@ class Execution:
                 done.append(step.name)
                 self._scope.finished(step.name, row.response)
                 outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
-                self._scheduler.settle(step.name, row.status, outcome=outcome)  # type: ignore[reportArgumentType]
+                self._scheduler.settle(step.name, row.status, outcome=outcome)
         self._scheduler.forget(done)
         return tuple(done)
 

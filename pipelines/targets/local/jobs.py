@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
 from drivetrain.pipelines.targets.local.programs import host_count
-from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing
+from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing, place
 from drivetrain.pipelines.targets.local.storage.objects import LONGEST_NAME, is_too_long, parse
 
 if TYPE_CHECKING:
@@ -97,6 +98,18 @@ def hosts(context: StepContext, count: int) -> tuple[Host, ...]:
     from drivetrain.pipelines.targets.local.containers.container import Host
 
     return tuple(Host(name, context.folder / HOSTS / name) for name in opt_ml.loopback_hosts(count))
+
+
+def bring_inputs(context: StepContext, channels: Sequence[Channel], hosts: Sequence[Host]) -> tuple[ArtifactEntry, ...]:
+    """Copy what the job reads to its hosts, and say what it was."""
+    from drivetrain.pipelines.targets.local.containers.mounts import host_path
+
+    return place(
+        channels,
+        context.store,
+        lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
+        context.ledger,
+    )
 
 
 def platform_environment(context: StepContext) -> dict[str, str]:

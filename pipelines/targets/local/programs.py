@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.storage.channels import member
+from drivetrain.pipelines.targets.local.storage.channels import entries, member
 
 _MOST_HOSTS = 254
 
@@ -63,12 +63,8 @@ def host_count(step: str, resources: Mapping[str, Any]) -> int:
     Raises:
         UserError: no whole number from 1 to 254 (the addresses that a loopback network names by its last byte).
     """
-    groups = resources.get("InstanceGroups")
-    counts: list[Any]
-    if isinstance(groups, list) and groups:
-        counts = [group.get("InstanceCount") for group in groups if isinstance(group, dict)]  # type: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    else:
-        counts = [resources.get("InstanceCount", 1)]
+    groups = _groups(resources)
+    counts: list[Any] = [group.get("InstanceCount") for group in groups] or [resources.get("InstanceCount", 1)]
     total = 0
     for count in counts:
         try:
@@ -82,16 +78,18 @@ def host_count(step: str, resources: Mapping[str, Any]) -> int:
 
 def instance_type(resources: Mapping[str, Any]) -> str:
     """The instance type that the definition asks for."""
-    groups = resources.get("InstanceGroups")
-    if isinstance(groups, list) and groups and isinstance(groups[0], dict):
-        return str(groups[0].get("InstanceType", ""))  # type: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return str(resources.get("InstanceType", ""))
+    return str((_groups(resources) or [resources])[0].get("InstanceType", ""))
 
 
 def time_limit_s(arguments: Mapping[str, Any]) -> float | None:
     """StoppingCondition.MaxRuntimeInSeconds."""
     limit = (member(arguments, "StoppingCondition") or {}).get("MaxRuntimeInSeconds")
     return None if limit is None else float(limit)
+
+
+def _groups(resources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The instance groups; none where they are not known yet."""
+    return entries(resources, "InstanceGroups") if isinstance(resources.get("InstanceGroups"), list) else []
 
 
 def _words(step: str, field: str, given: Any) -> tuple[str, ...]:

@@ -42,11 +42,6 @@ def isolation() -> Isolation:
     return "pid" if answer == "pid" else "mounts" if answer == "mounts" else "none"
 
 
-def available() -> bool:
-    """Whether /opt/ml can be a private mount on this machine."""
-    return isolation() != "none"
-
-
 def resolve(mode: Mode) -> Isolation:
     """The isolation a job of this mode runs with.
 

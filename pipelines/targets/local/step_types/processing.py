@@ -70,12 +70,7 @@ def run(context: StepContext) -> StepResult:
             output_paths=[output["S3Output"]["LocalPath"] for output in outputs],
         )
     inputs = channels.processing_channels(arguments)
-    read = channels.place(
-        inputs,
-        context.store,
-        lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
-        context.ledger,
-    )
+    read = jobs.bring_inputs(context, inputs, hosts)
     app = arguments["AppSpecification"]
     command = programs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)
     assert command is not None, "checked before the run"

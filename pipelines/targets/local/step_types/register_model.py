@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.components.content_hash import files_in, hash_of_files
 from drivetrain.components.errors import InputError
@@ -135,7 +135,7 @@ def _metrics(context: StepContext) -> dict[str, float]:
 
 def _numbers(prefix: str, value: Any) -> Iterator[tuple[str, float]]:
     if isinstance(value, dict):
-        for key, item in value.items():  # type: ignore[reportUnknownVariableType]
-            yield from _numbers(f"{prefix}.{key}" if prefix else str(key), item)  # type: ignore[reportUnknownArgumentType]
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _numbers(f"{prefix}.{key}" if prefix else key, item)
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         yield prefix, value

@@ -94,12 +94,7 @@ def run(context: StepContext) -> StepResult:
             checkpoint_path=checkpoint_path,
         )
     inputs = channels.training_channels(arguments)
-    read = channels.place(
-        inputs,
-        context.store,
-        lambda channel: [host_path(channel.local_path or "", host.root) for host in hosts],
-        context.ledger,
-    )
+    read = jobs.bring_inputs(context, inputs, hosts)
     sync = None
     if checkpoint is not None:
         folders = [host_path(checkpoint_path, host.root) for host in hosts]

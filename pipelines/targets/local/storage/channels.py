@@ -146,9 +146,10 @@ def entries(arguments: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
         UserError: it is something else.
     """
     given: Any = arguments.get(key) or []
-    if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):  # type: ignore[reportUnknownVariableType]
+    items = cast("list[Any]", given) if isinstance(given, list) else list[Any]([None])
+    if not all(isinstance(item, dict) for item in items):
         raise UserError(f"{key} is {given!r:.80}. Allowed: a list of objects.")
-    return given  # type: ignore[reportUnknownVariableType]
+    return items
 
 
 def member(given: Mapping[str, Any], key: str) -> dict[str, Any] | None:

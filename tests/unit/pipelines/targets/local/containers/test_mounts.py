@@ -151,7 +151,6 @@ def test_rewriting_reaches_hyperparameters_and_variables(tmp_path: Path) -> None
 
 def test_a_mode_that_the_machine_forbids_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "isolation", lambda: "none")
-    assert not mounts.available()
     assert mounts.resolve("auto") == "none"
     with pytest.raises(UserError, match=r"'namespace'.*Use 'rewrite'"):
         mounts.resolve("namespace")

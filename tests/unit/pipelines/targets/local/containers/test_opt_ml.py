@@ -85,6 +85,3 @@ def test_a_path_outside_is_refused(tmp_path: Path, path: str) -> None:
 
 def test_loopback_hosts() -> None:
     assert loopback_hosts(3) == ("127.0.0.1", "127.0.0.2", "127.0.0.3")
-    for count in (0, 255):
-        with pytest.raises(UserError, match="1 to 254"):
-            loopback_hosts(count)
