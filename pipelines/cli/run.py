@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -89,6 +90,9 @@ def run(
     functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
     local_data = run_options.data(data)
     work = _work(target, definition, config, set_)
+
+    for note in work.notes:
+        print(f"note: for a deployment, {note}", file=sys.stderr)
 
     def from_settings(given: Mapping[str, str]) -> list[str]:
         return [f"{name}={value}" for name, value in given.items()]

@@ -28,11 +28,12 @@ class Work:
     region: str = "us-east-1"
     max_parallel: int | None = None
     assets: tuple[Asset, ...] = ()
+    notes: tuple[str, ...] = ()
     local: LocalRun = field(default_factory=LocalRun)
 
     @staticmethod
     def from_pipeline(target: str, config: Path | None, overrides: Sequence[str] | None) -> Work:
-        """A pipeline, compiled without what only a container needs.
+        """A pipeline, compiled for a run on this machine.
 
         Raises:
             UserError: as `compiled`.
@@ -46,6 +47,7 @@ class Work:
             region=built.pipeline.deployment.region,
             max_parallel=built.pipeline.max_parallel_steps,
             assets=built.assets,
+            notes=built.notes,
             local=LocalRun() if loaded.settings is None else loaded.settings.local,
         )
 
@@ -70,7 +72,7 @@ class Work:
 
 
 def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
-    """The compiled pipeline of that name or file; `local` leaves out what only a container needs.
+    """The compiled pipeline of that name or file; `local` does without wheels that are not to be had here.
 
     Raises:
         UserError: no such pipeline, wrong settings, or a pipeline that cannot be compiled.
@@ -87,7 +89,7 @@ def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
-    return compile_pipeline(loaded.pipeline, loaded.source, loaded.base, leave_wheels=local)
+    return compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
 
 
 def definition_file(path: Path) -> Definition:

@@ -58,6 +58,6 @@ def test_a_script_of_ones_own_with_its_arguments(mode: Mode, tmp_path: Path) -> 
 @MODES
 def test_the_flagship(mode: Mode, tmp_path: Path) -> None:
     loaded = load("retraining", overrides=["epochs=1", "min_accuracy=0"])
-    compiled = compile_pipeline(loaded.pipeline, leave_wheels=True)
+    compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
     outputs = execute(compiled, Home(tmp_path / "home"), mode, "retraining")
     assert json.loads((outputs / "evaluate" / "metrics" / "metrics.json").read_text())["accuracy"] > 0.5

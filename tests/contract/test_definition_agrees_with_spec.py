@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from drivetrain.pipelines import Pipeline, UserError
 from drivetrain.pipelines.definition import document, graph
 from drivetrain.pipelines.loading import load, ready_pipelines
 from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.steps import ProcessingStep, Program
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 
@@ -23,3 +25,21 @@ def test_read_back(name: str) -> None:
         step.name: tuple(f"{c}:{'then' if b else 'otherwise'}" for c, b in step.branch) for step in definition.walk()
     }
     assert branches == spec.branch
+
+
+@pytest.mark.parametrize("name", sorted(ready_pipelines()))
+def test_what_runs_here_is_what_is_deployed(name: str) -> None:
+    loaded = load(name)
+    deployed = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
+    local = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=True)
+    assert local.text == deployed.text
+    assert local.notes == ()
+
+
+def test_a_wheel_that_is_not_to_be_had_hinders_only_a_deployment() -> None:
+    program = Program(kind="component", target="module:function", needs=("no-such-distribution-anywhere",))
+    pipeline = Pipeline(name="p", steps=[ProcessingStep(name="work", program=program)])
+    with pytest.raises(UserError, match="pip download"):
+        compile_pipeline(pipeline)
+    (note,) = compile_pipeline(pipeline, wheels_optional=True).notes
+    assert "pip download" in note

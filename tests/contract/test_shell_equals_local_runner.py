@@ -33,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
     """Step name -> folder of its outputs in the local object store."""
     root = tmp_path_factory.mktemp("home")
     loaded = load("retraining", overrides=["epochs=2", "min_accuracy=0", "processes=1"])
-    compiled = compile_pipeline(loaded.pipeline, leave_wheels=True)
+    compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
     home = Home(root / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="retraining"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason

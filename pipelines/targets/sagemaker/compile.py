@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from drivetrain.components.declaration import METRICS_FILE
-from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
@@ -52,7 +52,7 @@ from drivetrain.pipelines.targets.sagemaker.jobs import (
 )
 from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 from drivetrain.pipelines.targets.sagemaker.values import join, spell, text
-from drivetrain.pipelines.targets.sagemaker.wheels import find_wheels
+from drivetrain.pipelines.targets.sagemaker.wheels import Wheel, find_wheels
 
 VERSION = "2020-12-01"
 
@@ -76,6 +76,8 @@ class Compiled:
     pipeline: Pipeline
     definition: Mapping[str, Any]
     assets: tuple[Asset, ...]
+    notes: tuple[str, ...] = ()
+    """What does not hinder a run on this machine, but will hinder a deployment."""
 
     @cached_property
     def text(self) -> str:
@@ -104,7 +106,7 @@ class Compiled:
 
 
 def compile_pipeline(
-    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, leave_wheels: bool = False
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
 ) -> Compiled:
     """Turn the spec into a definition.
 
@@ -112,26 +114,28 @@ def compile_pipeline(
         pipeline: the spec; building it has checked it.
         source: folder of the user's pipeline file, whose Python files travel into the containers.
         base: folder that relative data paths start from; the current one unless given.
-        leave_wheels: do not look for what the image lacks; for a run on this machine, which has no image.
+        wheels_optional: leave out a wheel that is not to be had, and say so in the notes; for a run on this machine,
+            which has no image but the packages.
 
     Raises:
         SpecError: for what the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
-    return _Compiler(pipeline, source, base or Path.cwd(), leave_wheels).compile()
+    return _Compiler(pipeline, source, base or Path.cwd(), wheels_optional).compile()
 
 
 class _Compiler:
     """One compilation: remembers what was already hashed, so that each file is read once."""
 
-    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path, leave_wheels: bool) -> None:
+    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path, wheels_optional: bool) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
         self.root = pipeline.deployment.root
         self.source = source
         self.base = base
-        self.leave_wheels = leave_wheels
+        self.wheels_optional = wheels_optional
         self.assets: dict[str, Asset] = {}
+        self.notes: list[str] = []
         self._code: dict[tuple[str, ...], Code] = {}
         self._data: dict[str, str] = {}
         self._stock: dict[bool, Image] = {}
@@ -149,7 +153,8 @@ class _Compiler:
             },
             "Steps": [self.step(step) for step in self.pipeline.steps],
         }
-        return Compiled(self.pipeline, definition, tuple(self.assets[uri] for uri in sorted(self.assets)))
+        assets = tuple(self.assets[uri] for uri in sorted(self.assets))
+        return Compiled(self.pipeline, definition, assets, tuple(self.notes))
 
     def step(self, step: Step) -> Json:
         """One step's JSON; fields stand in the order in which the service's own documents show them."""
@@ -233,14 +238,23 @@ class _Compiler:
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))
-        lacking = missing(step.program.needs, stock) if stock and not self.leave_wheels else ()
+        lacking = missing(step.program.needs, stock) if stock else ()
         if lacking not in self._code:
-            wheels = ()
-            if stock and lacking:
-                wheels = find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
-            self._code[lacking] = code_channel(self.root, self.source, wheels)
+            self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
         return Site(self.graph, own or self.stock(gpu=self.on_gpu(step)).uri, self._code[lacking], self.uri)
+
+    def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
+        """What travels because the image lacks it."""
+        if not lacking or stock is None:
+            return ()
+        try:
+            return find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
+        except UserError as error:
+            if not self.wheels_optional:
+                raise
+            self.notes.append(str(error))
+            return ()
 
     def stock(self, *, gpu: bool) -> Image:
         """The stock deep-learning image of the region."""

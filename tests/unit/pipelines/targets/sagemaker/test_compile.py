@@ -332,8 +332,8 @@ def test_a_plug_in_that_is_not_there_is_found_before_anything_runs(
 
     pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/k/", **given)])
     with pytest.raises(SpecError, match=message):
-        compile_pipeline(pipeline, leave_wheels=True)
+        compile_pipeline(pipeline, wheels_optional=True)
     (tmp_path / "faces.py").write_text("")
     for own in ("faces", "my_recipes.faces"):
         pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/k/", recipe=own)])
-        assert compile_pipeline(pipeline, source=tmp_path, leave_wheels=True).definition["Steps"]
+        assert compile_pipeline(pipeline, source=tmp_path, wheels_optional=True).definition["Steps"]
