@@ -43,6 +43,7 @@ METRICS_OUTPUT = "metrics"
 METRICS_FILE = "metrics.json"
 # SageMaker gives a training job exactly these two; each arrives in the bucket as a tar.gz.
 TRAINING_OUTPUTS = ("model", "output")
+CHECKPOINTS = "checkpoints"
 # The channel that brings the program itself.
 CODE_CHANNEL = "code"
 

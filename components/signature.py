@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from drivetrain.components.declaration import (
+    CHECKPOINTS,
     CODE_CHANNEL,
     METRICS_OUTPUT,
     TRAINING_OUTPUTS,
@@ -189,6 +190,11 @@ def _check_folders(
             raise DeclarationError(
                 f"{where}: a training job has no output {unknown[0]!r}. Allowed: {', '.join(TRAINING_OUTPUTS)}. "
                 "Write results into the model folder, or use job='processing'."
+            )
+        if checkpoints is not None and checkpoints.name != CHECKPOINTS:
+            raise DeclarationError(
+                f"{where}: the checkpoints folder is called {checkpoints.name!r}. The platform gives one, under the name "
+                f"{CHECKPOINTS!r}: write {CHECKPOINTS}: Checkpoints."
             )
         if metrics != ():
             raise DeclarationError(

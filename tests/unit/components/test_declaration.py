@@ -235,6 +235,7 @@ def test_what_cannot_be_declared(case: str) -> None:
 TRAINING: dict[str, tuple[str, dict[str, Any], str]] = {
     "another output": ("def f(x: Output): ...", {}, "a training job has no output 'x'. Allowed: model, output"),
     "numbers": ("def f() -> float: ...", {}, "a training job returns no numbers"),
+    "checkpoints of another name": ("def f(keep: Checkpoints): ...", {}, "write checkpoints: Checkpoints"),
     "two checkpoints": ("def f(a: Checkpoints, b: Checkpoints): ...", {}, "'a' and 'b' are both Checkpoints; one is"),
     "resumable is no parameter": (
         "def f(epochs: int): ...",
