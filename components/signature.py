@@ -193,8 +193,8 @@ def _check_folders(
             )
         if checkpoints is not None and checkpoints.name != CHECKPOINTS:
             raise DeclarationError(
-                f"{where}: the checkpoints folder is called {checkpoints.name!r}. The platform gives one, under the name "
-                f"{CHECKPOINTS!r}: write {CHECKPOINTS}: Checkpoints."
+                f"{where}: the checkpoints folder is called {checkpoints.name!r}. The platform gives one, "
+                f"under the name {CHECKPOINTS!r}: write {CHECKPOINTS}: Checkpoints."
             )
         if metrics != ():
             raise DeclarationError(
