@@ -48,12 +48,22 @@ def explain(error: BaseException) -> tuple[int, str]:
     place = _users_place(error.__traceback__)
     if is_validation_error(error):
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        return BAD_INPUT, "error: the current folder was removed. Change into another one."
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         return BAD_INPUT, _message(f"{error.filename or 'the output'}: {error.strerror}.")
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
         return BAD_INPUT, _message(f"{place}: {type(error).__name__}: {error}")
     return BUG, _bug(error)
+
+
+def _is_nowhere() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _message(text: str) -> str:

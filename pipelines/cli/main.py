@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -107,7 +107,20 @@ def _forget(stream: TextIO) -> None:
 
 def main() -> NoReturn:
     """Entry point of the installed command."""
+    _mend_streams()
     sys.exit(run())
+
+
+def _mend_streams() -> None:
+    """What is said must not end what is done: neither where a stream is closed (`>&-`) nor where it has no ✓."""
+    import os
+
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        else:
+            stream.reconfigure(errors="replace")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def shown_path(path: Path) -> str:
     """A path as short as it can be typed here."""
     try:
         return str(path.relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, FileNotFoundError):  # elsewhere; or there is no current folder any more
         return str(path)
 
 

@@ -77,9 +77,10 @@ def run(context: StepContext) -> StepResult:
                 shutil.copytree(source, staged)
             else:
                 shutil.copyfile(source, staged)
-        except shutil.Error as error:  # a list of (source, target, why)
-            where, _, why = error.args[0][0] if isinstance(error.args[0], list) else (source, "", error)
-            raise UserError(f"--stub {context.step.name}: {where} cannot be copied: {why}") from None
+        except shutil.Error as error:
+            problems: Any = error.args[0]  # a list of (source, target, why), or the only reason
+            first = cast("list[Any]", problems)[0] if isinstance(problems, list) else (source, None, problems)
+            raise UserError(f"--stub {context.step.name}: {first[0]} cannot be copied: {first[2]}") from None
         if source.is_file() and not _is_object(output):
             # The output is a folder, and the file lies in it under its own name.
             uri = f"{uri.rstrip('/')}/{source.name}"

@@ -171,3 +171,18 @@ def test_a_disk_that_fills(place: Place) -> None:
     assert ran.returncode == 0 and after == "", ran
     place.home = place.folder / "full"
     assert place.step("small")[0] == "Succeeded"
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_is_closed(place: Place, stream: str) -> None:
+    """A scheduler may start programs so: what is said must not end what is done."""
+    ran = place.drivetrain(
+        "run", "-d", "definition.json", "--fresh", before=lambda: os.close(1 if stream == "stdout" else 2)
+    )
+    assert ran.code == 0, ran
+    assert list(place.executions().values()) == ["Succeeded", "Succeeded"]
+
+
+def test_a_terminal_without_our_signs(place: Place) -> None:
+    ran = place.drivetrain("runs", "show", PYTHONIOENCODING="ascii")
+    assert ran.code == 0 and "? definition succeeded" in ran.out

@@ -39,6 +39,15 @@ def test_at_most_three_lines() -> None:
     assert explained(UserError("one\n\ntwo\nthree\nfour\nfive"))[1] == "error: one\ntwo\nthree (and 2 more)"
 
 
+def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FileNotFoundError) as caught:
+        Path.cwd()
+    assert explain(caught.value) == (2, "error: the current folder was removed. Change into another one.")
+
+
 def test_no_line_is_endless() -> None:
     text = explained(UserError("x" * 100_000))[1]
     assert len(text) < 1_100 and text.endswith("xxx...")
