@@ -402,3 +402,12 @@ def test_without_a_target_it_shows_its_use(tmp_path: Path) -> None:
     assert command(tmp_path).returncode == 2
     shown = command(tmp_path, "--help")
     assert shown.returncode == 0 and shown.stdout.startswith("Run a component as a command")
+
+
+def test_a_step_does_not_wait_for_imports_that_it_does_not_need(tmp_path: Path) -> None:
+    program = "import sys, pathlib, typing; before = {*sys.modules}; import drivetrain.components.call as call"
+    shown = "print(*sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", f"{program}; {shown}"], capture_output=True, text=True, check=True)
+    imported = done.stdout.split()
+    assert "drivetrain.components.signature" not in imported, "nothing was declared yet"
+    assert {"argparse", "dataclasses", "inspect", "json", "traceback"}.isdisjoint(imported)

@@ -203,6 +203,23 @@ def test_bad_input_ends_with_2_and_says_why(tmp_path: Path, arguments: tuple[str
     assert re.search(message, (channel.base / "output" / name).read_text())
 
 
+def test_it_imports_next_to_nothing(tmp_path: Path) -> None:
+    """What it imports, every step waits for."""
+    channel = Channel(tmp_path, {"source/report.py": b"pass"})
+    channel.write("config/resourceconfig.json", {"hosts": ["algo-1"], "current_host": "algo-1"})
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(channel.folder / "start.py")]
+    done = subprocess.run(
+        [*command, "--code", channel.sha256, "script:report.py"],
+        env={"SAGEMAKER_BASE_DIR": str(channel.base), "TMPDIR": str(channel.temporary)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "json" in imported, "to read who the hosts are"
+    assert {"hashlib", "shutil", "tarfile", "typing", "zipfile", "zlib"}.isdisjoint(imported)
+
+
 def test_an_altered_archive_is_refused_before_anything_is_unpacked(tmp_path: Path) -> None:
     channel = Channel(tmp_path, {"source/report.py": REPORT.encode()})
     content = bytearray(channel.archive.read_bytes())
