@@ -7,6 +7,7 @@ import traceback
 
 MAX_TRACEBACK_LINES = 15
 _MAX_EXCEPTION_LINES = 8
+_MAX_CHARACTERS = 400
 
 
 def short_traceback(error: BaseException, *, without: str) -> str:
@@ -17,6 +18,7 @@ def short_traceback(error: BaseException, *, without: str) -> str:
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != without]
     last = "".join(traceback.format_exception_only(error)).rstrip().splitlines()
+    last = [line if len(line) <= _MAX_CHARACTERS else line[: _MAX_CHARACTERS - 3] + "..." for line in last]
     if len(last) > _MAX_EXCEPTION_LINES:
         last = [*last[: _MAX_EXCEPTION_LINES - 1], "..."]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drivetrain.pipelines.cli.progress import last_line
 from drivetrain.pipelines.cli.terminal import paint, shorten, table, width
 from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.text_picture import SIGNS
@@ -45,8 +46,7 @@ def remark(step: StepFacts) -> str:
     if step.cache_of:
         parts.append(f"from {step.cache_of}")
     if step.status in ("Failed", "Stopped"):
-        # Of a reason that is a traceback the last line, the exception, is the one to read.
-        parts.append((step.reason or "").strip().rpartition("\n")[2])
+        parts.append(last_line(step.reason or ""))
     parts += step.why
     return ", ".join(part for part in parts if part)
 

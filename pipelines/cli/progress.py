@@ -72,8 +72,11 @@ class StepView:
 
 
 def last_line(text: str) -> str:
-    """Of a traceback, the line that says what happened."""
-    return text.strip().rpartition("\n")[2].strip()
+    """The line that says what happened: of a traceback the one that names the exception (its message may go on)."""
+    lines = text.strip().splitlines() or [""]
+    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    told = [line for line in lines[starts[-1] + 1 :] if line and not line.startswith(" ")] if starts else []
+    return (told[0] if told else lines[-1]).strip()
 
 
 def _rank(name: str) -> int:

@@ -60,6 +60,12 @@ def test_a_deep_recursion_and_a_long_message_are_cut(place: Place) -> None:
     assert len(lines) <= MOST_LINES
     assert '  File "raising.py", line 20, in deeper' in lines
     assert "ValueError: too deep" in lines
+    assert place.drivetrain("runs", "show").out.count("ValueError: too deep") == 2  # in the table, and below it
+
+
+def test_an_endless_line_is_cut(place: Place) -> None:
+    lines = ended(place, "raise ValueError('x' * 100_000)")
+    assert lines[-1].startswith("ValueError: xxx") and len(lines[-1]) <= 400
 
 
 def test_an_exception_that_was_raised_from_another(place: Place) -> None:
@@ -79,9 +85,13 @@ def test_an_exception_that_was_raised_from_another(place: Place) -> None:
         ("raise SystemExit(3)", ["exit code 3"]),
         ("raise SystemExit('no rows left')", ["no rows left"]),
         ("import os; os.mkfifo('/opt/ml/processing/output/data/f')", ["'f', which is no file"]),
+        (
+            "import os; f = '/opt/ml/processing/output/data'; os.rmdir(f); open(f, 'w').write('x')",
+            ["output 'data' is a file now"],
+        ),
         ("import os; os.symlink('/etc/passwd', '/opt/ml/processing/output/data/l')", ["a link to /etc/passwd"]),
     ],
-    ids=["SIGKILL", "SIGSEGV", "exit code", "exit message", "pipe", "link"],
+    ids=["SIGKILL", "SIGSEGV", "exit code", "exit message", "pipe", "file", "link"],
 )
 def test_a_program_that_ends_badly(place: Place, program: str, words: list[str]) -> None:
     first = processing("first", program, outputs={"data": "s3://bucket/data"})

@@ -98,10 +98,16 @@ def merge(output: str, folders: Mapping[str, Path], roots: Mapping[str, Path], t
 
 def files_below(output: str, folder: Path, root: Path) -> Iterator[tuple[str, Path, bool]]:
     """Every file of an output as (name, path, whether a link led to it). Links are followed as the job saw them."""
-    if not folder.is_dir():
-        return
     base = os.path.realpath(root)
-    stack: list[tuple[str, Path, bool, tuple[str, ...]]] = [("", folder, False, ())]
+    # The program may have put something else in the folder's place; what a link leads to is not ours to move.
+    through_link = os.path.realpath(folder) != os.path.join(base, os.path.relpath(folder, root))
+    if through_link:
+        folder = _followed(output, ".", folder, root, base)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise StepFailedError(f"output {output!r} is a file now. Write files into the folder, not in its place.")
+    stack: list[tuple[str, Path, bool, tuple[str, ...]]] = [("", folder, through_link, ())]
     while stack:
         prefix, current, linked, above = stack.pop()
         real = os.path.realpath(current)
@@ -126,7 +132,7 @@ def files_below(output: str, folder: Path, root: Path) -> Iterator[tuple[str, Pa
 
 
 def _followed(output: str, name: str, link: Path, root: Path, base: str) -> Path:
-    shown = os.readlink(link)
+    shown = os.readlink(link) if link.is_symlink() else os.path.realpath(link)  # a link in the way to it
     path = link
     for _ in range(_LONGEST_CHAIN):
         if not path.is_symlink():

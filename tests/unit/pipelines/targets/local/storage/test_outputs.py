@@ -38,6 +38,41 @@ def test_an_output_that_was_not_written_is_empty(tmp_path: Path) -> None:
     assert list(walk(tmp_path / "merged")) == []
 
 
+def test_a_file_in_the_place_of_an_output_is_not_lost_in_silence(tmp_path: Path) -> None:
+    root, out = host(tmp_path, "h")
+    out.rmdir()
+    out.write_text("all there is")
+    with pytest.raises(StepFailedError, match="output 'out' is a file now"):
+        merge("out", {"h": out}, {"h": root}, tmp_path / "merged")
+
+
+def test_a_link_in_the_place_of_an_output(tmp_path: Path) -> None:
+    root, out = host(tmp_path, "h")
+    out.rmdir()
+    (root / "results").mkdir()
+    (root / "results" / "a").write_text("1")
+    out.symlink_to("/opt/ml/results")
+    merge("out", {"h": out}, {"h": root}, tmp_path / "merged")
+    assert {name: path.read_text() for name, path in walk(tmp_path / "merged")} == {"a": "1"}
+    assert (root / "results" / "a").exists()  # not moved away from where it is
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_what_a_link_out_of_the_job_leads_to_is_left_alone(tmp_path: Path, place: str) -> None:
+    root, out = host(tmp_path, "h")
+    (tmp_path / "mine" / "out").mkdir(parents=True)
+    (tmp_path / "mine" / "out" / "a").write_text("mine")
+    out.rmdir()
+    if place == ".":
+        out.symlink_to(tmp_path / "mine" / "out")
+    else:
+        out.parent.rmdir()
+        out.parent.symlink_to(tmp_path / "mine")
+    with pytest.raises(StepFailedError, match=r"a link to .*mine.*, outside /opt/ml"):
+        merge("out", {"h": out}, {"h": root}, tmp_path / "merged")
+    assert (tmp_path / "mine" / "out" / "a").read_text() == "mine"
+
+
 def test_links_are_followed_as_the_job_saw_them(tmp_path: Path) -> None:
     root, out = host(tmp_path, "h", best="weights")
     (root / "model").mkdir()
