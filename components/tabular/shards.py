@@ -43,11 +43,14 @@ class ShardWriter:
         self._file_rows = 0
 
     def clear(self) -> None:
-        """Make the folder, and remove what an earlier run left in it; other files are left alone."""
+        """Make the folder, and remove what an earlier run left in it; other files are left alone.
+
+        The manifest goes first: killed here, it must not outlive a shard that it vouches for.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self.folder.iterdir():
-            if _OWN_FILE.fullmatch(path.name):
-                path.unlink()
+        own = [path for path in self.folder.iterdir() if _OWN_FILE.fullmatch(path.name)]
+        for path in sorted(own, key=lambda path: path.suffix == ".parquet"):
+            path.unlink()
 
     def append(self, batch: Batch) -> None:
         if not batch.num_rows:

@@ -48,9 +48,12 @@ def killed_after(seconds: float, work: Callable[[], object]) -> bool:
 def test_a_registration_killed_at_any_instant_and_repeated_gives_one_version(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     register(tmp_path / "warm.db")  # imports what the children then have
-    started = time.perf_counter()
-    register(tmp_path / "timed.db")
-    longest = 1.5 * (time.perf_counter() - started)
+    times: list[float] = []
+    for trial in range(5):
+        started = time.perf_counter()
+        register(tmp_path / f"timed-{trial}.db")
+        times.append(time.perf_counter() - started)
+    longest = 1.5 * min(times)  # the least, or one slow moment of the machine would move all kills behind the end
     killed = made_before = 0
     for trial in range(50):
         path = tmp_path / f"{trial}.db"
