@@ -97,9 +97,7 @@ def test_a_home_that_cannot_be_made(place: Place) -> None:
     place.error_of(ran, "/proc/nowhere cannot be used", "Give another folder by --home")
 
 
-@pytest.mark.parametrize(
-    "name", ["with space", "nön-ascii 😀", "quo'te\"s", "new\nline", "$(touch owned);x", "-dash", "%41?#"]
-)
+@pytest.mark.parametrize("name", ["with space", "nön-ascii 😀", "quo'te\"s;$(touch owned)", "-new\nline %41?#"])
 def test_a_home_with_an_odd_name(place: Place, name: str) -> None:
     home = place.folder / "homes" / name
     arguments = ["run", place.write("example.py", PIPELINE), f"--home={home}"]
@@ -111,7 +109,7 @@ def test_a_home_with_an_odd_name(place: Place, name: str) -> None:
     assert not list(place.folder.rglob("owned*"))
 
 
-@pytest.mark.parametrize("name", ["with space", "nön-ascii 😀", "quo'te\"s;$(touch owned)"])
+@pytest.mark.parametrize("name", ["with späce 😀", "quo'te\"s;$(touch owned)"])
 def test_a_pipeline_in_a_folder_with_an_odd_name(place: Place, name: str) -> None:
     file = place.write(f"{name}/example.py", PIPELINE)
     ran = place.drivetrain("run", file)
