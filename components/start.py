@@ -21,12 +21,13 @@ site-packages either, so `python3 -I -S start.py` starts it fastest.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
+import tarfile
 
-# typing, hashlib, json and tarfile each take longer to import than this file takes to run: they are imported where
-# there is no way around them, or not at all.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # typing takes longer to import than this file takes to run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import IO, Any, NoReturn
@@ -38,11 +39,6 @@ MAX_ENTRIES = 100_000
 MAX_RATIO = 100
 FREE_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
-_SMALL = 16 * 1024 * 1024  # bytes that Python's own SHA-256 takes a tenth of a second for
-
-_BLOCK = 512  # of a tar archive
-_FILE, _FOLDER = b"0", b"5"
-_MAX_DIGITS = 20
 
 CODE_CHANNEL = "code"
 WHEELS = "wheels.sha256"
@@ -180,8 +176,8 @@ def verify(path: str, sha256: str) -> None:
     Raises:
         StartError: the file's content is not what the name promises.
     """
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        digest = _sha256(os.fstat(file.fileno()).st_size)
         while True:
             chunk = file.read(_CHUNK)
             if not chunk:
@@ -194,19 +190,6 @@ def verify(path: str, sha256: str) -> None:
         )
 
 
-def _sha256(size: int) -> Any:
-    """A hash for so many bytes: Python's own, which is there at once, or for large files OpenSSL's, which is faster."""
-    if size <= _SMALL:
-        for module in ("_sha256", "_sha2"):  # before and since Python 3.12; some distributions leave it out
-            try:
-                return __import__(module).sha256()
-            except ImportError:
-                continue
-    import hashlib
-
-    return hashlib.sha256()
-
-
 def unpack(archive: str, folder: str) -> None:
     """Unpack a tar or tar.gz of plain files and folders into an empty folder.
 
@@ -214,124 +197,30 @@ def unpack(archive: str, folder: str) -> None:
         StartError: no tar archive; a link, device, absolute path or `..` in it; a name twice; more than MAX_BYTES or
             MAX_ENTRIES, or far more than its own size promises. Nothing is ever written outside `folder`.
     """
+    import zlib
+
     limit = _Limit(archive)
     with open(archive, "rb") as raw:
         compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         stream: Any = _Inflated(raw, limit) if compressed else raw
         try:
-            for member in members(stream, limit):
-                path = safe_path(member.name, folder, archive)
-                if member.kind == _FOLDER:
-                    os.makedirs(path, exist_ok=True)
-                elif member.kind == _FILE:
-                    _write(member.content, path, executable=member.executable, name=member.name)
-                else:
-                    kind = "link" if member.kind in b"12K" else "special file"
-                    raise StartError(f"{member.name!r} in {os.path.basename(archive)} is a {kind}. {_ALLOWED}")
+            # r: reads headers and data in order; r| would read ahead past our limits.
+            with tarfile.open(fileobj=stream, mode="r:") as tar:
+                for member in tar:
+                    path = safe_path(member.name, folder, archive)
+                    limit.entry(member.name, member.size)
+                    if member.isdir():
+                        os.makedirs(path, exist_ok=True)
+                    elif member.isreg() and not member.issparse():
+                        _write(tar.extractfile(member), path, executable=bool(member.mode & 0o100), name=member.name)
+                    else:
+                        kind = "link" if member.issym() or member.islnk() else "special file"
+                        raise StartError(f"{member.name!r} in {os.path.basename(archive)} is a {kind}. {_ALLOWED}")
+        except (tarfile.TarError, zlib.error, EOFError) as error:
+            raise StartError(f"{os.path.basename(archive)} is not a whole tar archive: {error}.") from None
         except OSError as error:  # a full disk, a name too long, a file where a folder must be
             raise StartError(f"cannot unpack {os.path.basename(archive)}: {error}") from None
-
-
-class _Member:
-    """One entry of a tar archive; `content` is to be read before the next one."""
-
-    def __init__(self, name: str, kind: bytes, executable: bool, content: Iterator[bytes]) -> None:
-        self.name, self.kind, self.executable, self.content = name, kind, executable, content
-
-
-def members(stream: Any, limit: _Limit) -> Iterator[_Member]:
-    """The entries of a tar archive in order, in the formats ustar, pax and GNU (man 5 tar).
-
-    A reader of our own, since `tarfile` takes several times as long to import as all code of a step takes to unpack. It
-    understands what code archives hold, plain files and folders with names of any length, and hands on the type of
-    everything else, for which nobody needs the details.
-
-    Raises:
-        StartError: a header that is damaged, content that is cut off, no end.
-    """
-    extended: dict[str, str] = {}
-    while True:
-        header = _block(stream, _BLOCK, limit)
-        if not any(header):
-            return
-        name, kind, size, executable = _header(header, limit)
-        if kind in b"xgL":  # what they say of the next member (`g`: of all) is in their content
-            limit.entry(name, size)
-            content = _block(stream, size, limit)
-            _block(stream, -size % _BLOCK, limit)
-            if kind == b"L":
-                extended["path"] = _text(content)
-            else:
-                records = _records(content, limit)
-                if kind == b"g" and ("path" in records or "size" in records):
-                    raise limit.broken("a name or size for all members")
-                extended.update(records if kind == b"x" else {})
-            continue
-        name = extended.get("path", name)
-        if kind in (b"\0", b"7"):  # as old programs say file; their folders are files with a slash at the end
-            kind = _FOLDER if name.endswith("/") else _FILE
-        if "size" in extended:
-            size = _number(extended["size"].encode(), 10, limit)
-        if any(key.startswith("GNU.sparse") for key in extended):
-            kind = b"S"
-        extended = {}
-        limit.entry(name, size)
-        size = size if kind == _FILE else 0
-        content = _content(stream, size, limit)
-        yield _Member(name, kind, executable, content)
-        for _ in content:
-            pass
-        _block(stream, -size % _BLOCK, limit)
-
-
-def _header(header: bytes, limit: _Limit) -> tuple[str, bytes, int, bool]:
-    """Name, kind, size, and whether the file is a program."""
-    if _number(header[148:156], 8, limit) != sum(header) - sum(header[148:156]) + 8 * ord(" "):
-        raise limit.broken("a header with a wrong checksum")
-    name = _text(header[:100])
-    prefix = _text(header[345:500]) if header[257:263] == b"ustar\0" else ""
-    executable = bool(_number(header[100:108], 8, limit) & 0o100)
-    return (prefix + "/" + name if prefix else name), header[156:157], _number(header[124:136], 8, limit), executable
-
-
-def _records(content: bytes, limit: _Limit) -> dict[str, str]:
-    """The records of a pax header: `LENGTH KEY=VALUE\\n`, the length of all of it."""
-    found: dict[str, str] = {}
-    while content:
-        length = _number(content.partition(b" ")[0], 10, limit)
-        record, content = content[:length], content[length:]
-        key, equals, value = record.partition(b" ")[2].partition(b"=")
-        if len(record) != length or not equals or not value.endswith(b"\n"):
-            raise limit.broken("an extended header that is no list of records")
-        found[_text(key)] = _text(value[:-1])
-    return found
-
-
-def _number(field: bytes, base: int, limit: _Limit) -> int:
-    digits = field.partition(b"\0")[0].strip(b" ")
-    if digits.strip(b"0123456789"[:base]) or len(digits) > _MAX_DIGITS:
-        raise limit.broken("a number that is none or too large")
-    return int(digits or b"0", base)
-
-
-def _text(field: bytes) -> str:
-    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
-
-
-def _content(stream: Any, size: int, limit: _Limit) -> Iterator[bytes]:
-    while size:
-        chunk = _block(stream, min(size, _CHUNK), limit)
-        size -= len(chunk)
-        yield chunk
-
-
-def _block(stream: Any, size: int, limit: _Limit) -> bytes:
-    """So many bytes and not one less."""
-    content: bytes = stream.read(size)
-    if len(content) != size:
-        raise limit.broken("its end is missing")
-    return content
 
 
 def unpack_wheel(wheel: str, folder: str) -> None:
@@ -356,7 +245,7 @@ def unpack_wheel(wheel: str, folder: str) -> None:
                     os.makedirs(path, exist_ok=True)
                 else:
                     with archive.open(member) as file:
-                        _write(iter(lambda: file.read(_CHUNK), b""), path, executable=False, name=name)
+                        _write(file, path, executable=False, name=name)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:  # the last two: encrypted
         raise StartError(f"{os.path.basename(wheel)} is not a whole wheel: {error}.") from None
     except OSError as error:
@@ -392,9 +281,6 @@ class _Limit:
             raise StartError(f"{self.name} has more than {MAX_ENTRIES:,} entries.")
         self.check(self.claimed)
 
-    def broken(self, why: str) -> StartError:
-        return StartError(f"{self.name} is not a whole tar archive: {why}.")
-
     def check(self, size: int) -> None:
         if size > self.allowed:
             raise StartError(
@@ -413,8 +299,19 @@ class _Inflated:
         self._inflate = zlib.decompressobj(wbits=31)
         self._ready, self._at = b"", 0
 
-    def read(self, size: int) -> bytes:
-        self._limit.check(self._at + size)  # what is asked for is held in memory
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        if whence != 0 or position < self._at:
+            raise tarfile.ReadError("its members are not in order")
+        while self._at < position and self.read(min(_CHUNK, position - self._at)):
+            pass
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        # Also the size that a header claims for itself, which tarfile reads into memory in one piece.
+        self._limit.check(self._at + size)
         parts: list[bytes] = []
         missing = size
         while missing > 0:
@@ -422,10 +319,7 @@ class _Inflated:
                 data = self._inflate.unconsumed_tail or self._raw.read(65536)
                 if self._inflate.eof or not data:
                     break
-                try:
-                    self._ready = self._inflate.decompress(data, _CHUNK)
-                except self._zlib.error as error:
-                    raise self._limit.broken(str(error)) from None
+                self._ready = self._inflate.decompress(data, _CHUNK)
                 continue
             parts.append(self._ready[:missing])
             self._ready = self._ready[missing:]
@@ -435,7 +329,9 @@ class _Inflated:
         return content
 
 
-def _write(content: Iterator[bytes], path: str, *, executable: bool, name: str) -> None:
+def _write(file: IO[bytes] | None, path: str, *, executable: bool, name: str) -> None:
+    if file is None:
+        raise StartError(f"{name!r} has no content in its archive.")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
@@ -443,7 +339,10 @@ def _write(content: Iterator[bytes], path: str, *, executable: bool, name: str) 
     except FileExistsError:
         raise StartError(f"{name!r} is in its archive twice. {_ALLOWED}") from None
     with os.fdopen(descriptor, "wb") as out:
-        for chunk in content:
+        while True:
+            chunk = file.read(_CHUNK)
+            if not chunk:
+                break
             out.write(chunk)
 
 
@@ -507,8 +406,6 @@ def read_json(path: str) -> dict[str, Any]:
     Raises:
         StartError: the file is not there or holds no JSON object.
     """
-    import json
-
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
