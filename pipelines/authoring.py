@@ -36,6 +36,7 @@ from drivetrain.pipelines.spec.values import (
     ExecutionField,
     ExecutionRef,
     Join,
+    Pending,
     Reference,
     Value,
     ValueType,
@@ -211,7 +212,7 @@ def when(
     if not conditions:
         raise SpecError(f"when(..., name={name!r}) has no condition. Give one, such as step.metric('accuracy') >= 0.9.")
     for given in conditions:
-        if isinstance(given, Reference | bool):
+        if isinstance(given, Pending | bool):
             raise SpecError(
                 f"when({given!r}) is not a condition. Compare it: reference >= 0.9, reference.equals('yes')."
             )

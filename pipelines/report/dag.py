@@ -74,10 +74,6 @@ class Dag:
             tuple(replace(edge, implied=pair in implied and not edge.label) for pair, edge in kept.items()),
         )
 
-    def with_nodes(self, nodes: Iterable[Node]) -> Dag:
-        """The same edges between other pictures of the same steps."""
-        return Dag(tuple(nodes), self.edges)
-
 
 def implied_edges(names: list[str], edges: list[tuple[str, str]]) -> set[tuple[str, str]]:
     """The edges that a longer path makes too (what a transitive reduction removes).

@@ -11,10 +11,10 @@ from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Deployment
 from drivetrain.pipelines.spec.steps import Step
 from drivetrain.pipelines.spec.triggers import Trigger
-from drivetrain.pipelines.spec.values import ParameterRef, Scalar, ValueType
+from drivetrain.pipelines.spec.values import ParameterRef, Pending, Scalar, ValueType
 
 
-class Parameter(Frozen):
+class Parameter(Pending):
     """A value given when the pipeline is started; it can be used wherever a literal can."""
 
     name: str
@@ -42,41 +42,8 @@ class Parameter(Frozen):
         """What stands for the value in steps and conditions."""
         return ParameterRef(name=self.name, type=self.type)
 
-    # A parameter is compared as its reference is; everything else a reference refuses, it refuses too.
-    def __ge__(self, other: Any) -> Any:
-        return self.ref() >= other
-
-    def __gt__(self, other: Any) -> Any:
-        return self.ref() > other
-
-    def __le__(self, other: Any) -> Any:
-        return self.ref() <= other
-
-    def __lt__(self, other: Any) -> Any:
-        return self.ref() < other
-
-    def equals(self, other: Any) -> Any:
-        return self.ref().equals(other)
-
-    def is_in(self, options: Any) -> Any:
-        return self.ref().is_in(options)
-
-    def __bool__(self) -> Any:
-        return bool(self.ref())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.ref(), spec)
-
-    def __str__(self) -> str:
-        return str(self.ref())
-
-    def __add__(self, other: Any) -> Any:
-        return self.ref() + other
-
-    __radd__ = __add__
-
-    def __iter__(self) -> Any:
-        return iter(self.ref())
+    def described(self) -> str:
+        return self.ref().described()
 
 
 class Pipeline(Frozen):

@@ -22,12 +22,8 @@ Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 TYPE_OF_SCALAR: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 
 
-class Reference(Frozen):
-    """Base of everything that stands for a value of the running pipeline."""
-
-    def value_type(self) -> ValueType:
-        """The type of the value when it is known."""
-        return "String"
+class Pending(Frozen):
+    """A value that is not there yet while the pipeline is built: a reference, or a parameter, which stands for one."""
 
     def __bool__(self) -> NoReturn:
         raise SpecError(
@@ -91,6 +87,14 @@ class Reference(Frozen):
         from drivetrain.pipelines.spec.conditions import In
 
         return In(value=as_value(self), options=tuple(as_value(option) for option in options))
+
+
+class Reference(Pending):
+    """Base of everything that stands for a value of the running pipeline."""
+
+    def value_type(self) -> ValueType:
+        """The type of the value when it is known."""
+        return "String"
 
 
 class ParameterRef(Reference):

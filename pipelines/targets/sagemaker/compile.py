@@ -142,6 +142,13 @@ class _Compiler:
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
+    @cached_property
+    def travelling(self) -> frozenset[str]:
+        """The user's files that travel into the containers, by their paths in the source folder."""
+        if self.source is None:
+            return frozenset()
+        return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
+
     def compile(self) -> Compiled:
         definition: Json = {
             "Version": VERSION,
@@ -220,21 +227,20 @@ class _Compiler:
             if not isinstance(given, str) or "." in given:
                 continue  # known when it runs; or a module of the user's own, inside a package
             known = plugin_names(family)
-            if name == "recipe" and self.source is not None:
-                known |= {file.stem for file in source_files(self.source) if file.parent == self.source}
+            if name == "recipe":
+                known |= {name.removesuffix(".py") for name in self.travelling if "/" not in name}
             if given not in known:
                 raise SpecError(f"Step {step.name!r}: no {name} {given!r}. {did_you_mean(given, known)}")
 
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         self.check_plugins(step)
-        if step.program.kind == "script" and self.source is not None:
-            travelling = [str(file.relative_to(self.source)) for file in source_files(self.source)]
-            if step.program.target not in travelling:
-                raise SpecError(
-                    f"Step {step.name!r}: there is no script {step.program.target!r} in {self.source}. "
-                    f"{did_you_mean(step.program.target, travelling)}"
-                )
+        script = step.program.target if step.program.kind == "script" and self.source is not None else None
+        if script is not None and script not in self.travelling:
+            raise SpecError(
+                f"Step {step.name!r}: there is no script {script!r} in {self.source}. "
+                f"{did_you_mean(script, self.travelling)}"
+            )
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))

@@ -81,6 +81,7 @@ def test_rule_parameters_are_legal() -> None:
     assert "is Boolean, but 1 is not" in refusal(parameters=[Parameter(name="n", type="Boolean", default=1)])
     message = refusal(parameters=[Parameter.string("size", default="smal", choices=("small", "large"))])
     assert "Did you mean 'small'?" in message
+    assert "at most 1,024" in refusal(parameters=[Parameter.string("text", default="x" * 1025)])
 
 
 def test_rule_parameter_names_are_unique() -> None:
@@ -173,6 +174,8 @@ def test_rule_machines_make_sense() -> None:
     count = Parameter.string("Count", default="2")
     step = processing(cluster=Cluster(count=count.ref()))
     assert "not Integer" in refusal(step, parameters=[count])
+    assert "after 777,600 seconds" in refusal(processing(cluster=Cluster(max_run_seconds=777_601)))
+    assert "after 2,419,200 seconds" in refusal(training(cluster=Cluster(max_run_seconds=2_419_201)))
     spot = Spot(max_wait_seconds=7200)
     assert "for training jobs" in refusal(processing(cluster=Cluster(spot=spot)))
     too_short = Cluster(spot=spot, max_run_seconds=7201)
