@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.components.errors import InputError
+from drivetrain.components.script_mode import ScriptJob, arguments, is_entry_point, opt_ml_folders, variables
 from drivetrain.components.start import StartError, unpack
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.mounts import BASE, host_path, search_path
@@ -54,7 +54,6 @@ _DISTRIBUTIONS = (
     "sagemaker_multi_worker_mirrored_strategy_enabled",
     "sagemaker_torch_distributed_enabled",
 )
-_ENTRY_POINT = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*")
 
 
 @dataclass(frozen=True)
@@ -110,14 +109,33 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
     if not (code / program).is_file() and not (code / "setup.py").exists():
         raise UserError(f"sagemaker_program {program!r} is not in {module_dir} (it holds {_listing(code)}).")
 
-    arguments = _arguments(own)
-    variables = _variables(
-        environment, resources, channels, own, framework, decoded, program=program, module_dir=module_dir
+    job = ScriptJob(
+        resources=resources,
+        channels=channels,
+        hyperparameters=own,
+        folders=opt_ml_folders(BASE, channels),
+        program=program,
+        module_dir=module_dir,
+        framework=framework,
+        log_level=decoded.get("sagemaker_container_log_level", _INFO),
     )
+    try:
+        given = variables(
+            job, {**environment, "PATH": search_path(environment if "PATH" in environment else os.environ)}
+        )
+    except InputError as error:
+        raise UserError(str(error)) from None
+    region = decoded.get("sagemaker_region") or environment.get("AWS_DEFAULT_REGION") or ""
+    python_path = [CODE, *([environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else [])]
+    given |= {
+        "SAGEMAKER_JOB_NAME": str(decoded.get("sagemaker_job_name", "")),
+        "SAGEMAKER_REGION": str(region),
+        "PYTHONPATH": os.pathsep.join(python_path),
+    }
     command, notes = _command(program, code)
     return Launch(
-        command=(*command, *arguments),
-        environment={**environment, **variables},
+        command=(*command, *arguments(own)),
+        environment={**environment, **given},
         working_folder=CODE,
         notes=notes,
     )
@@ -135,8 +153,7 @@ def _decode(value: str) -> Any:
 
 
 def _entry_point(program: Any) -> str:
-    """The toolkit's rule: a plain relative path, which no program can read as an option."""
-    if not isinstance(program, str) or not _ENTRY_POINT.fullmatch(program) or {".", ".."} & set(program.split("/")):
+    if not is_entry_point(program):
         raise UserError(
             f"sagemaker_program {program!r}. Allowed: the path of a script relative to its source folder, such as "
             "'train.py' or 'bin/train.sh', of letters, digits and . _ + - /."
@@ -178,142 +195,6 @@ def _command(program: str, code: Path) -> tuple[tuple[str, ...], tuple[str, ...]
         notes.append("setup.py is not installed locally: the package is run from its folder.")
         return ("python3", "-m", program.removesuffix(".py")), tuple(notes)
     return ("python3", "--", program), tuple(notes)
-
-
-def _arguments(hyperparameters: Mapping[str, Any]) -> list[str]:
-    """mapping.to_cmd_args: sorted, `--name value`, one letter with one dash, mappings as `k=v,k=v`."""
-    words: list[str] = []
-    for name in sorted(hyperparameters):
-        value = hyperparameters[name]
-        words.append("" if not name else f"--{name}" if len(name) > 1 else f"-{name}")
-        if isinstance(value, dict):
-            entries: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
-            words.append(",".join(f"{key}={entries[key]}" for key in sorted(entries)))
-        else:
-            words.append("" if value is None else str(value))
-    return words
-
-
-def _variables(
-    environment: Mapping[str, str],
-    resources: Mapping[str, Any],
-    channels: Mapping[str, Any],
-    hyperparameters: Mapping[str, Any],
-    framework: Mapping[str, Any],
-    all_parameters: Mapping[str, Any],
-    *,
-    program: str,
-    module_dir: str,
-) -> dict[str, str]:
-    """environment.Environment: to_env_vars and what its constructor sets."""
-    hosts: list[str] = resources["hosts"]
-    host: str = resources["current_host"]
-    instance_type: str = resources.get("current_instance_type", "local")
-    group: str = resources.get("current_group_name", "homogeneousCluster")
-    groups: list[dict[str, Any]] = resources.get("instance_groups", [])
-    by_name = {entry["instance_group_name"]: entry for entry in groups}
-    distributed: list[str] = framework.get("sagemaker_distribution_instance_groups", [])
-    distribution_hosts = [
-        name for entry in groups if entry["instance_group_name"] in distributed for name in entry["hosts"]
-    ]
-    if not groups:
-        distribution_hosts = list(hosts)
-    first = (distribution_hosts or hosts)[0]
-    model_parallel = environment.get("SM_HP_MP_PARAMETERS")
-    path = search_path(environment) if "PATH" in environment else search_path()
-    shared: dict[str, Any] = {
-        "channel_input_dirs": {name: f"{BASE}/input/data/{name}" for name in channels},
-        "current_host": host,
-        "current_instance_group": group,
-        "current_instance_group_hosts": by_name.get(group, {}).get("hosts", []),
-        "current_instance_type": instance_type,
-        "distribution_instance_groups": distributed,
-        "framework_module": environment.get("SAGEMAKER_TRAINING_MODULE"),
-        "hosts": hosts,
-        "input_config_dir": f"{BASE}/input/config",
-        "input_data_config": channels,
-        "input_dir": f"{BASE}/input",
-        "instance_groups": [entry["instance_group_name"] for entry in groups],
-        "instance_groups_dict": by_name,
-        "is_hetero": len(groups) > 1,
-        "log_level": all_parameters.get("sagemaker_container_log_level", _INFO),
-        "model_dir": f"{BASE}/model",
-        "module_dir": module_dir,
-        "module_name": program.removesuffix(".py"),
-        "network_interface_name": resources.get("network_interface_name", "eth0"),
-        "num_cpus": os.cpu_count() or 1,
-        "num_gpus": _num_gpus(path),
-        "num_neurons": _num_neurons(path, instance_type),
-        "output_data_dir": f"{BASE}/output/data",
-        "output_dir": f"{BASE}/output",
-        "output_intermediate_dir": f"{BASE}/output/intermediate",
-        "resource_config": resources,
-        "user_entry_point": program,
-    }
-    if topology := resources.get("topology", []):
-        shared["topology"] = topology
-    training_env = {
-        **shared,
-        "additional_framework_parameters": framework,
-        "distribution_hosts": distribution_hosts,
-        "hyperparameters": hyperparameters,
-        "is_master": host == first,
-        "is_modelparallel_enabled": model_parallel and model_parallel != "{}",
-        "is_smddpmprun_installed": shutil.which("smddpmprun", path=path) is not None,
-        "is_smddprun_installed": shutil.which("smddprun", path=path) is not None,
-        "job_name": environment.get("TRAINING_JOB_NAME"),
-        "master_hostname": first,
-        "topology": topology,
-    }
-    exported: dict[str, Any] = {name: value for name, value in shared.items() if name != "channel_input_dirs"} | {
-        "channels": sorted(channels),
-        "framework_params": framework,
-        "hps": hyperparameters,
-        "training_env": training_env,
-        "user_args": _arguments(hyperparameters),
-        **{f"channel_{name}": f"{BASE}/input/data/{name}" for name in channels},
-        **{f"hp_{name}": value for name, value in hyperparameters.items()},
-    }
-    variables = {f"SM_{name.upper()}": _text(value) for name, value in exported.items()}
-    for name in variables:
-        if "=" in name or "\0" in name + variables[name]:
-            raise UserError(f"Hyperparameter {name[6:]!r} cannot become the variable {name!r}: '=' or NUL in it.")
-    region = all_parameters.get("sagemaker_region") or environment.get("AWS_DEFAULT_REGION") or ""
-    python_path = [CODE, *([environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else [])]
-    return variables | {
-        "CURRENT_HOST": host,
-        "SAGEMAKER_JOB_NAME": str(all_parameters.get("sagemaker_job_name", "")),
-        "SAGEMAKER_REGION": str(region),
-        "PYTHONPATH": os.pathsep.join(python_path),
-    }
-
-
-def _text(value: Any) -> str:
-    """mapping.to_env_vars: strings as they are, None empty, all else compact JSON."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _num_gpus(path: str) -> int:
-    lines = _output(path, "nvidia-smi", "--list-gpus").splitlines()
-    return sum(line.startswith("GPU ") for line in lines)
-
-
-def _num_neurons(path: str, instance_type: str) -> int:
-    if "trn2.48xlarge" in instance_type:
-        return 64
-    listed = _output(path, "neuron-ls", "-j")
-    return sum(device.get("nc_count", 0) for device in json.loads(listed)) if listed else 0
-
-
-def _output(path: str, program: str, *arguments: str) -> str:
-    """What a tool prints; nothing when it is not there or fails, which is what its absence means to the toolkit."""
-    found = shutil.which(program, path=path)
-    if found is None:
-        return ""
-    done = subprocess.run([found, *arguments], capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else ""
 
 
 def _listing(folder: Path) -> str:
