@@ -1,0 +1,119 @@
+"""What the compiler knows of a strategy: the literals at the head of its file and the fields of its options.
+
+Read with `ast`, never imported: a strategy imports torch, and this must work where there is none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# Ranks in order: the outermost dimension first (drivetrain.training_scripts.layout has the same list).
+DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
+DATA_DIMENSIONS = ("replicate", "shard")
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One field of a strategy's Options: its annotation as text, and its default where that is a plain value."""
+
+    name: str
+    annotation: str
+    default: Any
+    required: bool
+    help: str
+
+
+@dataclass(frozen=True)
+class StrategyFacts:
+    """A strategy as its file declares it."""
+
+    name: str
+    dimensions: tuple[str, ...]
+    min_torch: str
+    summary: str
+    options: Mapping[str, Option]
+
+
+def strategies_folder() -> Path:
+    """Where the strategies' files are, in an installed package and in a checkout alike."""
+    import drivetrain.components
+
+    return Path(next(iter(drivetrain.components.__path__))).parent / "training_scripts" / "strategies"
+
+
+def strategy_names(folder: Path | None = None) -> list[str]:
+    """The strategies by file name, sorted."""
+    paths = (folder or strategies_folder()).glob("*.py")
+    return sorted(path.stem for path in paths if not path.stem.startswith("_"))
+
+
+def all_strategies(folder: Path | None = None) -> dict[str, StrategyFacts]:
+    """Every strategy, by name."""
+    return {name: read_strategy(name, folder) for name in strategy_names(folder)}
+
+
+def read_strategy(name: str, folder: Path | None = None) -> StrategyFacts:
+    """The facts in `<folder>/<name>.py`, which must exist.
+
+    Raises:
+        ValueError: a file that declares less than a strategy must (a mistake in the package, not of the user).
+    """
+    return _read((folder or strategies_folder()) / f"{name}.py")
+
+
+@cache
+def _read(path: Path) -> StrategyFacts:
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    literals: dict[str, Any] = {}
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value: Any = getattr(node, "value", None)
+        if isinstance(target, ast.Name) and target.id in ("DIMENSIONS", "MIN_TORCH", "SUMMARY"):
+            literals[target.id] = ast.literal_eval(value)
+    options = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Options"), None)
+    missing = [name for name in ("DIMENSIONS", "MIN_TORCH", "SUMMARY") if name not in literals]
+    if options is None:
+        missing.append("class Options")
+    if missing:
+        raise ValueError(f"{path} is no strategy: it declares no {', '.join(missing)}.")
+    assert options is not None
+    return StrategyFacts(
+        name=path.stem,
+        dimensions=tuple(literals["DIMENSIONS"]),
+        min_torch=str(literals["MIN_TORCH"]),
+        summary=str(literals["SUMMARY"]),
+        options={option.name: option for option in _options(options)},
+    )
+
+
+def _options(kind: ast.ClassDef) -> list[Option]:
+    found: list[Option] = []
+    for node, following in zip(kind.body, [*kind.body[1:], None], strict=True):
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
+            continue
+        described = following.value if isinstance(following, ast.Expr) else None
+        help_text = described.value if isinstance(described, ast.Constant) else ""
+        found.append(
+            Option(
+                name=node.target.id,
+                annotation=ast.unparse(node.annotation),
+                default=_literal(node.value),
+                required=node.value is None,
+                help=help_text if isinstance(help_text, str) else "",
+            )
+        )
+    return found
+
+
+def _literal(node: ast.expr | None) -> Any:
+    """A default's value; None where it is not a plain one, such as `field(default_factory=...)`."""
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
