@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as tensor_bytes
@@ -114,29 +113,6 @@ def load_newest(checkpoints: CheckpointFolder, process: Process) -> tuple[State,
             f"{place} holds what no training wrote, though its manifest vouches for it ({problem}). Remove it, and "
             "find out who wrote it."
         ) from None
-
-
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[State, dict[str, Tensor]]:
-    """An optimizer's state as plain JSON values and named tensors (`<parameter number>.<name>`)."""
-    saved = optimizer.state_dict()
-    tensors: dict[str, Tensor] = {}
-    values: dict[str, dict[str, Any]] = {}
-    for number, entries in saved["state"].items():
-        for name, value in entries.items():
-            if isinstance(value, Tensor):
-                tensors[f"{number}.{name}"] = value
-            else:
-                values.setdefault(str(number), {})[name] = value
-    return {"param_groups": saved["param_groups"], "values": values}, tensors
-
-
-def unpack_optimizer(optimizer: torch.optim.Optimizer, state: State, tensors: Tensors) -> None:
-    """The inverse of `pack_optimizer`."""
-    entries: dict[int, dict[str, Any]] = {int(number): dict(values) for number, values in state["values"].items()}
-    for name, tensor in tensors.items():
-        number, _, key = name.partition(".")
-        entries.setdefault(int(number), {})[key] = tensor
-    optimizer.load_state_dict({"state": entries, "param_groups": state["param_groups"]})
 
 
 def _detached(tensors: Tensors) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.failure import run_rank
+from drivetrain.training_scripts.layout import Layout
 from drivetrain.training_scripts.parent import die_with_parent
 from drivetrain.training_scripts.process import Process, join_group
 from drivetrain.training_scripts.saved_model import load_model
@@ -35,7 +36,10 @@ def run(model_folder: Path, data: Path, process: Process, *, batch_size: int) ->
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}; allowed are whole numbers from 1.")
     recipe, model, _ = load_model(model_folder)
-    result = evaluate(model.to(process.device), Dataset(data, recipe, process), process, batch_size=batch_size)
+    model = model.to(process.device).eval()
+    dtype = next(model.parameters()).dtype
+    dataset = Dataset(data, recipe, process)
+    result = evaluate(model, dataset, Layout(process, {}), batch_size=batch_size, dtype=dtype)
     numbers = {"num_samples": result.num_samples, **result.means, **result.class_means}
     for name, value in numbers.items():
         if not math.isfinite(value):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from drivetrain.training_scripts.dataset import Dataset
-from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.layout import Layout
+
+Forward = Callable[[Tensor], Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -39,26 +43,36 @@ class Evaluation:
         }
 
 
-def evaluate(model: nn.Module, dataset: Dataset, process: Process, *, batch_size: int) -> Evaluation:
-    """Evaluate the bare model on all rows, on all ranks together.
+def evaluate(
+    forward: Forward, dataset: Dataset, layout: Layout, *, batch_size: int, dtype: torch.dtype = torch.float32
+) -> Evaluation:
+    """Evaluate a model in eval mode on all rows, on all ranks together.
 
-    Batches are cut from the one order of the data and dealt whole, so that a forward pass sees the same samples on any
-    number of ranks, none of them twice. (Through a distributed wrapper some ranks would wait for others.)
+    Batches are cut from the one order of the data and dealt whole to the replicas, so that a forward pass sees the
+    same samples on any number of ranks, none of them twice. Every replica goes through the same number of rounds, since
+    its ranks may meet those of others in each; one for which a replica has no batch counts for nothing.
+
+    Args:
+        forward: outputs of the model for inputs; None on ranks whose replica another rank speaks for.
+        dataset: the rows.
+        layout: how the ranks share the work.
+        batch_size: rows of a forward pass.
+        dtype: of floating-point inputs.
     """
-    recipe, num_classes = dataset.recipe, dataset.recipe.num_classes or 0
-    parameter = next(model.parameters())
+    process, recipe, num_classes = layout.process, dataset.recipe, dataset.recipe.num_classes or 0
     names: list[str] = []
-    table: Tensor | None = None  # rows: number of samples, loss, metrics; columns: all samples, then one a class
-    was_training = model.training
-    model.eval()
-    with torch.inference_mode():
-        starts = range(0, len(dataset), batch_size)
-        # A rank without a batch still has to learn the names of the metrics: it looks at one row and counts nothing.
-        for index in range(process.rank, max(len(starts), process.world_size), process.world_size):
+    # Rows: number of samples, loss, metrics; columns: all samples, then one a class.
+    table: Tensor | None = None
+    starts = range(0, len(dataset), batch_size)
+    rounds = -(-len(starts) // layout.data_size)
+    with torch.no_grad():
+        for index in range(layout.data_rank, rounds * layout.data_size, layout.data_size):
             counts = index < len(starts)
             rows = slice(starts[index], starts[index] + batch_size) if counts else slice(0, 1)
-            batch = dataset.batch(rows).to(process.device, parameter.dtype)
-            outputs = model(batch.inputs)
+            batch = dataset.batch(rows).to(process.device, dtype)
+            outputs = forward(batch.inputs)
+            if outputs is None:
+                continue
             metrics = recipe.metrics(outputs, batch.targets)
             names = ["loss", *metrics]
             losses = recipe.losses(outputs, batch.targets)
@@ -69,8 +83,10 @@ def evaluate(model: nn.Module, dataset: Dataset, process: Process, *, batch_size
                 table[:, 0] += values.sum(dim=1)
                 if num_classes:
                     table[:, 1:].index_add_(1, batch.targets, values)
-    model.train(was_training)
-    assert table is not None
+    speaks = process.rank == layout.speaker
+    names = json.loads(process.broadcast_bytes(json.dumps(names).encode() if speaks else None, source=layout.speaker))
+    if table is None:
+        table = torch.zeros(1 + len(names), 1 + num_classes, dtype=torch.float64, device=process.device)
     total = process.sum(table).cpu()
     by_class = zip(names[1:], total[2:, 1:].tolist(), strict=True) if num_classes else ()
     return Evaluation(

@@ -15,6 +15,9 @@ import torch.distributed as dist
 # cluster that does nothing. Longer than any step, shorter than patience.
 COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 
+# Which library moves the tensors of which device. What lies on the CPU travels also where GPUs compute.
+BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
+
 
 @dataclass(frozen=True)
 class Process:
@@ -43,18 +46,21 @@ class Process:
         """Return when every rank has come here."""
         self.sum(torch.zeros(1))
 
-    def broadcast_bytes(self, data: bytes | None) -> bytes:
-        """Rank 0's bytes on every rank; the others give None. (The objects of torch's own broadcast are pickles.)"""
+    def broadcast_bytes(self, data: bytes | None, *, source: int = 0, group: dist.ProcessGroup | None = None) -> bytes:
+        """The bytes of rank `source` on every rank (of `group`); the others give None.
+
+        (The objects of torch's own broadcast are pickles.)
+        """
         if self.world_size == 1:
             assert data is not None
             return data
         length = torch.tensor([len(data) if data is not None else 0], dtype=torch.int64, device=self.device)
-        dist.broadcast(length, src=0)
+        dist.broadcast(length, src=source, group=group)
         buffer = torch.empty(int(length.item()), dtype=torch.uint8, device=self.device)
         if data:
             buffer.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         if buffer.numel():
-            dist.broadcast(buffer, src=0)
+            dist.broadcast(buffer, src=source, group=group)
         return data if data is not None else buffer.cpu().numpy().tobytes()
 
 
@@ -75,7 +81,7 @@ def join_group() -> Generator[Process]:
     if world_size == 1:
         yield process
         return
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=COLLECTIVE_TIMEOUT)
+    dist.init_process_group(BACKENDS[device.type], timeout=COLLECTIVE_TIMEOUT)
     yield process
     # Only after success: leaving in order needs the others, and after a failure they may be gone.
     dist.destroy_process_group()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.options import build_options
 from drivetrain.training_scripts.prepared import Columns
 
 
@@ -80,14 +80,7 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
     found = getattr(module, "Recipe", None)
     if not isinstance(found, type) or not dataclasses.is_dataclass(found):
         raise InputError(f"recipe {name!r} ({module.__file__}) has no dataclass named Recipe.")
-    fields = {field.name: field for field in dataclasses.fields(found)}
-    for option in options:
-        if option not in fields:
-            raise unknown_name(f"option of recipe {name!r}", option, fields)
-    try:
-        recipe = found(**options)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"recipe {name!r} with options {json.dumps(options)}: {error}") from None
+    recipe = build_options(found, options, f"recipe {name!r}")
     if not isinstance(recipe, Recipe):
         missing = [name for name in vars(Recipe) if not name.startswith("_") and not hasattr(recipe, name)]
         raise InputError(f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}.")
@@ -99,18 +92,3 @@ def source_hash(recipe: Recipe) -> str:
     file = sys.modules[type(recipe).__module__].__file__
     assert file is not None  # recipes are found by file name
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-
-
-def parse_options(text: str) -> dict[str, Any]:
-    """The recipe's options from the JSON text of a command line.
-
-    Raises:
-        InputError: text that is not a JSON object.
-    """
-    try:
-        options = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f'recipe options {text!r} are not JSON ({error}). Example: {{"channels": 32}}') from None
-    if not isinstance(options, dict):
-        raise InputError(f'recipe options {text!r} are not a JSON object. Example: {{"channels": 32}}')
-    return options

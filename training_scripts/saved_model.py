@@ -10,33 +10,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as tensor_bytes
-from torch import nn
+from torch import Tensor, nn
 
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.precision import precision_of
 from drivetrain.training_scripts.recipe import Recipe, load_recipe
 
 DESCRIPTION_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 FORMAT = 1
-PRECISIONS = {"fp32": torch.float32, "fp64": torch.float64}
 
 
-def save_model(folder: Path, model: nn.Module, description: dict[str, Any]) -> None:
+def save_model(folder: Path, tensors: Mapping[str, Tensor], description: dict[str, Any]) -> None:
     """Write the model folder (called on rank 0 only).
 
     Args:
         folder: made where it is missing.
-        model: the bare model.
+        tensors: the whole model's parameters and buffers, by name.
         description: `recipe`, `recipe_options`, `precision`, and what else is worth keeping, as plain JSON values.
     """
-    weights = tensor_bytes({n: t.detach().cpu().contiguous().clone() for n, t in model.state_dict().items()})
+    weights = tensor_bytes({n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / WEIGHTS_FILE).write_bytes(weights)
     complete = {
@@ -60,7 +60,7 @@ def load_model(folder: Path) -> tuple[Recipe, nn.Module, dict[str, Any]]:
         if description["format"] != FORMAT:
             raise InputError(f"{path} has format {description['format']!r}; this program reads format {FORMAT}.")
         recipe = load_recipe(description["recipe"], description["recipe_options"])
-        precision, expected = PRECISIONS[description["precision"]], description["weights"]["sha256"]
+        precision, expected = precision_of(description["precision"]).parameters, description["weights"]["sha256"]
         weights = (folder / WEIGHTS_FILE).read_bytes()
     except FileNotFoundError as error:
         name = Path(error.filename).name

@@ -1,38 +1,153 @@
 """The contract of a strategy: how a model becomes a distributed one, and how it takes a step.
 
-A file `strategies/<name>.py` has a class `Strategy`. It owns model and optimizer, because some strategies must cut the
-model before the optimizer sees its parameters, and some must own the step (pipeline stages, engines). What it
-promises: a step changes the parameters as one process would with the whole global batch.
+A file `strategies/<name>.py` has
+
+    DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training_scripts.layout it uses
+    MIN_TORCH = "2.6"                     the oldest torch that carries it
+    SUMMARY = "..."                       a line for tables and help
+    class Options                         a frozen dataclass; degrees are called as the dimensions
+    class Strategy                        a subclass of the one below
+
+The first three are literals, which the compiler reads without importing torch. What every strategy promises: a step
+changes the parameters as one process would with the whole global batch.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts import gradients, plugins
+from drivetrain.training_scripts.average import MovingAverage
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.layers import compile_layers, recompute_activations
+from drivetrain.training_scripts.layout import Layout, lay_out
+from drivetrain.training_scripts.options import build_options
+from drivetrain.training_scripts.precision import LossScale, precision_of
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, Recipe
 
 
-class Strategy(Protocol):
-    """What a strategy provides. Constructing it moves the model to the process's device."""
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Options that every strategy honours, or refuses with the reason."""
 
-    def __init__(
-        self, recipe: Recipe, model: nn.Module, process: Process, *, learning_rate: float, weight_decay: float
-    ) -> None: ...
+    learning_rate: float
+    weight_decay: float = 0.0
+    precision: str = "fp32"
+    """fp32, fp64, tf32, bf16 or fp16."""
+    accumulation: int = 1
+    """In how many pieces a rank works through its part of a global batch."""
+    clip_norm: float = 0.0
+    """The longest gradient (Euclidean norm over all parameters) that is applied as it is; 0 for any."""
+    activation_checkpointing: bool = False
+    """Compute activations again in the backward pass instead of keeping them."""
+    compile: bool = False
+    """torch.compile each layer."""
+    fused: bool = False
+    """The optimizer's fused kernel."""
+    sync_batchnorm: bool = False
+    """Batch statistics over all ranks (GPU only)."""
+    ema_decay: float = 0.0
+    """Decay a step of the parameters' moving average, which is then evaluated and saved; 0 for none."""
 
-    @property
-    def model(self) -> nn.Module:
-        """The bare model: what is evaluated and saved, with the names of its parameters as the recipe made them."""
-        ...
 
-    @property
-    def optimizer(self) -> torch.optim.Optimizer: ...
+@dataclass(frozen=True)
+class Step:
+    """What a step did. Both stay on the device."""
 
-    def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int) -> Tensor:
+    loss: Tensor
+    """The sum of this rank's losses, shape []; 0 where another rank speaks for the replica."""
+    gradient_norm: Tensor | None
+    """Over all parameters, before clipping; None where nobody asked for it."""
+
+
+class Strategy:
+    """The strategy of one process alone; the others override `distribute` and what their way of working changes.
+
+    Attributes:
+        layout: which ranks share a model.
+        model: this rank's part, with the names that the recipe's model gives to its parameters; they may be DTensors.
+        module: what is called: `model`, or the wrapper around it.
+        optimizer: the recipe's, of this rank's part.
+        average: the moving average of the parameters, or None.
+    """
+
+    name: ClassVar[str]
+    dimensions: ClassVar[tuple[str, ...]]
+    needs_mesh: ClassVar[bool] = True
+
+    def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
+        self.recipe, self.process, self.common, self.options = recipe, process, common, options
+        self.precision = precision_of(common.precision)
+        wanted = {name: getattr(options, name, 0) for name in self.dimensions}
+        self.layout: Layout = lay_out(process, self.name, self.dimensions, wanted, mesh=self.needs_mesh)
+        self.check()
+        if self.precision.tf32:
+            torch.set_float32_matmul_precision("high")
+        self.model = model.to(process.device, self.precision.parameters)
+        if common.sync_batchnorm:
+            self.model = self.with_synchronized_batchnorm(self.model)
+        self.module: nn.Module = self.distribute(self.model)
+        self.parameters = dict(self.model.named_parameters())
+        self.optimizer = self.build_optimizer()
+        self.average = MovingAverage(self.parameters, common.ema_decay) if common.ema_decay else None
+        self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
+
+    # What a strategy may change.
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is built.
+
+        Raises:
+            InputError: this strategy on these processes, or with these common options.
+        """
+
+    def distribute(self, model: nn.Module) -> nn.Module:
+        """Make `model` (already on the device) a distributed one; returns what is to be called.
+
+        Where this rank holds only a part, `self.model` becomes that part. Calls `shape_layers` at the point where the
+        strategy wants it.
+        """
+        return self.shape_layers(model)
+
+    def synchronizing(self, last: bool) -> AbstractContextManager[None]:
+        """Around each piece of an accumulation: gradients need to travel only with the last one."""
+        return nullcontext()
+
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
+        """Leave gradients of `gradient_scale` times the sum of the losses over all ranks (divided by `data_size`, where
+        the strategy averages); returns the sum of this rank's losses, detached.
+
+        Sums and one common scale, instead of each rank's mean, are what makes uneven parts exact: ranks with fewer
+        samples weigh less, a rank without samples takes part with weight zero.
+        """
+        total = torch.zeros((), dtype=torch.float64, device=self.process.device)
+        for piece, counted, last in pieces(batch, num_samples, self.common.accumulation):
+            with self.synchronizing(last):
+                losses = self.losses(self.call(self.module, piece.inputs), piece.targets)
+                summed = losses.sum() if counted else losses.sum() * 0.0
+                (summed * gradient_scale).backward()
+            total += summed.detach()
+        return total
+
+    def forward(self, inputs: Tensor) -> Tensor | None:
+        """Outputs for evaluation, or None where another rank of the replica has them.
+
+        All ranks must call it equally often, those of a replica with the same inputs. It is the bare model that is
+        called: a wrapper would exchange buffers.
+        """
+        outputs = self.call(self.model, inputs)
+        return outputs if self.layout.counts() else None
+
+    # What all have in common.
+
+    def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
         """One optimizer step.
 
         Args:
@@ -40,39 +155,108 @@ class Strategy(Protocol):
             num_samples: how many of its samples count; 0 where the rank has none and `batch` is a stand-in that only
                 keeps it in step with the others.
             num_global_samples: samples of the global batch, over all ranks.
-
-        Returns:
-            The sum of this rank's losses, detached, shape [].
+            measure: whether the gradient's norm is wanted, also where nothing needs it.
         """
-        ...
+        self.optimizer.zero_grad()
+        loss_scale = self.loss_scale.value if self.loss_scale else 1.0
+        gradient_scale = self.layout.data_size / num_global_samples
+        loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
+        norm = self._update(loss_scale, measure)
+        if self.average:
+            self.average.update()
+        return Step(loss if self.layout.counts() else torch.zeros_like(loss), norm)
+
+    def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
+        parameters = list(self.parameters.values())
+        gradients.settle(parameters)
+        clip = self.common.clip_norm
+        if not (clip or measure or self.loss_scale):
+            self.optimizer.step()
+            return None
+        norm = gradients.total_norm(parameters, self.layout)
+        if self.loss_scale:
+            if not self.loss_scale.accepts(norm):
+                return norm
+            norm = norm / loss_scale
+        if clip:
+            gradients.scale(parameters, torch.clamp(clip / (norm + 1e-6), max=1.0) / loss_scale)
+        elif self.loss_scale:
+            gradients.scale(parameters, 1.0 / loss_scale)
+        self.optimizer.step()
+        return norm
+
+    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """The outputs of `model` or `module`, computed in the precision's format."""
+        if not self.precision.is_mixed:
+            return module(inputs)
+        with torch.autocast(self.process.device.type, self.precision.compute):
+            return module(inputs)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The recipe's losses, shape [samples], never in half precision."""
+        return self.recipe.losses(outputs.to(self.precision.parameters), targets)
+
+    def shape_layers(self, model: nn.Module) -> nn.Module:
+        """Activation checkpointing and compilation, layer by layer; returns the model."""
+        if self.common.activation_checkpointing:
+            recompute_activations(model)
+        if self.common.compile:
+            compile_layers(model)
+        return model
+
+    def with_synchronized_batchnorm(self, model: nn.Module) -> nn.Module:
+        if self.process.device.type != "cuda":
+            raise InputError(
+                "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
+                "normalization that does not look across samples (GroupNorm, LayerNorm)."
+            )
+        return nn.SyncBatchNorm.convert_sync_batchnorm(model)
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        """The recipe's optimizer of this rank's part; each group keeps its highest learning rate in `initial_lr`."""
+        common = self.common
+        optimizer = self.recipe.optimizer(
+            self.model, learning_rate=common.learning_rate, weight_decay=common.weight_decay
+        )
+        if common.fused and "fused" not in optimizer.defaults:
+            raise InputError(
+                f"fused=True, but {type(optimizer).__name__} of the recipe has no fused kernel. Leave it off, or use "
+                "AdamW, Adam or SGD."
+            )
+        for group in optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+            if common.fused:
+                group["fused"] = True
+        return optimizer
+
+    @property
+    def evaluated(self) -> AbstractContextManager[None]:
+        """A context in which the model is what is evaluated and saved: the moving average, if there is one."""
+        return self.average.in_place() if self.average else nullcontext()
 
 
-def load_strategy(name: str) -> type[Strategy]:
-    """The strategy `name`.
+def pieces(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, int, bool]]:
+    """Cut a rank's part of a batch into `count` pieces: (piece, how many of its samples count, whether it is the last).
+
+    Every rank goes through the same number of pieces, since it may meet the others in each; one for which a rank has no
+    sample is its first sample, with a count of 0.
+    """
+    if count == 1:
+        yield batch, num_samples, True
+        return
+    for number in range(count):
+        start, stop = num_samples * number // count, num_samples * (number + 1) // count
+        rows = slice(start, stop) if stop > start else slice(0, 1)
+        yield Batch(batch.inputs[rows], batch.targets[rows]), stop - start, number == count - 1
+
+
+def load_strategy(name: str, options: dict[str, Any]) -> tuple[type[Strategy], Any]:
+    """The strategy `name` and its options.
 
     Raises:
-        InputError: no such strategy, with the closest match.
+        InputError: no such strategy or option, with the closest match; a value that cannot be.
     """
-    return plugins.load("strategies", name, kind="strategy").Strategy
-
-
-def weighted_step(
-    recipe: Recipe,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batch: Batch,
-    *,
-    num_samples: int,
-    gradient_scale: float,
-) -> Tensor:
-    """Forward, backward, update, with gradients of `gradient_scale` times the *sum* of the losses.
-
-    Sums and one common scale, instead of each rank's mean, are what makes uneven parts exact: ranks with fewer samples
-    weigh less, a rank without samples takes part with weight zero.
-    """
-    optimizer.zero_grad()
-    losses = recipe.losses(model(batch.inputs), batch.targets)
-    total = losses.sum() if num_samples else losses.sum() * 0.0
-    (total * gradient_scale).backward()
-    optimizer.step()
-    return total.detach()
+    module = plugins.load("strategies", name, kind="strategy")
+    found: type[Strategy] = module.Strategy
+    found.name, found.dimensions = name, module.DIMENSIONS
+    return found, build_options(module.Options, options, f"strategy {name!r}")

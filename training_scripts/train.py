@@ -8,7 +8,6 @@ A restarted run goes on from its newest checkpoint. The same training gives the 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -16,163 +15,121 @@ import platform
 import random
 import signal
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest, pack_optimizer, unpack_optimizer
+from drivetrain.training_scripts import state
+from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest
+from drivetrain.training_scripts.config import Config, Folders, parser, refuse_changes
 from drivetrain.training_scripts.cursor import Order, share
 from drivetrain.training_scripts.dataset import Dataset
-from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.failure import run_rank
+from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.parent import die_with_parent
 from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.recipe import load_recipe, parse_options, source_hash
-from drivetrain.training_scripts.saved_model import PRECISIONS, save_model
-from drivetrain.training_scripts.strategy import load_strategy
+from drivetrain.training_scripts.recipe import load_recipe, source_hash
+from drivetrain.training_scripts.saved_model import save_model
+from drivetrain.training_scripts.schedule import Schedule, scaled_learning_rate
+from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
+from drivetrain.training_scripts.watch import Watch
 
 HISTORY_FILE = "history.json"
 VALIDATION_BATCH = 512
 
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """What is trained, and how. Everything but the fields of `MAY_CHANGE` is fixed for the life of a checkpoint."""
-
-    recipe: str
-    """A file of recipes/, or a module of the user's own."""
-    recipe_options: str = "{}"
-    """The recipe's options, a JSON object."""
-    strategy: str = "ddp"
-    """A file of strategies/."""
-    epochs: int = 12
-    """How often each sample is seen."""
-    global_batch: int = 32
-    """Samples a step, over all processes."""
-    learning_rate: float = 3e-3
-    """The highest learning rate: reached after the warm-up, then falling along a half cosine."""
-    weight_decay: float = 1e-2
-    """The optimizer's weight decay."""
-    warmup_epochs: float = 1.0
-    """Epochs over which the learning rate rises from 0."""
-    seed: int = 0
-    """Decides the start of the model and the order of the samples."""
-    precision: str = "fp32"
-    """fp32 or fp64."""
-    log_every: int = 50
-    """Steps between progress lines inside an epoch."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "global_batch", "log_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
-        for name in ("weight_decay", "warmup_epochs"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"{name}={getattr(self, name)}; allowed are numbers from 0.")
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"learning_rate={self.learning_rate}; allowed are numbers above 0.")
-        if self.precision not in PRECISIONS:
-            raise unknown_name("precision", self.precision, PRECISIONS)
-
-
-# A longer training may go on from a checkpoint of a shorter one.
-MAY_CHANGE = ("epochs", "log_every")
-
-
-@dataclass(frozen=True)
-class Folders:
-    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept."""
-
-    train: Path
-    model: Path
-    validation: Path | None = None
-    output: Path | None = None
-    checkpoints: Path | None = None
+__all__ = ["Config", "Folders", "main", "train"]
 
 
 def train(config: Config, folders: Folders, process: Process) -> None:
     """Train on all processes together; rank 0 prints, keeps checkpoints and writes the model folder."""
-    recipe = load_recipe(config.recipe, parse_options(config.recipe_options))
-    strategy_class = load_strategy(config.strategy)
+    recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
+    strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
     dataset = Dataset(folders.train, recipe, process)
     validation = Dataset(folders.validation, recipe, process) if folders.validation else None
-    dtype = PRECISIONS[config.precision]
+    order = Order(len(dataset), config.global_batch, config.seed)
 
     seed_everything(config.seed)
-    strategy = strategy_class(
-        recipe,
-        recipe.model().to(dtype),
-        process,
-        learning_rate=config.learning_rate,
-        weight_decay=config.weight_decay,
-    )
-    order = Order(len(dataset), config.global_batch, config.seed)
-    total_steps = config.epochs * order.steps_per_epoch
-    warmup_steps = round(config.warmup_epochs * order.steps_per_epoch)
+    strategy = strategy_class(recipe, recipe.model(), process, common_options(config), options)
+    if process.is_main:
+        print(*strategy.layout.describe(), sep="\n", flush=True)
+    schedule = build_schedule(config, order.steps_per_epoch)
+    watch = Watch(config.monitor, config.early_stopping)
+    step, consumed, history, best = 0, 0, [], None
 
-    step, consumed, history = 0, 0, []
     # New data or an edited recipe start afresh, a retry on the same ones goes on.
     training = f"{dataset.data.content_hash}-{source_hash(recipe)[:16]}"
     checkpoints = CheckpointFolder(folders.checkpoints / training) if folders.checkpoints else None
     if checkpoints and (found := load_newest(checkpoints, process)):
-        state, tensors = found
-        refuse_changes(state["config"], config, checkpoints.folder)
-        step, consumed, history = state["step"], state["consumed"], state["history"]
-        strategy.model.load_state_dict(tensors["model"])
-        unpack_optimizer(strategy.optimizer, state["optimizer"], tensors["optimizer"])
+        saved, tensors = found
+        refuse_changes(saved["config"], config, checkpoints.folder)
+        step, consumed, history = saved["step"], saved["consumed"], saved["history"]
+        watch.load_state(saved["watch"])
+        best = tensors.get("best")
+        groups = (tensors.get(name, {}) for name in ("model", "optimizer", "average"))
+        state.scatter(state.State(*groups, saved["strategy"]), strategy)
 
-    while consumed < config.epochs * len(dataset):
+    losses, unreported = MeanLoss(process), MeanLoss(process)
+    started, since = time.monotonic(), consumed
+    while step < schedule.total_steps and not watch.gives_up:
         epoch = consumed // len(dataset)
-        started, losses, unreported = time.monotonic(), MeanLoss(process), MeanLoss(process)
-        # Randomness, too, is a function of (seed, epoch, rank): there is no generator to save.
-        seed_everything(config.seed, epoch, process.rank)
-        strategy.model.train()
-        while consumed // len(dataset) == epoch:
-            indices = order.batch(consumed)
-            own = share(indices, process.rank, process.world_size)
-            batch = dataset.batch(own if len(own) else indices[:1]).to(process.device, dtype)
-            for group in strategy.optimizer.param_groups:
-                group["lr"] = config.learning_rate * learning_rate_factor(step, warmup_steps, total_steps)
-            loss = strategy.train_step(batch, num_samples=len(own), num_global_samples=len(indices))
-            losses.add(loss, len(indices))
-            unreported.add(loss, len(indices))
-            consumed += len(indices)
-            step += 1
-            if step % config.log_every == 0 and consumed % len(dataset):
-                report(process, epoch, config.epochs, step, {"train_loss": unreported.value()})
-                unreported = MeanLoss(process)
+        if consumed % len(dataset) == 0:
+            # Randomness, too, is a function of (seed, epoch, replica): there is no generator to save.
+            seed_everything(config.seed, epoch, strategy.layout.data_rank)
+            losses, started, since = MeanLoss(process), time.monotonic(), consumed
+            strategy.model.train()
+        indices = order.batch(consumed)
+        own = share(indices, strategy.layout.data_rank, strategy.layout.data_size)
+        batch = dataset.batch(own if len(own) else indices[:1]).to(process.device, strategy.precision.parameters)
+        for group in strategy.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * schedule.factor(step)
+        taken = strategy.train_step(batch, num_samples=len(own), num_global_samples=len(indices))
+        losses.add(taken.loss, len(indices))
+        unreported.add(taken.loss, len(indices))
+        consumed += len(indices)
+        step += 1
 
-        metrics = {"train_loss": losses.value()}
-        if validation:
-            means = evaluate(strategy.model, validation, process, batch_size=VALIDATION_BATCH).means
-            metrics |= {f"validation_{name}": value for name, value in means.items()}
-        speed = len(dataset) / (time.monotonic() - started)
-        report(process, epoch, config.epochs, step, metrics | {"samples_per_second": round(speed, 1)})
-        history.append({"epoch": epoch + 1, "step": step, **metrics})
-        if checkpoints and process.is_main:
-            optimizer_state, optimizer_tensors = pack_optimizer(strategy.optimizer)
-            state = {
-                "step": step,
-                "consumed": consumed,
-                "history": history,
-                "config": asdict(config),
-                "world_size": process.world_size,
-                "optimizer": optimizer_state,
-            }
-            checkpoints.save(step, state, model=strategy.model.state_dict(), optimizer=optimizer_tensors)
+        ends_epoch, ends_training = consumed % len(dataset) == 0, step == schedule.total_steps
+        if step == 1:
+            refuse_infinite_loss(taken.loss, process)
+        if step % config.log_every == 0 and not ends_epoch:
+            report(process, epoch, config.epochs, step, {"train_loss": unreported.value()})
+            unreported = MeanLoss(process)
+        if step % config.validate_every == 0 if config.validate_every else ends_epoch or ends_training:
+            metrics = {"train_loss": losses.value()} | (validate(strategy, validation) if validation else {})
+            speed = (consumed - since) / (time.monotonic() - started)
+            report(process, epoch, config.epochs, step, metrics | {"samples_per_second": round(speed, 1)})
+            history.append({"epoch": epoch + 1, "step": step, **metrics})
+            if validation and watch.improves(step, metrics) and config.keep_best:
+                best = state.gather_model(strategy)
+        if checkpoints and (ends_epoch or ends_training):
+            whole = state.gather(strategy)
+            if process.is_main:
+                saved = {
+                    "step": step,
+                    "consumed": consumed,
+                    "history": history,
+                    "watch": watch.state(),
+                    "config": asdict(config),
+                    "world_size": process.world_size,
+                    "strategy": whole.values,
+                }
+                tensors = {"model": whole.model, "optimizer": whole.optimizer, "average": whole.average}
+                checkpoints.save(step, saved, **tensors, **({"best": best} if best else {}))
 
+    weights = best or state.gather_model(strategy)
     if process.is_main:
         save_model(
             folders.model,
-            strategy.model,
+            weights,
             {
                 "recipe": config.recipe,
-                "recipe_options": parse_options(config.recipe_options),
+                "recipe_options": parse_options(config.recipe_options, "recipe"),
                 "precision": config.precision,
                 "columns": list(recipe.columns),
                 "label": dataset.label,
@@ -192,6 +149,42 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             (folders.output / HISTORY_FILE).write_text(json.dumps(history, indent=1) + "\n", encoding="utf-8")
 
 
+def common_options(config: Config) -> Common:
+    """What every strategy is told."""
+    learning_rate = scaled_learning_rate(
+        config.learning_rate, config.lr_scaling, global_batch=config.global_batch, base_batch=config.base_batch
+    )
+    same = {field.name: getattr(config, field.name) for field in fields(Common) if field.name != "learning_rate"}
+    return Common(learning_rate=learning_rate, **same)
+
+
+def build_schedule(config: Config, steps_per_epoch: int) -> Schedule:
+    """The schedule in steps."""
+    total_steps = config.epochs * steps_per_epoch
+    return Schedule(
+        kind=config.schedule,
+        warmup_steps=round(config.warmup_epochs * steps_per_epoch),
+        total_steps=min(total_steps, config.max_steps or total_steps),
+        cycle_steps=max(1, round(config.cycle_epochs * steps_per_epoch)),
+        cycle_growth=config.cycle_growth,
+    )
+
+
+def validate(strategy: Strategy, validation: Dataset) -> dict[str, float]:
+    """The means over the validation data, on all ranks together, as `validation_<metric>`."""
+    strategy.model.eval()
+    with strategy.evaluated:
+        result = evaluate(
+            strategy.forward,
+            validation,
+            strategy.layout,
+            batch_size=VALIDATION_BATCH,
+            dtype=strategy.precision.parameters,
+        )
+    strategy.model.train()
+    return {f"validation_{name}": value for name, value in result.means.items()}
+
+
 class MeanLoss:
     """The mean loss a sample over all ranks. Sums stay on the device; only `value` waits for the other ranks."""
 
@@ -200,12 +193,29 @@ class MeanLoss:
         self.total = torch.zeros((), dtype=torch.float64, device=process.device)
         self.num_samples = 0
 
-    def add(self, summed_loss: torch.Tensor, num_global_samples: int) -> None:
+    def add(self, summed_loss: Tensor, num_global_samples: int) -> None:
         self.total += summed_loss
         self.num_samples += num_global_samples
 
     def value(self) -> float:
         return float(self.process.sum(self.total)) / self.num_samples
+
+
+def refuse_infinite_loss(loss: Tensor, process: Process) -> None:
+    """After the first step a loss that is not finite comes from the data or the recipe, not from divergence.
+
+    Raises:
+        InputError: naming the ranks. Every rank raises it.
+    """
+    finite = torch.ones(process.world_size)
+    finite[process.rank] = float(loss.isfinite())
+    wrong = [rank for rank, sum_ in enumerate(process.sum(finite)) if sum_ < process.world_size]
+    if wrong:
+        ranks = f"rank{'s' if len(wrong) > 1 else ''} {', '.join(str(rank) for rank in wrong)}"
+        raise InputError(
+            f"the loss of step 1 is not a finite number on {ranks} of {process.world_size}. Look for empty or infinite "
+            "values in the data, or a loss of the recipe that divides by zero or takes the logarithm of it."
+        )
 
 
 def report(process: Process, epoch: int, epochs: int, step: int, metrics: dict[str, float]) -> None:
@@ -225,16 +235,6 @@ def report(process: Process, epoch: int, epochs: int, step: int, metrics: dict[s
             )
 
 
-def learning_rate_factor(step: int, warmup_steps: int, total_steps: int) -> float:
-    """The share of the highest learning rate for `step` (from 0): linear warm-up, then half a cosine down to 0.
-
-    I. Loshchilov and F. Hutter, "SGDR", ICLR 2017; P. Goyal et al., "Accurate, Large Minibatch SGD", 2017.
-    """
-    if step < warmup_steps:
-        return (step + 1) / warmup_steps
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup_steps) / max(1, total_steps - warmup_steps)))
-
-
 def seed_everything(*key: int) -> None:
     """Seed the generators of Python, NumPy and torch (all devices) from `key`."""
     seed = int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big")
@@ -243,47 +243,9 @@ def seed_everything(*key: int) -> None:
     torch.manual_seed(seed)
 
 
-def refuse_changes(saved: dict[str, Any], config: Config, folder: Path) -> None:
-    """A checkpoint goes on only as what it was.
-
-    Raises:
-        InputError: naming the fields that differ.
-    """
-    now = asdict(config)
-    changed = [name for name in now if name not in MAY_CHANGE and saved.get(name) != now[name]]
-    if changed:
-        was = ", ".join(f"{name} {saved.get(name)!r} -> {now[name]!r}" for name in changed)
-        raise InputError(
-            f"the checkpoints in {folder} are of another training ({was}). "
-            "Give the old values, or another checkpoints folder to start afresh."
-        )
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line: the folders, and every field of Config."""
-    built = argparse.ArgumentParser(
-        prog="python -m drivetrain.training_scripts.train",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    for field in fields(Folders):
-        built.add_argument(f"--{field.name}", type=Path, required=field.name in ("train", "model"))
-    types = {"str": str, "int": int, "float": float}
-    for field in fields(Config):
-        required = field.name == "recipe"
-        built.add_argument(
-            "--" + field.name.replace("_", "-"),
-            type=types[str(field.type)],
-            required=required,
-            default=None if required else field.default,
-        )
-    return built
-
-
 def main() -> None:
     die_with_parent(signal.SIGKILL)
-    given = vars(parser().parse_args())
+    given: dict[str, Any] = vars(parser("python -m drivetrain.training_scripts.train", __doc__).parse_args())
 
     def program() -> None:
         folders = Folders(**{field.name: given.pop(field.name) for field in fields(Folders)})

@@ -74,9 +74,9 @@ def test_a_strategy_equals_one_process(
 def unweighted(process: Process, data: Path, target: Path) -> None:
     """The usual mistake: each rank's mean, whatever its number of samples."""
 
-    def mean_of_means(self: Any, batch: Any, *, num_samples: int, num_global_samples: int) -> torch.Tensor:
+    def mean_of_means(self: Any, batch: Any, *, num_samples: int, num_global_samples: int) -> Any:
         own = max(num_samples, 1)
-        return right(self, batch, num_samples=num_samples, num_global_samples=own * self.world_size)
+        return right(self, batch, num_samples=num_samples, num_global_samples=own * self.layout.data_size)
 
     right = ddp.Strategy.train_step
     ddp.Strategy.train_step = mean_of_means  # in the forked rank only

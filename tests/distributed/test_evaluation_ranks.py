@@ -12,6 +12,7 @@ import torch
 
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.evaluation import evaluate
+from drivetrain.training_scripts.layout import Layout
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
 
@@ -19,9 +20,9 @@ from drivetrain.training_scripts.recipe import load_recipe
 def measure(process: Process, data: Path, batch_size: int) -> dict[str, Any]:
     torch.manual_seed(0)
     recipe = load_recipe("digits_cnn", {"channels": 4, "hidden": 16})
-    model = recipe.model()
-    result = evaluate(model, Dataset(data, recipe, process), process, batch_size=batch_size)
-    assert model.training  # as it was before
+    model = recipe.model().eval()
+    layout = Layout(process, {"replicate": process.world_size})
+    result = evaluate(model, Dataset(data, recipe, process), layout, batch_size=batch_size)
     return asdict(result) | {"class_means": result.class_means}
 
 

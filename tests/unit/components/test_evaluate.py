@@ -40,7 +40,7 @@ def model(tmp_path: Path) -> Path:
 
     torch.manual_seed(0)
     description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32"}
-    save_model(tmp_path / "model", load_recipe("digits_cnn", OPTIONS).model(), description)
+    save_model(tmp_path / "model", load_recipe("digits_cnn", OPTIONS).model().state_dict(), description)
     return tmp_path / "model"
 
 

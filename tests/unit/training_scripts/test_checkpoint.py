@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest, pack_optimizer, unpack_optimizer
+from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 
@@ -123,37 +123,3 @@ def test_tied_weights_can_be_saved(tmp_path: Path) -> None:
 def test_no_time_stamps(tmp_path: Path) -> None:
     first, second = save(CheckpointFolder(tmp_path / "a"), 1), save(CheckpointFolder(tmp_path / "b"), 1)
     assert {p.name: p.read_bytes() for p in first.iterdir()} == {p.name: p.read_bytes() for p in second.iterdir()}
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda parameters: torch.optim.AdamW(parameters, lr=0.1, betas=(0.8, 0.9), amsgrad=True),
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-    ],
-)
-def test_an_optimizer_goes_on_bit_for_bit(
-    make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer], tmp_path: Path
-) -> None:
-    def steps(parameter: torch.nn.Parameter, optimizer: torch.optim.Optimizer, count: int) -> None:
-        for _ in range(count):
-            optimizer.zero_grad()
-            (parameter**2).sum().backward()
-            optimizer.step()
-
-    whole = torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0]))
-    optimizer = make([whole])
-    steps(whole, optimizer, 3)
-    state, tensors = pack_optimizer(optimizer)
-    checkpoints = CheckpointFolder(tmp_path)
-    checkpoints.save(3, {"optimizer": state}, optimizer=tensors)
-
-    resumed = torch.nn.Parameter(whole.detach().clone())
-    fresh = make([resumed])
-    found = load_newest(checkpoints, ALONE)
-    assert found is not None
-    unpack_optimizer(fresh, found[0]["optimizer"], found[1]["optimizer"])
-    steps(whole, optimizer, 3)
-    steps(resumed, fresh, 3)
-    assert torch.equal(whole, resumed)

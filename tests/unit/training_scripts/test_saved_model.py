@@ -17,7 +17,7 @@ def write(folder: Path, **changes: object) -> torch.nn.Module:
     torch.manual_seed(0)
     model = load_recipe("digits_cnn", OPTIONS).model()
     description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32", **changes}
-    save_model(folder, model, description)
+    save_model(folder, model.state_dict(), description)
     return model
 
 

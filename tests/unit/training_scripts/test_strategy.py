@@ -7,12 +7,12 @@ from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, load_recipe
-from drivetrain.training_scripts.strategy import load_strategy
+from drivetrain.training_scripts.strategy import Common, load_strategy
 
 
 def test_a_typo_gets_the_closest_name() -> None:
     with pytest.raises(InputError, match=r"no strategy 'dpp'\. Did you mean 'ddp'\? Available: .*ddp, .*single"):
-        load_strategy("dpp")
+        load_strategy("dpp", {})
 
 
 @pytest.mark.parametrize("name", plugins.names("strategies"))
@@ -25,8 +25,9 @@ def test_one_process_needs_no_group_and_the_gradient_is_the_mean(name: str) -> N
     expected = torch.autograd.grad(losses.mean(), list(model.parameters()))
 
     process = Process(0, 1, 0, 1, torch.device("cpu"))
-    strategy = load_strategy(name)(recipe, model, process, learning_rate=0.0, weight_decay=0.0)
-    loss = strategy.train_step(Batch(inputs, targets), num_samples=5, num_global_samples=5)
+    kind, options = load_strategy(name, {})
+    strategy = kind(recipe, model, process, Common(learning_rate=0.0, precision="fp64"), options)
+    loss = strategy.train_step(Batch(inputs, targets), num_samples=5, num_global_samples=5).loss
 
     torch.testing.assert_close(loss, losses.sum().detach())
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
@@ -38,8 +39,9 @@ def test_one_process_needs_no_group_and_the_gradient_is_the_mean(name: str) -> N
 def test_a_stand_in_batch_counts_nothing() -> None:
     recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
     process = Process(0, 1, 0, 1, torch.device("cpu"))
-    strategy = load_strategy("ddp")(recipe, recipe.model(), process, learning_rate=0.0, weight_decay=0.0)
+    kind, options = load_strategy("ddp", {})
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=0.0), options)
     batch = Batch(torch.rand(1, 1, 8, 8), torch.zeros(1, dtype=torch.int64))
-    loss = strategy.train_step(batch, num_samples=0, num_global_samples=3)
+    loss = strategy.train_step(batch, num_samples=0, num_global_samples=3).loss
     assert loss.item() == 0.0
     assert all(p.grad is not None and not p.grad.any() for p in strategy.model.parameters())

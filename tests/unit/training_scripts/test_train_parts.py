@@ -8,32 +8,27 @@ import numpy as np
 import pytest
 import torch
 
+from drivetrain.training_scripts.config import Config, Folders, refuse_changes
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.train import (
-    Config,
-    Folders,
-    MeanLoss,
-    learning_rate_factor,
-    refuse_changes,
-    report,
-    seed_everything,
-    train,
-)
+from drivetrain.training_scripts.schedule import Schedule
+from drivetrain.training_scripts.train import MeanLoss, report, seed_everything, train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 2, "hidden": 4}', epochs=1, global_batch=4)
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
-    factors = [learning_rate_factor(step, 10, 110) for step in range(110)]
+    schedule = Schedule(kind="cosine", warmup_steps=10, total_steps=110)
+    factors = [schedule.factor(step) for step in range(110)]
     assert factors[:10] == [pytest.approx((step + 1) / 10) for step in range(10)]
     assert factors[10] == 1.0
     assert factors[60] == pytest.approx(0.5)
     assert factors[10:] == sorted(factors[10:], reverse=True)
     assert 0 < factors[-1] < 0.001
-    assert learning_rate_factor(0, 0, 1) == 1.0
-    assert all(learning_rate_factor(step, 5, 5) <= 1.0 for step in range(5))
+    assert Schedule(kind="cosine", warmup_steps=0, total_steps=1).factor(0) == 1.0
+    only_warmup = Schedule(kind="cosine", warmup_steps=5, total_steps=5)
+    assert all(only_warmup.factor(step) <= 1.0 for step in range(5))
 
 
 @pytest.mark.parametrize(
@@ -114,5 +109,5 @@ def test_data_that_makes_it_diverge(prepared_data: ModuleType, tmp_path: Path) -
     columns["p7"] = columns["p7"].astype(np.float64)
     columns["p7"][3] = np.nan
     data = prepared_data.write_prepared(tmp_path / "data", columns)
-    with pytest.raises(InputError, match="train_loss is nan in epoch 1"):
+    with pytest.raises(InputError, match="the loss of step 1 is not a finite number on rank 0 of 1"):
         train(CONFIG, Folders(train=data, model=tmp_path / "model"), ALONE)

@@ -1,0 +1,57 @@
+"""A model seen as layers: what is cut, sharded, recomputed and compiled piece by piece.
+
+A *chain* is an nn.Sequential: the output of each child is the input of the next. Of any other model the layers are its
+children, those of containers one by one. Names of parameters stay as they are, whatever is done here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from drivetrain.training_scripts.errors import InputError
+
+
+def layers_of(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The layers by their names in `model`, in order; layers without parameters are among them."""
+    found: list[tuple[str, nn.Module]] = []
+    for name, child in model.named_children():
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict)) or type(child) is nn.Sequential:
+            found += [(f"{name}.{inner}", layer) for inner, layer in layers_of(child)]
+        else:
+            found.append((name, child))
+    return found
+
+
+def chain_of(model: nn.Module, strategy: str) -> list[tuple[str, nn.Module]]:
+    """The children of a chain, by name.
+
+    Raises:
+        InputError: the model is no chain.
+    """
+    if not isinstance(model, nn.Sequential):
+        raise InputError(
+            f"strategy {strategy!r} cuts a model between its layers, and must know their order: the recipe's model() "
+            f"has to return an nn.Sequential, not {type(model).__name__}."
+        )
+    return list(model.named_children())
+
+
+def recompute_activations(model: nn.Module) -> None:
+    """Keep only the inputs of each layer with parameters; the backward pass computes the rest again.
+
+    T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016. The state of the random generators is kept,
+    so that dropout is the same both times.
+    """
+    for _, layer in layers_of(model):
+        if any(True for _ in layer.parameters()):
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Compile each layer with parameters: equal layers are compiled once, and hooks between layers stay as they are."""
+    for _, layer in layers_of(model):
+        if any(True for _ in layer.parameters()):
+            layer.compile()

@@ -1,0 +1,40 @@
+"""A tensor of which a rank may hold a slice only (a DTensor), and its way from and to the whole one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this rank holds of it; shares memory with it."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of it, detached. Every rank that holds a slice must call this together."""
+    tensor = tensor.detach()
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+@torch.no_grad()
+def fill(tensor: Tensor, values: Tensor) -> None:
+    """Overwrite it with `values`, the whole tensor, which every rank has."""
+    if isinstance(tensor, DTensor):
+        # src_data_rank=None: each rank cuts its own slice, nothing travels.
+        values = distribute_tensor(
+            values.to(tensor.device, tensor.dtype), tensor.device_mesh, tensor.placements, src_data_rank=None
+        ).to_local()
+    local(tensor).copy_(values)
+
+
+def num_slices(tensor: Tensor) -> int:
+    """Into how many different slices it is cut."""
+    if not isinstance(tensor, DTensor):
+        return 1
+    slices = 1
+    for dimension, placement in enumerate(tensor.placements):
+        if not placement.is_replicate():
+            slices *= tensor.device_mesh.size(dimension)
+    return slices

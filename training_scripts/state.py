@@ -1,0 +1,165 @@
+"""The state of a training's model and optimizer, whole, under the names that the recipe's model gives.
+
+What one strategy saves another can load: slices are put together, parts of other pipeline stages are fetched. (Every
+rank holds the whole for a moment.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.sharded import fill, whole
+from drivetrain.training_scripts.strategy import Strategy
+
+# How other tools' wrappers prefix the names of a state dict.
+WRAPPER_PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "model.")
+# Between the name of a parameter and that of an entry of the optimizer's state; names of parameters have dots.
+ENTRY = "//"
+
+
+@dataclass(frozen=True)
+class State:
+    """`model`: parameters and buffers by name. `optimizer`: tensors by `<parameter>//<entry>`. `average`: the moving
+    average by parameter, empty without one. `values`: everything else, as plain JSON."""
+
+    model: dict[str, Tensor]
+    optimizer: dict[str, Tensor] = field(default_factory=dict)
+    average: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def gather(strategy: Strategy) -> State:
+    """The whole state, on the CPU of rank 0 (others: what they happen to have). Every rank must call this."""
+    optimizer, values = _optimizer_state(strategy)
+    average = strategy.average.values if strategy.average else {}
+    groups = (_gathered(strategy, tensors) for tensors in (_model_state(strategy), optimizer, average))
+    scale = {"loss_scale": strategy.loss_scale.state()} if strategy.loss_scale else {}
+    return State(*groups, {"param_groups": values} | scale)
+
+
+def gather_model(strategy: Strategy) -> dict[str, Tensor]:
+    """Parameters and buffers alone, with the moving average in the parameters' place where there is one."""
+    with strategy.evaluated:
+        return _gathered(strategy, _model_state(strategy))
+
+
+def scatter(state: State, strategy: Strategy) -> None:
+    """Put a whole state, which every rank has, into the strategy's model, optimizer and moving average."""
+    load_model(strategy, state.model)
+    _load_optimizer(strategy, state)
+    if strategy.average:
+        for name, value in strategy.average.values.items():
+            fill(value, state.average[name])
+    if strategy.loss_scale:
+        strategy.loss_scale.load_state(state.values["loss_scale"])
+
+
+def load_model(strategy: Strategy, tensors: Mapping[str, Tensor]) -> None:
+    """Put whole parameters and buffers into this rank's part of the model.
+
+    Raises:
+        InputError: a tensor that is missing, or of another shape.
+    """
+    for name, held in _model_state(strategy).items():
+        if name not in tensors:
+            raise unknown_name("tensor", name, tensors, advice="The saved model is another one.")
+        if tensors[name].shape != held.shape:
+            raise InputError(
+                f"tensor {name!r} is of shape {list(tensors[name].shape)}, the model's of shape {list(held.shape)}."
+            )
+        fill(held, tensors[name])
+
+
+def unwrapped(tensors: Mapping[str, Tensor], wanted: Iterable[str]) -> tuple[dict[str, Tensor], str]:
+    """Tensors under the names of a bare model, and the wrapper's prefix that was taken off ("" for none).
+
+    Wrappers put a prefix before each name: `module.0.weight` is DistributedDataParallel's `0.weight`.
+    """
+    wanted = set(wanted)
+    found, removed = dict(tensors), ""
+    while not wanted & found.keys():
+        prefix = next((p for p in WRAPPER_PREFIXES if found and all(name.startswith(p) for name in found)), None)
+        if prefix is None:
+            return dict(tensors), ""
+        found, removed = {name.removeprefix(prefix): tensor for name, tensor in found.items()}, removed + prefix
+    return found, removed
+
+
+def _model_state(strategy: Strategy) -> dict[str, Tensor]:
+    return dict(strategy.model.state_dict(keep_vars=True))
+
+
+def _names(strategy: Strategy) -> dict[nn.Parameter, str]:
+    return {parameter: name for name, parameter in strategy.parameters.items()}
+
+
+def _optimizer_state(strategy: Strategy) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    names = _names(strategy)
+    tensors = {
+        f"{names[parameter]}{ENTRY}{entry}": value
+        for parameter, entries in strategy.optimizer.state.items()
+        for entry, value in entries.items()
+        if value is not None  # SGD without momentum keeps a name for it
+    }
+    wrong = next((name for name, value in tensors.items() if not isinstance(value, Tensor)), None)
+    if wrong:
+        raise InputError(f"the optimizer keeps {wrong!r}, which is no tensor; it could not be restored.")
+    groups = [{k: v for k, v in group.items() if k != "params"} for group in strategy.optimizer.param_groups]
+    return tensors, groups
+
+
+def _load_optimizer(strategy: Strategy, state: State) -> None:
+    optimizer = strategy.optimizer
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    numbers = {parameter: number for number, parameter in enumerate(parameters)}
+    by_parameter: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in state.optimizer.items():
+        parameter, _, entry = name.rpartition(ENTRY)
+        by_parameter.setdefault(parameter, {})[entry] = tensor
+    entries: dict[int, dict[str, Tensor]] = {}
+    for name, parameter in strategy.parameters.items():
+        if name in by_parameter:
+            entries[numbers[parameter]] = {key: _like(parameter, value) for key, value in by_parameter[name].items()}
+    groups = [
+        {**saved, "params": [numbers[p] for p in group["params"]]}
+        for group, saved in zip(optimizer.param_groups, state.values["param_groups"], strict=True)
+    ]
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})
+
+
+def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
+    """An entry of the optimizer: sliced as its parameter is, where it is of the parameter's shape."""
+    if value.shape != parameter.shape or not isinstance(parameter, DTensor):
+        return value.clone()
+    made = torch.empty_like(parameter, dtype=value.dtype)
+    fill(made, value)
+    return made
+
+
+def _gathered(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Whole tensors on the CPU, those of the other pipeline stages among them."""
+    found = {name: whole(tensor).cpu() for name, tensor in tensors.items()}
+    layout = strategy.layout
+    if layout.degrees.get("stage", 1) == 1:
+        return found
+    assert layout.mesh is not None
+    group = layout.mesh["stage"].get_group()
+    listing = json.dumps({n: [list(t.shape), str(t.dtype).removeprefix("torch.")] for n, t in found.items()}).encode()
+    merged: dict[str, Tensor] = {}
+    for stage, rank in enumerate(dist.get_process_group_ranks(group)):
+        own = stage == layout.coordinates["stage"]
+        names = json.loads(strategy.process.broadcast_bytes(listing if own else None, source=rank, group=group))
+        for name, (shape, dtype) in names.items():
+            tensor = found[name] if own else torch.empty(shape, dtype=getattr(torch, dtype))
+            dist.broadcast(tensor, src=rank, group=group)
+            merged[name] = tensor
+    return merged
