@@ -4,7 +4,8 @@
 
 It lies in the job's `code` channel beside SHA256.tar (or .tar.gz), which holds `drivetrain/` and the user's `source/`,
 and beside the wheels that the image lacks. It verifies the hash, unpacks everything into a fresh local folder, puts
-that on PYTHONPATH (processes that the program starts need it too) and becomes the program:
+that on PYTHONPATH (processes that the program starts need it too), names `source/` as DRIVETRAIN_SOURCE and becomes the
+program:
 
     module:function         python -m drivetrain.components.call module:function ARGUMENT ...
     script:path/in/source   python <unpacked>/source/path/in/source ARGUMENT ...
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             **os.environ,
             **cluster_variables(base),
             "PYTHONPATH": python_path(code, os.environ.get("PYTHONPATH", "")),
+            "DRIVETRAIN_SOURCE": code[1],
         }
         if os.path.isdir(base):  # not in a plain shell
             os.makedirs(os.path.dirname(failure_file), exist_ok=True)

@@ -70,14 +70,27 @@ def run_rank(program: Callable[[], None]) -> NoReturn:
         program()
         code = 0
     except Exception as error:
-        kind, summary = _classified(error)
+        kind, summary, details = _described(error)
         code = BAD_INPUT if kind == "input" else FAILED
-        details = "" if kind == "input" else _short_traceback(error)
         if not _write_error_file(kind, summary, details):
             print(details or f"error: {summary}", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def record_failure(error: Exception | SystemExit) -> None:
+    """Write the error file, where one is asked for, and leave the rest to the caller: a script of the user's own ends
+    in its own way."""
+    if isinstance(error, SystemExit):
+        _write_error_file("program", str(error.code), "")
+    else:
+        _write_error_file(*_described(error))
+
+
+def _described(error: Exception) -> tuple[Kind, str, str]:
+    kind, summary = _classified(error)
+    return kind, summary, "" if kind == "input" else _short_traceback(error)
 
 
 def _classified(error: Exception) -> tuple[Kind, str]:

@@ -1,0 +1,195 @@
+"""Train with a script of one's own, unchanged: what runs in SageMaker's script mode runs here.
+
+    python -m drivetrain.components.train_script --train data/train --model build/model --output build/output \\
+        --checkpoints build/checkpoints --script train.py --processes 2 --hyperparameters '{"epochs": 3}'
+
+The script gets its hyperparameters as `--name value`, its folders in SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and
+SM_CHANNEL_<NAME>, all other SM_* variables of sagemaker-training 5.1.4 (components/script_mode.py), and starts in the
+folder of its code. SM_CHECKPOINT_DIR is the one more that it gets: the toolkit has none, and scripts name
+/opt/ml/checkpoints, which is the same folder wherever a platform runs the step.
+
+Every host runs this command; it becomes the launcher (drivetrain.training_scripts.launch), which starts the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+from drivetrain.components import script_mode
+from drivetrain.components.declaration import Checkpoints, Input, Output, component
+from drivetrain.components.errors import InputError
+from drivetrain.components.user_code import check_script, code_folder
+
+# How inputdataconfig.json describes a channel of plain files.
+_PLAIN_CHANNEL = {
+    "ContentType": "",
+    "RecordWrapperType": "None",
+    "S3DistributionType": "FullyReplicated",
+    "TrainingInputMode": "File",
+}
+
+
+@component(job="training")
+def train_script(
+    train: Input,
+    validation: Input | None,
+    test: Input | None,
+    source: Input | None,
+    model: Output,
+    output: Output,
+    checkpoints: Checkpoints,
+    *,
+    script: str,
+    launcher: Literal["torchrun", "mpirun", "python"] = "torchrun",
+    hyperparameters: str = "{}",
+    channels: str = "{}",
+    processes: int = 0,
+) -> None:
+    """Train with a script of one's own, unchanged.
+
+    Args:
+        train: the channel `train`.
+        validation: the channel `validation`.
+        test: the channel `test`.
+        source: the script's folder with all that lies in it; else the Python files that travel with the pipeline.
+        model: what the script writes to SM_MODEL_DIR.
+        output: what the script writes to SM_OUTPUT_DATA_DIR.
+        checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
+        script: the script's path in its folder, such as train.py or bin/train.sh.
+        launcher: torchrun and mpirun start its processes; python starts it once on each host, as it is.
+        hyperparameters: the script's arguments, a JSON object.
+        channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
+        processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
+    """
+    folder = code_folder(source)
+    check_script(script, folder, launcher)
+    inputs = {"train": train, "validation": validation, "test": test}
+    named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
+    values = _hyperparameters(hyperparameters)
+    environment = {
+        **os.environ,
+        **script_mode.variables(_job(script, folder, named, values, model=model, output=output), os.environ),
+        "SAGEMAKER_JOB_NAME": os.environ.get("TRAINING_JOB_NAME", ""),
+        "SAGEMAKER_REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""),
+        "SM_CHECKPOINT_DIR": str(checkpoints.resolve()),
+        "PYTHONPATH": _importable(folder, os.environ.get("PYTHONPATH", "")),
+    }
+    command = [
+        *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={processes}"),
+        *("drivetrain.training_scripts.run_script", script),
+        *script_mode.arguments(values),
+    ]
+    if _is_the_step():
+        # The launcher takes this process over: the platform's signals and the exit code need nobody in between.
+        sys.stdout.flush()
+        os.chdir(folder)
+        os.execve(command[0], command, environment)
+    # The launcher ends when this process does: it is told who started it.
+    environment = {**environment, "DRIVETRAIN_PARENT_PID": str(os.getpid())}
+    code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+    if code:
+        sys.exit(code)  # the launcher has said why
+
+
+class _Channel(NamedTuple):
+    """An input under the name that the component declares and under the script's own."""
+
+    declared: str
+    name: str
+    folder: Path
+
+
+def _channels(inputs: Mapping[str, Path], names: str) -> list[_Channel]:
+    renamed = _json_object("channels", names, '{"train": "training"}')
+    for declared, name in renamed.items():
+        if declared not in inputs:
+            raise InputError(f"channels names {declared!r}, which is not given. There are: {', '.join(inputs)}.")
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InputError(f"channels calls {declared!r} {name!r}. Allowed: a name of letters, digits and _.")
+    found = [_Channel(declared, renamed.get(declared, declared), folder) for declared, folder in inputs.items()]
+    if len({channel.name for channel in found}) < len(found):
+        raise InputError(f"channels {names} gives two channels one name.")
+    return found
+
+
+def _hyperparameters(text: str) -> dict[str, Any]:
+    values = _json_object("hyperparameters", text, '{"epochs": 3}')
+    for name in values:
+        if not name or name.startswith("sagemaker_"):
+            raise InputError(f"hyperparameters has the name {name!r}. Leave it out: sagemaker_* are the toolkit's own.")
+    return values
+
+
+def _job(
+    script: str, folder: Path, channels: list[_Channel], values: Mapping[str, Any], *, model: Path, output: Path
+) -> script_mode.ScriptJob:
+    """The job as the platform's files describe it; in a plain shell, where there are none, as they would."""
+    base = os.environ.get(script_mode.BASE_VARIABLE, script_mode.BASE)
+    described = _platform_file(f"{base}/input/config/inputdataconfig.json") or {}
+    return script_mode.ScriptJob(
+        resources=_platform_file(f"{base}/input/config/resourceconfig.json") or _resources(),
+        channels={channel.name: described.get(channel.declared, _PLAIN_CHANNEL) for channel in channels},
+        hyperparameters=values,
+        folders=script_mode.Folders(
+            input=f"{base}/input",
+            output=f"{base}/output",
+            output_data=str(output.resolve()),
+            model=str(model.resolve()),
+            channels={channel.name: str(channel.folder.resolve()) for channel in channels},
+        ),
+        program=script,
+        module_dir=str(folder),
+    )
+
+
+def _resources() -> dict[str, Any]:
+    """resourceconfig.json of a plain shell, from the variables that the launcher reads."""
+    hosts = os.environ.get("DRIVETRAIN_HOSTS", "127.0.0.1").split(",")
+    group = {"instance_group_name": script_mode.INSTANCE_GROUP, "instance_type": "local", "hosts": hosts}
+    return {
+        "current_host": os.environ.get("DRIVETRAIN_HOST", hosts[0]),
+        "current_instance_type": "local",
+        "current_group_name": script_mode.INSTANCE_GROUP,
+        "hosts": hosts,
+        "instance_groups": [group],
+        "network_interface_name": os.environ.get("DRIVETRAIN_NETWORK_INTERFACE", "lo" if len(hosts) == 1 else "eth0"),
+    }
+
+
+def _platform_file(path: str) -> dict[str, Any] | None:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def _json_object(name: str, text: str, example: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} {text!r} is not JSON ({error}). Example: {example}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{name} {text!r} is not a JSON object. Example: {example}")
+    return cast("dict[str, Any]", value)
+
+
+def _importable(folder: Path, python_path: str) -> str:
+    """The script's folder comes first, unless a start file has put it in its place already."""
+    entries = [entry for entry in python_path.split(os.pathsep) if entry]
+    return os.pathsep.join(entries if str(folder) in entries else [str(folder), *entries])
+
+
+def _is_the_step() -> bool:
+    """Whether this process was started to run the step, and not to do other things too, such as a notebook."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name in ("drivetrain.components.call", "drivetrain.components.train_script")
+
+
+if __name__ == "__main__":
+    train_script.main()
