@@ -1,0 +1,271 @@
+"""Measure a recipe without running it: parameters, activations, optimizer state, operations. Prints JSON.
+
+    python -m drivetrain.training_scripts.measure --recipe digits_cnn
+    python -m drivetrain.training_scripts.measure --recipe my_recipes.faces --recipe-options '{"width": 64}'
+    python -m drivetrain.training_scripts.measure --recipe digits_cnn --write-speed /opt/ml/checkpoints
+
+Model, batch and optimizer are torch's FakeTensors (shapes and types on the meta device, no memory), so that a model of
+any size is measured in seconds on any machine. Only `--write-speed` writes: one file, which is removed again.
+
+A recipe may have `example(batch_size) -> Batch`, for columns whose rows are not single numbers; without it a batch is
+made from zeros by its `batch`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.failure import run_rank
+from drivetrain.training_scripts.layers import layers_of
+from drivetrain.training_scripts.options import parse_options
+from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe, source_hash
+
+# Two sizes tell what grows with the batch from what does not; batch normalization refuses a batch of one.
+SMALL, LARGE = 2, 4
+WRITTEN_BYTES = 256 * 1024**2
+LOSS = "loss"
+
+
+def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What a recipe needs, as the facts file of drivetrain.pipelines.recommend holds it.
+
+    All bytes are those of the formats that the recipe's model has by itself (fp32, as a rule).
+
+    Raises:
+        InputError: the recipe cannot be measured, with the reason.
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        model = recipe.model()
+    small, large = (_run(recipe, name, model, mode, size) for size in (SMALL, LARGE))
+    added = LARGE - SMALL
+
+    def per_sample(key: str) -> int:
+        return (large[key] - small[key]) // added
+
+    state = _optimizer_state(recipe, model, mode)
+    return {
+        "recipe": name,
+        "recipe_options": options,
+        "source_hash": source_hash(recipe),
+        "torch": torch.__version__.partition("+")[0],
+        "parameters": _tensors(model.parameters()),
+        "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "matrix_parameters": sum(p.numel() for p in model.parameters() if p.dim() > 1),
+        "buffers": _tensors(model.buffers()),
+        "optimizer": state,
+        "input_bytes_per_sample": per_sample("input_bytes"),
+        "sequence_length": large["sequence_length"],
+        "activation_bytes_per_sample": per_sample("activation_bytes"),
+        "flops_per_sample": per_sample("flops"),
+        "is_chain": isinstance(model, nn.Sequential),
+        "has_tensor_plan": hasattr(recipe, "tensor_plan"),
+        "layers": [
+            {
+                "name": layer,
+                "kind": type(module).__name__,
+                "parameters": sum(p.numel() for p in module.parameters()),
+                "matrix_parameters": sum(p.numel() for p in module.parameters() if p.dim() > 1),
+                "activation_bytes_per_sample": (large["kept"][layer] - small["kept"][layer]) // added,
+                "output_bytes_per_sample": (large["outputs"][layer] - small["outputs"][layer]) // added,
+            }
+            for layer, module in layers_of(model)
+        ],
+    }
+
+
+def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size: int) -> dict[str, Any]:
+    """One forward pass over `size` samples, and what it keeps for the backward pass."""
+    real = _example(recipe, name, size)
+    with mode:
+        batch = Batch(mode.from_tensor(real.inputs), mode.from_tensor(real.targets))
+    known = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), batch.inputs, batch.targets)}
+    kept: dict[int, tuple[str, int]] = {}
+    outputs: Counter[str] = Counter()
+    alive: list[Tensor] = []
+    current = [LOSS]
+
+    def pack(tensor: Tensor) -> Tensor:
+        key = _storage(tensor)
+        if key not in known and key not in kept:
+            kept[key] = (current[0], tensor.untyped_storage().nbytes())
+            alive.append(tensor)  # a freed storage's address may come again
+        return tensor
+
+    with _told_of_layers(model, current, outputs), FlopCounterMode(display=False) as counter, mode:
+        try:
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                losses = recipe.losses(model.train()(batch.inputs), batch.targets)
+        except Exception as error:
+            raise InputError(
+                f"recipe {name!r} cannot be measured: its model or losses fail on {size} samples of shape "
+                f"{list(real.inputs.shape[1:])} without values ({type(error).__name__}: {_first_line(error)}). Give the "
+                "recipe a method example(batch_size) -> Batch, and let no shape depend on the values of data."
+            ) from error
+    if losses.shape != (size,):
+        raise InputError(
+            f"recipe {name!r}: losses() gives shape {list(losses.shape)} for {size} samples; allowed is one loss a "
+            f"sample, [{size}]."
+        )
+    by_layer: Counter[str] = Counter()
+    for layer, nbytes in kept.values():
+        by_layer[layer] += nbytes
+    is_sequence = batch.inputs.dim() > 1 and not batch.inputs.is_floating_point()
+    return {
+        "kept": by_layer,
+        "outputs": outputs,
+        "activation_bytes": sum(by_layer.values()),
+        "flops": counter.get_total_flops(),
+        "input_bytes": batch.inputs.nbytes + batch.targets.nbytes,
+        "sequence_length": batch.inputs.shape[1] if is_sequence else None,
+    }
+
+
+def _example(recipe: Recipe, name: str, size: int) -> Batch:
+    """A batch whose values do not matter."""
+    if hasattr(recipe, "example"):
+        batch = recipe.example(size)
+        if not isinstance(batch, Batch):
+            raise InputError(f"recipe {name!r}: example() returned a {type(batch).__name__}; it must return a Batch.")
+        return batch
+    label = "label"
+    columns = {column: np.zeros(size, dtype=np.float32) for column in recipe.columns if column != label}
+    columns[label] = np.zeros(size, dtype=np.int64)
+    try:
+        return recipe.batch(columns, label)
+    except Exception as error:
+        raise InputError(
+            f"recipe {name!r} cannot be measured: batch() does not take rows of single numbers "
+            f"({type(error).__name__}: {_first_line(error)}). Give the recipe a method example(batch_size) -> Batch."
+        ) from error
+
+
+@contextmanager
+def _told_of_layers(model: nn.Module, current: list[str], outputs: Counter[str]) -> Iterator[None]:
+    """While the model runs, `current[0]` is the layer that is computed, and `outputs` adds up what the layers give."""
+    handles: list[Any] = []
+
+    def watch(layer: str, module: nn.Module) -> None:
+        def enter(*_: Any) -> None:
+            current[0] = layer
+
+        def leave(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            current[0] = LOSS
+            outputs[layer] += sum(tensor.nbytes for tensor in _tensors_in(output))
+
+        handles.extend((module.register_forward_pre_hook(enter), module.register_forward_hook(leave)))
+
+    for layer, module in layers_of(model):
+        watch(layer, module)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _optimizer_state(recipe: Recipe, model: nn.Module, mode: FakeTensorMode) -> dict[str, Any]:
+    """What the optimizer keeps, from one step with gradients of zero."""
+    with mode:
+        optimizer = recipe.optimizer(model, learning_rate=1e-3, weight_decay=0.0)
+        trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        for parameter in trained:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        for parameter in trained:
+            parameter.grad = None
+    kept = sum(
+        value.nbytes for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)
+        if value.dim()  # the step counter of each parameter is not worth a place in a sum of megabytes
+    )
+    elements = sum(parameter.numel() for parameter in trained)
+    return {
+        "name": type(optimizer).__name__,
+        "state_bytes": kept,
+        "state_bytes_per_parameter": round(kept / elements, 3) if elements else 0.0,
+    }
+
+
+def _tensors(tensors: Iterator[Tensor]) -> dict[str, Any]:
+    """Number of elements, and bytes by type."""
+    count, nbytes = 0, Counter[str]()
+    for tensor in tensors:
+        count += tensor.numel()
+        nbytes[str(tensor.dtype).removeprefix("torch.")] += tensor.nbytes
+    return {"count": count, "bytes": dict(sorted(nbytes.items()))}
+
+
+def _tensors_in(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [tensor for item in value for tensor in _tensors_in(item)]
+    return []
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:200]
+
+
+def write_speed(folder: Path) -> float:
+    """Bytes a second at which a file of 256 MiB reaches this folder's disk, fsync included.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    block = os.urandom(8 * 1024**2)  # zeros would be compressed away by some file systems
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".drivetrain-write-speed-") as file:
+            started = time.perf_counter()
+            for _ in range(WRITTEN_BYTES // len(block)):
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+            return WRITTEN_BYTES / (time.perf_counter() - started)
+    except OSError as error:
+        raise InputError(f"--write-speed {folder}: {error.strerror or error}.") from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m drivetrain.training_scripts.measure",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--recipe", required=True, help="a file of recipes/, or a module of your own")
+    parser.add_argument("--recipe-options", default="{}", help="the recipe's options, a JSON object")
+    parser.add_argument("--write-speed", type=Path, metavar="FOLDER", help="also measure how fast checkpoints are kept")
+    given = parser.parse_args()
+
+    def program() -> None:
+        options = parse_options(given.recipe_options, f"recipe {given.recipe!r}")
+        facts = measure(load_recipe(given.recipe, options), given.recipe, options)
+        if given.write_speed is not None:
+            facts["write_bytes_per_second"] = round(write_speed(given.write_speed))
+        print(json.dumps(facts, sort_keys=True))
+
+    run_rank(program)
+
+
+if __name__ == "__main__":
+    main()
