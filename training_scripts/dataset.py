@@ -1,48 +1,128 @@
-"""Prepared rows as a recipe's batches."""
+"""The rows of a folder as a recipe's batches."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts.cursor import Indices
+import numpy as np
+from numpy.typing import NDArray
+
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.prepared import PreparedData
+from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.reader import Columns, Indices, Reader, check_labels, load_reader
 from drivetrain.training_scripts.recipe import Batch, Recipe
 
 
 class Dataset:
-    """The rows of a folder of prepared data, in memory, as a recipe takes them.
+    """The rows of a folder in any format that has a reader, as a recipe takes them.
 
-    Every process must construct it at the same point: the processes of a host share the work of checking the shards
-    and wait for each other, so that no row is used before its shard was checked.
+    Every process must construct it at the same point: the processes of a host share the work of checking and decoding
+    the files and wait for each other, so that no row is used before its file was checked.
+
+    Args:
+        reader: a file of readers/, a module of the user's own, or `auto`: the recipe's own choice (`Recipe.reader`), or
+            the format that the folder has.
+        reader_options: the reader's options, as JSON text or as a mapping.
+        split: `train` or `test`: what to read of a folder that holds both.
+        fitted: `fitted` of the data set that the model was trained on, for data that is read as that was.
+        shuffle_window: above 0, read rows in windows of as many rows instead of holding them all.
+        columns: columns that are needed besides the recipe's.
 
     Raises:
-        InputError: a shard that is missing or differs from the manifest, a missing column, no label, a label that is
-            not one of the recipe's classes.
+        InputError: a file that is missing, torn or of another format, a missing column, no label, a label that is not
+            one of the recipe's classes.
     """
 
-    def __init__(self, folder: Path, recipe: Recipe, process: Process) -> None:
-        self.data = PreparedData(folder)
+    def __init__(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        process: Process,
+        *,
+        reader: str = "auto",
+        reader_options: str | Mapping[str, Any] = "{}",
+        split: str = "train",
+        fitted: Mapping[str, Any] | None = None,
+        shuffle_window: int = 0,
+        columns: Sequence[str] = (),
+    ) -> None:
         self.recipe = recipe
-        if self.data.label is None:
-            raise InputError(f"{folder} has no label column. Prepare it with the label named.")
-        self.label: str = self.data.label
-        self.data.verify(self.data.shards[process.local_rank :: process.local_world_size])
-        process.barrier()
-        self.columns = self.data.read([*recipe.columns, self.label])
+        options = parse_options(reader_options, "reader") if isinstance(reader_options, str) else dict(reader_options)
+        own_reader = getattr(recipe, "reader", "auto")
+        if reader == "auto":
+            reader = own_reader
+        if reader == own_reader:
+            options = dict(getattr(recipe, "reader_options", {})) | options
+        defaults = {"split": split, "fitted": fitted} | ({"shuffle_window": shuffle_window} if shuffle_window else {})
+        self.reader: Reader = load_reader(reader, folder, options, process, defaults=defaults)
+        if shuffle_window and not self.reader.streaming:
+            raise InputError(
+                f"shuffle_window={shuffle_window}: the reader of {folder} holds all rows at hand and reads no windows. "
+                "Leave shuffle_window out, or prepare the data (prepare_data)."
+            )
+        self.data = self.reader
+        self.label: str = self.reader.label or ""
+        """The name of the label column; empty where the format has none (raw text)."""
+        wanted = [*recipe.columns, *columns, *([self.label] if self.label else [])]
+        self._names: tuple[str, ...] = tuple(dict.fromkeys(wanted))
+        self._batch_names = tuple(name for name in self._names if name not in columns or name in recipe.columns)
+        self.reader.open(self._names)
+        self._check_each_batch = False
         if recipe.num_classes is not None:
-            self.data.check_classes(self.label, self.columns[self.label], recipe.num_classes)
+            if not self.label:
+                raise InputError(
+                    f"{folder} has no labels, and the recipe wants one of {recipe.num_classes} classes. "
+                    "Give other data or another recipe."
+                )
+            self._check_each_batch = self.reader.streaming
+            if not self._check_each_batch:
+                check_labels(self.reader, self.label, self.labels(), recipe.num_classes)
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """The manifest's statistics of the columns that the recipe uses."""
-        return {name: self.data.statistics[name] for name in self.columns if name in self.data.statistics}
+        """What the reader knows of the columns that the recipe uses."""
+        known = self.reader.statistics
+        return {name: known[name] for name in self._names if name in known}
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """What the reader learnt from this data and reads other data with, as plain JSON values (mostly nothing)."""
+        return dict(self.reader.fitted)
+
+    @property
+    def content_hash(self) -> str:
+        """Equal for equal data, whatever the number of processes."""
+        return self.reader.content_hash
+
+    @property
+    def shards(self) -> Sequence[int]:
+        """Rows of each file, for a streaming order."""
+        return self.reader.shards
 
     def __len__(self) -> int:
-        return self.data.rows
+        return len(self.reader)
 
     def batch(self, indices: Indices | slice) -> Batch:
         """The samples at `indices` as tensors on the CPU."""
-        return self.recipe.batch({name: column[indices] for name, column in self.columns.items()}, self.label)
+        columns: Columns = self.reader.read(indices, self._batch_names)
+        if self._check_each_batch and self.recipe.num_classes is not None:
+            rows = np.arange(*indices.indices(len(self))) if isinstance(indices, slice) else indices
+            check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
+        return self.recipe.batch(columns, self.label)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """All rows of a column that was opened, shape [rows, ...]."""
+        return self.reader.read(slice(0, len(self)), [name])[name]
+
+    def labels(self) -> NDArray[Any]:
+        """The label of every row, shape [rows].
+
+        Raises:
+            InputError: the format has no labels.
+        """
+        if not self.label:
+            raise InputError(f"{self.reader.folder} has no labels.")
+        return self.column(self.label)

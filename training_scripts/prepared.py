@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.reader import Columns, check_labels
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMAT", "MANIFEST_FILE", "Columns", "PreparedData", "Shard"]
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = 1
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -99,21 +103,46 @@ class PreparedData:
         for name in names:
             if name not in self.column_names:
                 raise unknown_name("column", name, self.column_names, advice=f"({self.folder})")
-        import pyarrow.parquet as parquet
-
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
         for shard in self.shards:
-            path = self.folder / shard.file
-            # One file, so no threads (they would take the cores of the other ranks) and no dataset discovery.
-            table = parquet.ParquetFile(path).read(columns=list(names), use_threads=False)
-            if table.num_rows != shard.rows:
-                raise InputError(f"shard {path} has {table.num_rows} rows; {MANIFEST_FILE} says {shard.rows}.")
-            for name in names:
-                column = table.column(name)
-                if column.null_count:
-                    raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
-                parts[name].append(column.to_numpy())
+            for piece in self.row_groups(shard, names):
+                for name in names:
+                    parts[name].append(self.values(piece, name, shard))
         return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def row_groups(self, shard: Shard, names: Sequence[str], chosen: Sequence[int] | None = None) -> Iterator[pa.Table]:
+        """The row groups of a shard one after the other (all of them unless chosen), with the named columns.
+
+        Raises:
+            InputError: a shard that has not as many rows as the manifest says.
+        """
+        import pyarrow.parquet as parquet
+
+        path = self.folder / shard.file
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            if file.metadata.num_rows != shard.rows:
+                raise InputError(f"shard {path} has {file.metadata.num_rows} rows; {MANIFEST_FILE} says {shard.rows}.")
+            for group in range(file.num_row_groups) if chosen is None else chosen:
+                # No threads: they would take the cores of the other ranks.
+                yield file.read_row_group(group, columns=list(names), use_threads=False)
+
+    def values(self, table: pa.Table, name: str, shard: Shard) -> NDArray[Any]:
+        """A column of a row group as an array of shape [rows], or [rows, length] of lists of one length.
+
+        Numbers without gaps are a view of Arrow's memory.
+
+        Raises:
+            InputError: a column with empty values (naming shard and count).
+        """
+        column = table.column(name)
+        if column.null_count:
+            path = self.folder / shard.file
+            raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
+        if length := _list_length(column.type):
+            flat = column.combine_chunks()
+            flat = flat.chunk(0) if hasattr(flat, "chunk") else flat
+            return flat.flatten().to_numpy(zero_copy_only=False).reshape(-1, length)
+        return column.to_numpy()
 
     def locate(self, row: int) -> str:
         """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1."""
@@ -129,15 +158,9 @@ class PreparedData:
         Raises:
             InputError: naming shard, row and value of the first that is not.
         """
-        if labels.dtype.kind not in "iu":
-            raise InputError(
-                f"label column {name!r} of {self.folder} has type {labels.dtype}; allowed are whole numbers from 0 to "
-                f"{num_classes - 1}, one a class."
-            )
-        wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))
-        if wrong.size:
-            row = int(wrong[0])
-            raise InputError(
-                f"{self.locate(row)}: label {name}={labels[row]} is outside the {num_classes} classes "
-                f"(0 to {num_classes - 1}); {wrong.size} such rows. Correct the data or the recipe's num_classes."
-            )
+        check_labels(self, name, labels, num_classes)
+
+
+def _list_length(data_type: pa.DataType) -> int:
+    """The length of a fixed-size list; 0 for any other type."""
+    return int(getattr(data_type, "list_size", 0) or 0)

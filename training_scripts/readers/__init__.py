@@ -1,0 +1,1 @@
+"""Formats of data: one file each, found by its name (reader.py has the contract)."""

@@ -1,0 +1,167 @@
+"""What prepare_data wrote: Parquet shards and the manifest that vouches for them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.training_scripts import reader
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.host_memory import host_arrays
+from drivetrain.training_scripts.prepared import MANIFEST_FILE, PreparedData, Shard
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.reader import Columns, Indices, check_whole_number
+from drivetrain.training_scripts.table import Layout, Table
+
+
+def recognises(folder: Path) -> bool:
+    return (folder / MANIFEST_FILE).is_file()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    label: str = ""
+    """The column to predict; empty: the one that the data was prepared with."""
+    unlabelled: bool = False
+    """Read data that has no label column."""
+    shuffle_window: int = 0
+    """0 keeps every row at hand (decoded once a host). Otherwise rows are read as they come, in windows of as many
+    rows: memory is that of a window and two row groups. The training's own field `shuffle_window` sets it."""
+
+    def __post_init__(self) -> None:
+        check_whole_number(self, "shuffle_window", least=0)
+
+
+class Reader(reader.Reader):
+    options: Options
+
+    def __init__(self, folder: Path, options: Options, process: Process) -> None:
+        super().__init__(folder, options, process)
+        self.data = PreparedData(folder)
+        self.column_names = tuple(self.data.column_names)
+        self.statistics = self.data.statistics
+        self.content_hash = self.data.content_hash
+        self.label = options.label or self.data.label
+        if self.label is None and not options.unlabelled:
+            raise InputError(f"{folder} has no label column. Prepare it with the label named.")
+        self.streaming = options.shuffle_window > 0
+        self._rows: Table | _Window
+
+    def __len__(self) -> int:
+        return self.data.rows
+
+    @property
+    def shards(self) -> Sequence[int]:
+        return [shard.rows for shard in self.data.shards]
+
+    def open(self, names: Sequence[str]) -> None:
+        self.check_columns(names)
+        process = self.process
+        self.data.verify(self.data.shards[process.local_rank :: process.local_world_size])
+        process.barrier()
+        if self.streaming:
+            self._rows = _Window(self.data, names, self.options.shuffle_window)
+        else:
+            self._rows = _decoded(self.data, names, process)
+
+    def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
+        return self._rows.take(indices, names)
+
+    def locate(self, row: int) -> str:
+        return self.data.locate(row)
+
+
+def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Table:
+    """All rows of the named columns: one copy a host of what numpy has a type for, one a process of the rest."""
+    first = _first_rows(data, names)
+    plain = {name: (first[name].dtype, first[name].shape[1:]) for name in names if first[name].dtype != object}
+    layout = Layout.of(plain)
+    with host_arrays(process, layout.of_rows(data.rows)) as filling:
+        table = Table(layout, [filling[name] for name in filling.arrays])
+        start = 0
+        for number, shard in enumerate(data.shards):
+            if number % filling.count == filling.number and plain:
+                _fill(table, data, shard, start, list(plain))
+            start += shard.rows
+    other = [name for name in names if name not in plain]
+    kept = data.read(other) if other else {}
+    places = layout.places | {name: (len(layout.shapes) + number, None) for number, name in enumerate(kept)}
+    shapes = layout.shapes + [((), np.dtype(object))] * len(kept)
+    return Table(Layout(places, shapes), [*filling.arrays.values(), *kept.values()])
+
+
+def _first_rows(data: PreparedData, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """No row of the named columns, as arrays: what they are of."""
+    import pyarrow.parquet as parquet
+
+    shard = next(shard for shard in data.shards if shard.rows)
+    schema = parquet.read_schema(data.folder / shard.file)
+    empty = schema.empty_table().select(list(names))
+    return {name: data.values(empty, name, shard) for name in names}
+
+
+def _fill(table: Table, data: PreparedData, shard: Shard, start: int, names: Sequence[str]) -> None:
+    for piece in data.row_groups(shard, names):
+        for name in names:
+            table.set(name, start, data.values(piece, name, shard))
+        start += piece.num_rows
+
+
+class _Window:
+    """Rows through the row groups that hold them; those used last stay decoded, up to a window and two of them."""
+
+    def __init__(self, data: PreparedData, names: Sequence[str], window: int) -> None:
+        self._data = data
+        self._names = list(names)
+        self._groups = list(_all_row_groups(data))
+        self._starts = np.cumsum([0, *(rows for _, _, rows in self._groups)])
+        self._room = window + 2 * max(rows for _, _, rows in self._groups)
+        self._held: OrderedDict[int, Table] = OrderedDict()
+
+    def take(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
+        if isinstance(indices, slice):
+            indices = np.arange(*indices.indices(self._data.rows), dtype=np.int64)
+        groups = np.searchsorted(self._starts, indices, side="right") - 1
+        found, first = np.unique(groups, return_index=True)
+        result: dict[str, NDArray[Any]] = {}
+        # In the order in which they are asked for: a window that begins pushes out the one that ends.
+        for group in found[np.argsort(first)].tolist():
+            table = self._decoded(group)
+            chosen = np.flatnonzero(groups == group)
+            rows = table.take(indices[chosen] - self._starts[group], names)
+            for name in names:
+                if name not in result:
+                    result[name] = np.empty((len(indices), *rows[name].shape[1:]), rows[name].dtype)
+                result[name][chosen] = rows[name]
+        return result
+
+    def _decoded(self, group: int) -> Table:
+        if group in self._held:
+            self._held.move_to_end(group)
+            return self._held[group]
+        shard, number, rows = self._groups[group]
+        while self._held and rows + sum(map(len, self._held.values())) > self._room:
+            self._held.popitem(last=False)
+        piece = next(self._data.row_groups(shard, self._names, [number]))
+        values = {name: self._data.values(piece, name, shard) for name in self._names}
+        places = {name: (number, None) for number, name in enumerate(values)}
+        shapes = [(array.shape[1:], array.dtype) for array in values.values()]
+        self._held[group] = Table(Layout(places, shapes), list(values.values()))
+        return self._held[group]
+
+
+def _all_row_groups(data: PreparedData) -> Iterator[tuple[Shard, int, int]]:
+    """Every row group with rows in it: its shard, its number there and its rows."""
+    import pyarrow.parquet as parquet
+
+    for shard in data.shards:
+        metadata = parquet.read_metadata(data.folder / shard.file)
+        for number in range(metadata.num_row_groups):
+            if rows := metadata.row_group(number).num_rows:
+                yield shard, number, rows
