@@ -1,0 +1,94 @@
+"""Bytes that a rank sends in a step under a strategy, and the time of it at the links' rates: estimates.
+
+A ring over n ranks takes, at a link's rate, 2(n-1)/n of the bytes for an all-reduce and (n-1)/n for a reduce-scatter or
+an all-gather (P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
+
+    replicate   gradients, one all-reduce
+    shard       parameters gathered in the forward and again in the backward pass, gradients reduce-scattered: half as
+                much again as replicas (ZeRO, section 7.2.2)
+    tensor      four all-reduces of a layer's output for each layer with matrices (M. Shoeybi et al., "Megatron-LM",
+                2019, section 3: two in each direction for a transformer block)
+    context     keys and values go around once forward and, with their gradients, twice backward; gradients all-reduced
+    stage       outputs forward, their gradients backward, between neighbours; and idle time: the bubble is
+                (p-1)/(m+p-1) of the step for p stages and m micro-batches (Y. Huang et al., "GPipe", 2019)
+
+A group of ranks inside a host has the link between the host's processes, one that crosses hosts its part of the host's
+network. The times add up what would be waited for if nothing were overlapped with computing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drivetrain.pipelines.recommend.degrees import crosses_hosts, groups_of_a_host
+from drivetrain.pipelines.recommend.memory import activation_share, parts
+from drivetrain.pipelines.recommend.plan import Candidate, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """What one dimension sends in a step: bytes of one rank, the seconds that takes, and which way it goes."""
+
+    dimension: str
+    operation: str
+    bytes: int
+    seconds: float
+    between_hosts: bool
+
+
+def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
+    """What a rank sends in one step, by dimension; of the rank that sends most."""
+    found: list[Traffic] = []
+    facts, tensor = plan.facts, candidate.degree("tensor")
+    stages = parts(plan, candidate)
+    largest = max(stages, key=lambda part: part.parameters)
+    matrices = facts.matrix_parameters / facts.num_parameters if facts.num_parameters else 0.0
+    whole = facts.parameter_bytes * plan.stored * largest.parameters * (matrices / tensor + (1 - matrices))
+    gradients = whole * facts.trainable_share
+    samples = candidate.samples(plan)
+    context = candidate.degree("context")
+    layers = [layer for layer in facts.layers if layer.matrix_parameters]
+    outputs = sum(layer.output_bytes_per_sample for layer in layers) * plan.computed * samples / len(stages)
+
+    def add(dimension: str, operation: str, nbytes: float) -> None:
+        across = crosses_hosts(candidate.degrees, dimension, plan.world)
+        rate = plan.instance.link_rate
+        if across:
+            rate = plan.instance.network_rate / groups_of_a_host(candidate.degrees, dimension, plan.world)
+        found.append(
+            Traffic(
+                dimension=dimension,
+                operation=operation,
+                bytes=round(nbytes),
+                seconds=nbytes / rate,
+                between_hosts=across,
+            )
+        )
+
+    for dimension, degree in candidate.degrees.items():
+        if degree == 1:
+            continue
+        once = (degree - 1) / degree
+        if dimension == "replicate":
+            add(dimension, "all-reduce of gradients", 2 * once * gradients / candidate.degree("shard"))
+        elif dimension == "shard":
+            add(dimension, "all-gather of parameters, reduce-scatter of gradients", once * (2 * whole + gradients))
+        elif dimension == "tensor":
+            add(dimension, "all-reduce of activations", 4 * 2 * once * outputs / context)
+        elif dimension == "context":
+            keys_and_values = 2 * outputs / context * once * degree
+            add(
+                dimension,
+                "keys and values around a ring, all-reduce of gradients",
+                3 * keys_and_values + 2 * once * gradients,
+            )
+        elif dimension == "stage":
+            boundary = max(part.boundary for part in stages[:-1]) * plan.computed * activation_share(candidate)
+            add(dimension, "activations and their gradients between stages", 2 * boundary * samples)
+    return found
+
+
+def bubble(candidate: Candidate) -> float:
+    """The share of a step that a stage waits for the others."""
+    stages = candidate.degree("stage")
+    return (stages - 1) / (candidate.micro_batches + stages - 1)

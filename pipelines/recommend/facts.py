@@ -1,0 +1,203 @@
+"""The measured facts of a recipe, and the file that keeps them: `<recipe>.facts.json`.
+
+Written by `drivetrain recommend --write` (drivetrain.training_scripts.measure does the measuring, in a process of its
+own), read here without torch. One file holds one recipe as its source was, with a measurement for each set of options.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+
+FORMAT = 1
+SUFFIX = ".facts.json"
+ABOUT = "Measured by `drivetrain recommend --write`. Bytes are those of the model's own number format."
+
+
+class FactsError(UserError):
+    """Facts that are missing, stale or no facts at all; the message names the command that mends it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One layer; bytes are a sample's."""
+
+    name: str
+    kind: str
+    parameters: int
+    matrix_parameters: int
+    activation_bytes_per_sample: int
+    """What the backward pass needs of it."""
+    output_bytes_per_sample: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One measurement. Bytes are those of the format that the recipe's model has by itself."""
+
+    recipe: str
+    recipe_options: Mapping[str, Any]
+    num_parameters: int
+    parameter_bytes: int
+    trainable_parameters: int
+    matrix_parameters: int
+    """Elements of parameters with two dimensions or more: what tensor parallelism splits."""
+    buffer_bytes: int
+    optimizer: str
+    state_bytes_per_parameter: float
+    """Of each trainable parameter."""
+    input_bytes_per_sample: int
+    sequence_length: int | None
+    activation_bytes_per_sample: int
+    flops_per_sample: int
+    """Of a forward pass."""
+    is_chain: bool
+    has_tensor_plan: bool
+    layers: tuple[Layer, ...]
+    checkpoint_bytes_per_second: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Instance type -> how fast a file reaches its checkpoints folder, where that was measured."""
+
+    @property
+    def bytes_per_parameter(self) -> float:
+        return self.parameter_bytes / self.num_parameters if self.num_parameters else 0.0
+
+    @property
+    def trainable_share(self) -> float:
+        return self.trainable_parameters / self.num_parameters if self.num_parameters else 0.0
+
+    @property
+    def gradient_bytes(self) -> float:
+        return self.trainable_parameters * self.bytes_per_parameter
+
+    @property
+    def state_bytes(self) -> float:
+        return self.trainable_parameters * self.state_bytes_per_parameter
+
+    @property
+    def checkpoint_bytes(self) -> float:
+        """Parameters, buffers and optimizer state."""
+        return self.parameter_bytes + self.buffer_bytes + self.state_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactsFile:
+    """All measurements of one recipe."""
+
+    recipe: str
+    source_hash: str
+    torch: str
+    checkpoint_bytes_per_second: Mapping[str, float]
+    measurements: tuple[Mapping[str, Any], ...]
+
+    def find(self, options: Mapping[str, Any]) -> Facts | None:
+        """The measurement with these options."""
+        found = next((each for each in self.measurements if each["recipe_options"] == options), None)
+        return None if found is None else _facts(self.recipe, found, self.checkpoint_bytes_per_second)
+
+    def with_measurement(self, measured: Mapping[str, Any], instance: str | None = None) -> FactsFile:
+        """The file with one more measurement; those of another source are dropped."""
+        same = self.source_hash == measured["source_hash"]
+        options = measured["recipe_options"]
+        kept = [each for each in self.measurements if each["recipe_options"] != options] if same else []
+        own = {name: value for name, value in measured.items() if name not in _OF_THE_FILE}
+        speeds = dict(self.checkpoint_bytes_per_second)
+        if instance and "write_bytes_per_second" in measured:
+            speeds[instance] = measured["write_bytes_per_second"]
+        return FactsFile(
+            recipe=measured["recipe"],
+            source_hash=measured["source_hash"],
+            torch=measured["torch"],
+            checkpoint_bytes_per_second=speeds,
+            measurements=tuple(sorted([*kept, own], key=lambda each: json.dumps(each["recipe_options"]))),
+        )
+
+    def text(self) -> str:
+        """The file's content: the same measurements give the same bytes."""
+        content = {
+            "format": FORMAT,
+            "about": ABOUT,
+            "recipe": self.recipe,
+            "source_hash": self.source_hash,
+            "torch": self.torch,
+            "checkpoint_bytes_per_second": dict(sorted(self.checkpoint_bytes_per_second.items())),
+            "measurements": [dict(sorted(each.items())) for each in self.measurements],
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+_OF_THE_FILE = ("recipe", "source_hash", "torch", "write_bytes_per_second")
+
+
+def new_file(measured: Mapping[str, Any], instance: str | None = None) -> FactsFile:
+    """A file with one measurement, as the measuring program prints it."""
+    empty = FactsFile(
+        recipe=measured["recipe"], source_hash="", torch="", checkpoint_bytes_per_second={}, measurements=()
+    )
+    return empty.with_measurement(measured, instance)
+
+
+def read_file(path: Path) -> FactsFile:
+    """
+    Raises:
+        FactsError: no facts, or of a format that this version does not read.
+    """
+    again = "Write it again: drivetrain recommend --recipe NAME --write."
+    try:
+        content: Any = json.loads(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise FactsError(f"{path} has format {content['format']!r}; this version reads {FORMAT}. {again}")
+        found = FactsFile(
+            recipe=str(content["recipe"]),
+            source_hash=str(content["source_hash"]),
+            torch=str(content["torch"]),
+            checkpoint_bytes_per_second={str(k): float(v) for k, v in content["checkpoint_bytes_per_second"].items()},
+            measurements=tuple(content["measurements"]),
+        )
+        for each in found.measurements:
+            _facts(found.recipe, each, {})
+    except FactsError:
+        raise
+    except OSError as error:
+        raise FactsError(f"{path}: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FactsError(f"{path} holds no facts of a recipe ({type(error).__name__}: {error}). {again}") from None
+    return found
+
+
+def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]) -> Facts:
+    def number(*path: str) -> int:
+        value: Any = measured
+        for part in path:
+            value = value[part]
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f"{'.'.join(path)} is {value!r}; allowed are whole numbers from 0")
+        return value
+
+    def total(name: str) -> int:
+        return sum(number(name, "bytes", kind) for kind in measured[name]["bytes"])
+
+    sequence_length: Any = measured["sequence_length"]
+    return Facts(
+        recipe=recipe,
+        recipe_options=dict(measured["recipe_options"]),
+        num_parameters=number("parameters", "count"),
+        parameter_bytes=total("parameters"),
+        trainable_parameters=number("trainable_parameters"),
+        matrix_parameters=number("matrix_parameters"),
+        buffer_bytes=total("buffers"),
+        optimizer=str(measured["optimizer"]["name"]),
+        state_bytes_per_parameter=float(measured["optimizer"]["state_bytes_per_parameter"]),
+        input_bytes_per_sample=number("input_bytes_per_sample"),
+        sequence_length=None if sequence_length is None else int(sequence_length),
+        activation_bytes_per_sample=number("activation_bytes_per_sample"),
+        flops_per_sample=number("flops_per_sample"),
+        is_chain=bool(measured["is_chain"]),
+        has_tensor_plan=bool(measured["has_tensor_plan"]),
+        layers=tuple(Layer(**layer) for layer in measured["layers"]),
+        checkpoint_bytes_per_second=speeds,
+    )

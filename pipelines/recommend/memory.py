@@ -1,0 +1,179 @@
+"""Memory of one GPU (or process) under a strategy: an estimate, from measured facts and published formulas.
+
+    parameters, gradients, optimizer state    divided by what the strategy divides them by (S. Rajbhandari et al.,
+        "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 3)
+    activations    measured a sample, times the samples that are in flight: under tensor parallelism
+        (10 + 24/t) / 34 of them, without the sequence-parallel part (V. Korthikanti et al., "Reducing Activation
+        Recomputation in Large Transformer Models", MLSys 2023, equation 2); in a pipeline those of the rank's stage,
+        for as many micro-batches as the schedule keeps (D. Narayanan et al., "Efficient Large-Scale Language Model
+        Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2)
+    working    what lives for a moment: layers gathered by sharding, half-precision copies of the weights, the gradient
+        of the largest activation
+
+It fits when the sum is at most 85 % of the memory: the rest is for the CUDA context, NCCL's buffers, workspaces of
+kernels, and fragmentation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drivetrain.pipelines.recommend.facts import Facts, Layer
+from drivetrain.pipelines.recommend.plan import DEFAULT_SCHEDULE, Candidate, Plan
+
+HEADROOM = 0.15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes of one rank, of the fullest where they differ."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    buffers: int
+    working: int
+
+    @property
+    def total(self) -> int:
+        return self.parameters + self.gradients + self.optimizer + self.activations + self.buffers + self.working
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one rank's stage holds before sharding; all are shares of the whole model, or bytes a sample."""
+
+    parameters: float
+    activations: float
+    largest_layer: float
+    largest_output: float
+    boundary: float
+    """Bytes a sample that leave the stage."""
+    in_flight: int
+    """Micro-batches whose activations are kept at a time."""
+
+
+def estimate_memory(plan: Plan, candidate: Candidate) -> Memory:
+    """The memory of the rank that needs most."""
+    estimates = [_of_part(plan, candidate, part) for part in parts(plan, candidate)]
+    return max(estimates, key=lambda memory: memory.total)
+
+
+def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
+    facts, tensor, shard = plan.facts, candidate.degree("tensor"), candidate.degree("shard")
+    matrices = facts.matrix_parameters / facts.num_parameters if facts.num_parameters else 0.0
+    held = part.parameters * (matrices / tensor + (1 - matrices))
+    whole = facts.parameter_bytes * plan.stored * held
+    trained = facts.trainable_share
+    # The layer that is computed and the one that is fetched ahead are whole for a moment, and so is one's gradient.
+    gathered = (2 + trained) * facts.parameter_bytes * plan.stored * part.largest_layer / tensor if shard > 1 else 0.0
+    copies = whole / shard * plan.computed if plan.computed < plan.stored else 0.0
+    samples = candidate.micro_batch(plan)
+    share = activation_share(candidate)
+    return Memory(
+        parameters=round(whole / shard),
+        gradients=round(whole * trained / shard),
+        optimizer=round(facts.state_bytes * plan.stored * held / shard),
+        activations=round(part.activations * plan.computed * share * samples * part.in_flight)
+        + facts.input_bytes_per_sample * candidate.samples(plan),
+        buffers=round(facts.buffer_bytes * plan.stored * part.parameters),
+        working=round(gathered + copies + 2 * part.largest_output * plan.computed * share * samples),
+    )
+
+
+def activation_share(candidate: Candidate) -> float:
+    """The share of a sample's activations that tensor and context parallelism leave to one rank."""
+    tensor = candidate.degree("tensor")
+    return (10 + 24 / tensor) / 34 / candidate.degree("context") if tensor > 1 else 1 / candidate.degree("context")
+
+
+def parts(plan: Plan, candidate: Candidate) -> list[Part]:
+    """One for each stage of the pipeline; one in all where there is none."""
+    facts, stages = plan.facts, candidate.degree("stage")
+    if stages == 1:
+        return [_part(plan, facts.layers, 1.0, facts.activation_bytes_per_sample, 1)]
+    groups = split(plan, stages)
+    rest = facts.activation_bytes_per_sample - sum(layer.activation_bytes_per_sample for layer in facts.layers)
+    found: list[Part] = []
+    for place, group in enumerate(groups):
+        share = sum(layer.parameters for layer in group) / max(1, facts.num_parameters)
+        kept = sum(layer.activation_bytes_per_sample for layer in group)
+        last = place == stages - 1
+        # What the loss keeps is kept by the stage that computes it.
+        found.append(_part(plan, group, share, kept + (rest if last else 0), in_flight(plan, candidate, place)))
+    return found
+
+
+def _part(plan: Plan, layers: Sequence[Layer], parameters: float, activations: int, in_flight: int) -> Part:
+    facts = plan.facts
+    outputs = [layer.output_bytes_per_sample for layer in layers]
+    largest = max((layer.parameters for layer in layers), default=facts.num_parameters)
+    if plan.activation_checkpointing:
+        activations = recomputed(layers, activations)
+    return Part(
+        parameters=parameters,
+        activations=activations,
+        largest_layer=largest / facts.num_parameters if facts.num_parameters else 0.0,
+        largest_output=max(outputs, default=0),
+        boundary=outputs[-1] if outputs else 0,
+        in_flight=in_flight,
+    )
+
+
+def recomputed(layers: Sequence[Layer], activations: int) -> int:
+    """Bytes a sample with activation checkpointing: the outputs of layers, and one layer in full while it is done
+    again (T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016)."""
+    kept = sum(layer.output_bytes_per_sample for layer in layers if layer.parameters)
+    largest = max((layer.activation_bytes_per_sample for layer in layers), default=0)
+    return min(activations, kept + largest)
+
+
+def in_flight(plan: Plan, candidate: Candidate, stage: int) -> int:
+    """How many micro-batches' activations a stage keeps at its fullest: GPipe all, the others as many as there are
+    stages from here on, or all stages where a rank has several pieces of the model."""
+    schedule = str(candidate.options.get("schedule", DEFAULT_SCHEDULE)).lower()
+    stages = candidate.degree("stage")
+    if "gpipe" in schedule:
+        return candidate.micro_batches
+    behind = stages - stage if "1f1b" in schedule and "interleaved" not in schedule else stages
+    return min(candidate.micro_batches, behind)
+
+
+def split(plan: Plan, stages: int) -> list[tuple[Layer, ...]]:
+    """The chain cut into `stages` groups of neighbours, so that the most memory of one is least."""
+    facts = plan.facts
+    each = facts.bytes_per_parameter * (1 + facts.trainable_share) + facts.state_bytes_per_parameter
+    samples = max(1, plan.global_batch // stages)
+    weights = [layer.parameters * each + layer.activation_bytes_per_sample * samples for layer in facts.layers]
+    low, high = max(weights, default=0.0), sum(weights)
+    while high - low > 1:  # the least largest sum, by bisection
+        middle = (low + high) / 2
+        low, high = (low, middle) if _groups(weights, middle) <= stages else (middle, high)
+    found: list[tuple[Layer, ...]] = []
+    group: list[Layer] = []
+    total = 0.0
+    for place, (layer, weight) in enumerate(zip(facts.layers, weights, strict=True)):
+        left, open_stages = len(weights) - place, stages - len(found)
+        if group and (total + weight > high or left < open_stages) and open_stages > 1:
+            found.append(tuple(group))
+            group, total = [], 0.0
+        group.append(layer)
+        total += weight
+    return [*found, tuple(group)]
+
+
+def _groups(weights: Sequence[float], most: float) -> int:
+    count, total = 1, 0.0
+    for weight in weights:
+        if total + weight > most:
+            count, total = count + 1, 0.0
+        total += weight
+    return count
+
+
+def least_memory(facts: Facts) -> int:
+    """Bytes of parameters, gradients and state together: what all GPUs must hold, however they share it."""
+    return math.ceil(facts.parameter_bytes + facts.gradient_bytes + facts.state_bytes)
