@@ -1,0 +1,173 @@
+"""Small models that strategies are tested with, as recipes, and samples for them in memory.
+
+Nothing in `conv` and `transformer` looks across samples, so that a batch may be dealt to ranks in any way; `batchnorm`
+and `dropout` depend on how it was dealt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from drivetrain.training_scripts.cursor import Indices
+from drivetrain.training_scripts.recipe import Batch
+
+SIDE, CLASSES = 6, 5
+LENGTH, VOCABULARY, WIDTH, HEADS = 8, 10, 8, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """`kind`: conv, transformer, batchnorm or dropout. `optimizer_kind`: adamw, amsgrad, sgd or momentum."""
+
+    kind: str = "conv"
+    optimizer_kind: str = "adamw"
+    columns: tuple[str, ...] = ()
+
+    @property
+    def num_classes(self) -> int | None:
+        return None if self.kind == "transformer" else CLASSES
+
+    def model(self) -> nn.Module:
+        return MODELS[self.kind]()
+
+    def batch(self, columns: Any, label: str) -> Batch:
+        raise NotImplementedError("samples are in memory")
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if self.kind == "transformer":
+            return functional.cross_entropy(outputs.transpose(1, 2), targets, reduction="none").mean(dim=1)
+        return functional.cross_entropy(outputs, targets, reduction="none")
+
+    def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        hits = (outputs.argmax(dim=-1) == targets).to(outputs.dtype)
+        return {"accuracy": hits.mean(dim=1) if hits.dim() > 1 else hits}
+
+    def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+        made: Callable[..., torch.optim.Optimizer] = torch.optim.AdamW
+        options: dict[str, Any] = {}
+        if self.optimizer_kind in ("sgd", "momentum"):
+            made, options = torch.optim.SGD, {"momentum": 0.9 if self.optimizer_kind == "momentum" else 0.0}
+        elif self.optimizer_kind == "rprop":
+            made = torch.optim.Rprop  # has no fused kernel, and no weight decay
+            return made(model.parameters(), lr=learning_rate)
+        elif self.optimizer_kind == "amsgrad":
+            options = {"amsgrad": True}
+        # No decay for biases and norms, and a learning rate of their own, as recipes often have it.
+        named = list(model.named_parameters())
+        groups = [
+            {"params": [p for _, p in named if p.dim() > 1], "weight_decay": weight_decay},
+            {"params": [p for _, p in named if p.dim() <= 1], "weight_decay": 0.0, "lr": 0.5 * learning_rate},
+        ]
+        return made([group for group in groups if group["params"]], lr=learning_rate, **options)
+
+    def tensor_plan(self) -> dict[str, str]:
+        """How tensor parallelism splits the layers, by pattern of module names."""
+        if self.kind == "transformer":
+            inward = {f"*.{name}": "colwise" for name in ("query", "key", "value", "up")}
+            return inward | {f"*.{name}": "rowwise" for name in ("output", "down")}
+        return {"6": "colwise", "8": "rowwise"}
+
+    def samples(self, count: int, *, seed: int = 0) -> Batch:
+        """Samples that a model can learn something from; inputs in float64."""
+        generator = torch.Generator().manual_seed(seed)
+        if self.kind == "transformer":
+            text = torch.randint(VOCABULARY, (count, 1), generator=generator)
+            text = (text + 3 * torch.arange(LENGTH + 1)) % VOCABULARY  # each token follows from the one before
+            noise = torch.randint(VOCABULARY, text.shape, generator=generator)
+            text = torch.where(torch.rand(text.shape, generator=generator) < 0.2, noise, text)
+            return Batch(text[:, :-1].contiguous(), text[:, 1:].contiguous())
+        targets = torch.randint(CLASSES, (count,), generator=generator)
+        inputs = torch.randn(count, 1, SIDE, SIDE, generator=generator, dtype=torch.float64)
+        inputs[torch.arange(count), 0, targets] += 2.0  # a bright row tells the class
+        return Batch(inputs, targets)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an evaluation asks of a Dataset."""
+
+    recipe: Recipe
+    samples: Batch
+
+    def __len__(self) -> int:
+        return len(self.samples.targets)
+
+    def batch(self, indices: Indices | slice) -> Batch:
+        rows = indices if isinstance(indices, slice) else torch.from_numpy(indices)
+        return Batch(self.samples.inputs[rows], self.samples.targets[rows])
+
+
+class Embedding(nn.Module):
+    """Tokens [samples, length] to vectors [samples, length, WIDTH], their positions added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Embedding(VOCABULARY, WIDTH)
+        self.position = nn.Embedding(LENGTH, WIDTH)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        return self.token(tokens) + self.position(positions)
+
+
+class Attention(nn.Module):
+    """Causal self-attention; how many heads this rank has follows from the width of what its matrices give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.output = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = [
+            linear(x).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
+            for linear in (self.query, self.key, self.value)
+        ]
+        mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention_norm, self.norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention = Attention()
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.down(functional.gelu(self.up(self.norm(x))))
+
+
+def convolutional(*, norm: bool = False, dropout: float = 0.0) -> nn.Module:
+    """Channels and classes are odd numbers: their slices differ in size."""
+    return nn.Sequential(
+        nn.Conv2d(1, 3, kernel_size=3, padding=1),
+        nn.BatchNorm2d(3) if norm else nn.ReLU(),
+        nn.Conv2d(3, 4, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(4 * (SIDE // 2) ** 2, 8),
+        nn.Dropout(dropout) if dropout else nn.ReLU(),
+        nn.Linear(8, CLASSES),
+    )
+
+
+def transformer() -> nn.Module:
+    head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY))
+    return nn.Sequential(Embedding(), Block(), Block(), head)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "conv": convolutional,
+    "transformer": transformer,
+    "batchnorm": lambda: convolutional(norm=True),
+    "dropout": lambda: convolutional(dropout=0.3),
+}

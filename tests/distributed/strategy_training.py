@@ -1,0 +1,162 @@
+"""A short training under any strategy, what came of it, and the comparison that all strategies are held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from drivetrain.training_scripts import state
+from drivetrain.training_scripts.cursor import Order, share
+from drivetrain.training_scripts.evaluation import evaluate
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
+from tests.distributed.strategy_models import Memory, Recipe
+from tests.distributed.strategy_runs import Run
+
+# 49 samples in batches of 16: 16, 16, 16, 1. With 2 ranks the first one has no sample of the batch of 1.
+NUM_SAMPLES, GLOBAL_BATCH = 49, 16
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A training of `steps` steps from step `first` on."""
+
+    kind: str = "conv"
+    optimizer: str = "adamw"
+    accumulation: int = 1
+    precision: str = "fp64"
+    clip_norm: float = 0.0
+    ema_decay: float = 0.0
+    steps: int = 20
+    first: int = 0
+    learning_rate: float = 1e-2
+    start: Trained | None = None
+    seed: int = 0
+    common: dict[str, Any] = field(default_factory=dict)
+    """Further common options."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training left. `losses`: the mean of each global batch. `norms`: of each gradient, before clipping."""
+
+    losses: list[float]
+    norms: list[float]
+    evaluation: dict[str, float]
+    model: Arrays
+    optimizer: Arrays
+    average: Arrays
+    values: dict[str, Any]
+
+
+def build(process: Process, run: Run, setting: Setting) -> Strategy:
+    """The strategy of a run, its model as seeded."""
+    recipe = Recipe(kind=setting.kind, optimizer_kind=setting.optimizer)
+    common = Common(
+        learning_rate=setting.learning_rate,
+        weight_decay=1e-2,
+        precision=setting.precision,
+        accumulation=setting.accumulation,
+        clip_norm=setting.clip_norm,
+        ema_decay=setting.ema_decay,
+        **setting.common,
+    )
+    kind, options = load_strategy(run.strategy, run.options)
+    torch.manual_seed(setting.seed)
+    strategy = kind(recipe, recipe.model(), process, common, options)
+    strategy.model.train()
+    return strategy
+
+
+def fit(process: Process, run: Run, setting: Setting) -> Trained:
+    """Train as drivetrain.training_scripts.train does, in memory."""
+    strategy = build(process, run, setting)
+    if setting.start:
+        state.scatter(_tensors(setting.start), strategy)
+    return go_on(strategy, setting)
+
+
+def go_on(strategy: Strategy, setting: Setting) -> Trained:
+    """Train `strategy` and tell what came of it."""
+    recipe, layout, process = strategy.recipe, strategy.layout, strategy.process
+    assert isinstance(recipe, Recipe)
+    data = Memory(recipe, recipe.samples(NUM_SAMPLES))
+    order = Order(NUM_SAMPLES, GLOBAL_BATCH, seed=3)
+    losses, norms = [], []
+    for step in range(setting.first, setting.first + setting.steps):
+        epoch, within = divmod(step, order.steps_per_epoch)
+        indices = order.batch(epoch * NUM_SAMPLES + within * GLOBAL_BATCH)
+        own = share(indices, layout.data_rank, layout.data_size)
+        batch = data.batch(own if len(own) else indices[:1]).to(process.device, strategy.precision.parameters)
+        torch.manual_seed(1000 * step + layout.data_rank)  # for dropout: each replica draws its own, at any step
+        taken = strategy.train_step(batch, num_samples=len(own), num_global_samples=len(indices))
+        losses.append(float(process.sum(taken.loss)) / len(indices))
+        if taken.gradient_norm is not None:
+            norms.append(float(taken.gradient_norm))
+
+    strategy.model.eval()
+    held_out = Memory(recipe, recipe.samples(23, seed=1))
+    with strategy.evaluated:
+        dtype = strategy.precision.parameters
+        evaluated = evaluate(strategy.forward, held_out, layout, batch_size=4, dtype=dtype)  # type: ignore[arg-type]
+    strategy.model.train()
+    assert evaluated.num_samples == 23
+    whole = state.gather(strategy)
+    return Trained(
+        losses,
+        norms,
+        evaluated.means,
+        _arrays(whole.model),
+        _arrays(whole.optimizer),
+        _arrays(whole.average),
+        whole.values,
+    )
+
+
+def difference(one: Trained, other: Trained) -> float:
+    """The greatest difference of any number; infinite where something is there in only one of them.
+
+    Left out is the optimizer's own state, which is no result of a training.
+    """
+    pairs = [(np.array(one.losses), np.array(other.losses)), (np.array(one.norms), np.array(other.norms))]
+    for first, second in ((one.model, other.model), (one.average, other.average)):
+        if first.keys() != second.keys():
+            return float("inf")
+        pairs += [(values, second[name]) for name, values in first.items()]
+    if one.evaluation.keys() != other.evaluation.keys():
+        return float("inf")
+    pairs += [(np.array(value), np.array(other.evaluation[name])) for name, value in one.evaluation.items()]
+    if any(a.shape != b.shape or not np.isfinite(a).all() or not np.isfinite(b).all() for a, b in pairs):
+        return float("inf")
+    return max(float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0)) for a, b in pairs)
+
+
+def identical(one: Trained, other: Trained) -> bool:
+    """Bit for bit, the optimizer's state and all."""
+    same = one.losses == other.losses and one.norms == other.norms and one.evaluation == other.evaluation
+    groups = ((one.model, other.model), (one.optimizer, other.optimizer), (one.average, other.average))
+    return (
+        same
+        and one.values == other.values
+        and all(
+            first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+            for first, second in groups
+        )
+    )
+
+
+def _arrays(tensors: dict[str, torch.Tensor]) -> Arrays:
+    return {name: tensor.detach().clone().numpy() for name, tensor in tensors.items()}
+
+
+def _tensors(trained: Trained) -> state.State:
+    groups = (
+        {name: torch.from_numpy(values.copy()) for name, values in arrays.items()}
+        for arrays in (trained.model, trained.optimizer, trained.average)
+    )
+    return state.State(*groups, trained.values)
