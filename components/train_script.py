@@ -68,7 +68,7 @@ def train_script(
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
     folder = code_folder(source)
-    check_script(script, folder, launcher)
+    check_script(script, folder)
     inputs = {"train": train, "validation": validation, "test": test}
     named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
     values = _hyperparameters(hyperparameters)
@@ -81,8 +81,8 @@ def train_script(
         "PYTHONPATH": _importable(folder, os.environ.get("PYTHONPATH", "")),
     }
     command = [
-        *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={processes}"),
-        *("drivetrain.training_scripts.run_script", script),
+        *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
+        *(f"--launcher={launcher}", f"--processes={processes}", f"--script={script}"),
         *script_mode.arguments(values),
     ]
     if _is_the_step():

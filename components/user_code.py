@@ -39,10 +39,10 @@ def code_folder(source: Path | None) -> Path:
     return folder
 
 
-def check_script(script: str, folder: Path, launcher: str) -> None:
+def check_script(script: str, folder: Path) -> None:
     """
     Raises:
-        InputError: `script` leads out of the folder, to no file, or to one that `launcher` cannot start.
+        InputError: `script` leads out of the folder, to no file, or to one that cannot be started.
     """
     path = folder / script
     if not script_mode.is_entry_point(script) or not path.resolve().is_relative_to(folder.resolve()):
@@ -55,11 +55,6 @@ def check_script(script: str, folder: Path, launcher: str) -> None:
         raise InputError(f"no script {script!r} in {folder} (it holds {_listing(folder)}).{more}")
     if script.endswith(".py"):
         return
-    if launcher != "python":
-        raise InputError(
-            f"script {script!r} is no Python file, and {launcher} starts those. Choose launcher=python, which starts "
-            "it once on each host."
-        )
     if not os.access(path, os.X_OK):
         raise InputError(f"script {script!r} is not executable. Make it so: chmod +x {path}")
     first = _first_line(path)
