@@ -3,6 +3,31 @@
 A file `recipes/<name>.py`, or a module of the user's own, has a class `Recipe`: a frozen dataclass whose fields are
 the recipe's options (plain values with defaults), with the members below. Everything is stated a sample, never as a
 mean, so that uneven batches and any number of processes give exactly what one process would.
+
+A recipe may also have
+
+    reader: str                         the format that its data comes in (readers/), where the user names none
+    reader_options: Mapping[str, Any]   that reader's options, where the user gives none
+    augment(batch, seeds) -> Batch      change samples at random, while training only; see below
+    example(batch_size) -> Batch        a batch whose values do not matter, to be measured with; needed where rows of
+                                        `columns` are not single numbers
+    tensor_plan() -> dict[str, str]     pattern of names of layers (as in fnmatch) -> how tensor parallelism splits them
+    context_plan() -> dict[str, int]    pattern of names of buffers that have a row for each position of the sequence ->
+                                        the dimension of the positions; inputs and targets have it as dimension 1
+
+`augment` gets one seed a sample, uint64 of shape [samples], made from (seed, epoch, sample), and draws from nothing
+else (drivetrain.training_scripts.augmentation): a sample is then changed alike on whichever rank it is.
+
+Words of a tensor plan:
+
+    colwise         the output features are split over the ranks, and what follows works on its own part of them
+    colwise_gather  the output features are split, and then put together again on every rank
+    rowwise         the input features are split, as a colwise layer leaves them, and the outputs added up (an
+                    embedding: its rows, the vocabulary)
+    sequence        the layer works on each position by itself, so that its input may be split along the sequence
+
+A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
+pipelines.
 """
 
 from __future__ import annotations
@@ -20,7 +45,7 @@ from torch import Tensor, nn
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.options import build_options
-from drivetrain.training_scripts.prepared import Columns
+from drivetrain.training_scripts.reader import Columns
 
 
 @dataclass(frozen=True)
@@ -54,7 +79,10 @@ class Recipe(Protocol):
         ...
 
     def batch(self, columns: Columns, label: str) -> Batch:
-        """Rows (a mapping of column name to array of shape [samples]) as tensors."""
+        """Rows (a mapping of column name to array of shape [samples, ...]) as tensors.
+
+        `label` is the name of the column that is to be predicted, empty where the data has none.
+        """
         ...
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -66,7 +94,12 @@ class Recipe(Protocol):
         ...
 
     def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
-        """The optimizer of the model's parameters."""
+        """The optimizer of `model.named_parameters()`.
+
+        That may be a part of what `model()` gives (a pipeline's stage, even one without parameters), under the same
+        names; parameters may be slices. Every part must give the same groups of parameters in the same order. The rate
+        of a group is its highest: the loop multiplies it by the schedule's factor.
+        """
         ...
 
 

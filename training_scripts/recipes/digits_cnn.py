@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.prepared import Columns
+from drivetrain.training_scripts.reader import Columns
 from drivetrain.training_scripts.recipe import Batch
 
 SIDE = 8
@@ -74,4 +74,6 @@ class Recipe:
         return {"accuracy": outputs.argmax(dim=1) == targets}
 
     def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
+        # As a group, which may be empty: a stage of a pipeline may have no parameters.
+        groups = [{"params": list(model.parameters())}]
+        return torch.optim.AdamW(groups, lr=learning_rate, weight_decay=weight_decay)

@@ -1,0 +1,58 @@
+"""Groups of parameters for an optimizer: what decays and what does not, what learns at a share of the rate.
+
+A recipe's optimizer is made from whatever part of the model a rank holds, so every function here gives the same groups
+on each part, also where one of them has no parameter there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+Group = dict[str, Any]
+
+
+def decay_matrices(model: nn.Module, weight_decay: float) -> list[Group]:
+    """Two groups: matrices and kernels decay, biases and the scales of normalizations do not.
+
+    What decays would pull a scale to 0 without making the function any smoother. (I. Loshchilov and F. Hutter,
+    "Decoupled Weight Decay Regularization", 2019, decay all; leaving vectors out is the custom since T. He and others,
+    "Bag of Tricks for Image Classification", 2019, section 3.1.)
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [parameter for parameter in trained if parameter.dim() > 1], "weight_decay": weight_decay},
+        {"params": [parameter for parameter in trained if parameter.dim() <= 1], "weight_decay": 0.0},
+    ]
+
+
+def share_learning_rate(
+    model: nn.Module, weight_decay: float, learning_rate: float, shares: dict[str, float]
+) -> list[Group]:
+    """The two groups of `decay_matrices`, for each share of the learning rate.
+
+    Args:
+        learning_rate: of parameters that no prefix names.
+        shares: prefix of a parameter's name -> what part of the learning rate it gets.
+    """
+    groups: list[Group] = []
+    for prefix, share in {**shares, "": 1.0}.items():
+        named = [
+            parameter
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad and _prefix(name, shares) == prefix
+        ]
+        for decays in (True, False):
+            groups.append(
+                {
+                    "params": [parameter for parameter in named if (parameter.dim() > 1) == decays],
+                    "weight_decay": weight_decay if decays else 0.0,
+                    "lr": learning_rate * share,
+                }
+            )
+    return groups
+
+
+def _prefix(name: str, shares: dict[str, float]) -> str:
+    return next((prefix for prefix in shares if name.startswith(prefix)), "")
