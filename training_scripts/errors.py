@@ -13,6 +13,10 @@ class InputError(ValueError):
     """
 
 
+class LostHost(RuntimeError):
+    """The hosts of a job did not meet: no input's fault, and a retry may help."""
+
+
 def unknown_name(kind: str, given: str, available: Iterable[str], *, advice: str = "") -> InputError:
     """The error for a name that is not there: what was given, the closest match, what is available."""
     import difflib

@@ -35,12 +35,13 @@ FAILED, BAD_INPUT, RETRY = 1, 2, 75
 MAX_TRACEBACK_LINES = 15
 _LOST_PEER = re.compile(
     r"gloo|NCCL|[Cc]onnection (was )?(closed|reset|refused)|[Bb]roken pipe|process group|TCPStore|Timed out waiting"
+    r"|monitoredBarrier"
 )
 _DISTRIBUTED_ERRORS = ("DistError", "DistNetworkError", "DistBackendError", "DistStoreError", "DistQueueEmptyError")
 
-Kind = Literal["input", "program", "signal", "hosts", "peer", "stopped"]
+Kind = Literal["input", "program", "signal", "hang", "hosts", "peer", "stopped"]
 # A cause comes before its consequences: a peer's loss is one, and so is the SIGTERM by which torchrun ends the rest.
-_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "hosts", "peer", "stopped")
+_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "hang", "hosts", "peer", "stopped")
 # The hosts of a job did not meet: torchrun's failure, and no rank's.
 NO_RANK = -1
 
@@ -48,7 +49,7 @@ NO_RANK = -1
 @dataclass(frozen=True)
 class Failure:
     """One rank that failed. `details` is the traceback, or empty; `when` is in seconds since the epoch; `exit_code` is
-    negative where a signal ended it."""
+    negative where a signal ended it; `host` is "" where it is this one."""
 
     rank: int
     kind: Kind
@@ -56,6 +57,7 @@ class Failure:
     details: str = ""
     when: float = float("inf")
     exit_code: int = FAILED
+    host: str = ""
 
 
 def run_rank(program: Callable[[], None]) -> NoReturn:
@@ -70,27 +72,47 @@ def run_rank(program: Callable[[], None]) -> NoReturn:
         program()
         code = 0
     except Exception as error:
-        kind, summary, details = _described(error)
-        code = BAD_INPUT if kind == "input" else FAILED
-        if not _write_error_file(kind, summary, details):
-            print(details or f"error: {summary}", file=sys.stderr)
+        code = report_failure(error)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def record_failure(error: Exception | SystemExit) -> None:
-    """Write the error file, where one is asked for, and leave the rest to the caller: a script of the user's own ends
-    in its own way."""
-    if isinstance(error, SystemExit):
-        _write_error_file("program", str(error.code), "")
-    else:
-        _write_error_file(*_described(error))
+def report_failure(error: Exception) -> int:
+    """Write what a program raised where the launcher reads it, or to stderr where none does; returns the exit code.
 
-
-def _described(error: Exception) -> tuple[Kind, str, str]:
+    A rank that has lost its peers waits for what they have to say: it may be that one of them hangs.
+    """
     kind, summary = _classified(error)
-    return kind, summary, "" if kind == "input" else _short_traceback(error)
+    code = BAD_INPUT if kind == "input" else FAILED
+    details = "" if kind == "input" else _short_traceback(error)
+    if not _write_error_file(kind, summary, details):
+        print(details or f"error: {summary}", file=sys.stderr)
+        return code
+    # torch is asked only where the program has used it; the reason that is already written stays if we are ended here.
+    if kind == "peer" and "torch.distributed" in sys.modules:
+        from drivetrain.training_scripts import missing_peers
+
+        if missing := missing_peers.missing_peers(error):
+            missing_peers.tell_launcher(missing)
+            first, host = missing[0], missing_peers.host_of(missing[0])
+            others = f" (with it {missing_peers.named(missing[1:])})" if missing[1:] else ""
+            said = summary.splitlines()[0][:150]
+            reason = f"it did not come to a collective before the others timed out{others}: {said}"
+            _write_error_file("hang", reason, "", rank=first, host=host)
+            missing_peers.wait_for_launcher()
+    return code
+
+
+def report_exit(ending: SystemExit | None, *, code: int = FAILED) -> None:
+    """Write that a program ended itself with another code than 0, and where."""
+    if ending is None:
+        summary = _signal_summary(-code) if code < 0 else f"it ended with exit code {code}"
+        _write_error_file("program" if code >= 0 else "signal", summary, "", code=code)
+        return
+    given = ending.code
+    summary = f"it ended with exit code {given}" if isinstance(given, int) else f"it ended itself: {given}"
+    _write_error_file("program", summary, _short_traceback(ending), code=given if isinstance(given, int) else FAILED)
 
 
 def _classified(error: Exception) -> tuple[Kind, str]:
@@ -101,7 +123,7 @@ def _classified(error: Exception) -> tuple[Kind, str]:
     return "peer" if _is_lost_peer(error) else "program", f"{type(error).__name__}: {error}"
 
 
-def _write_error_file(kind: Kind, summary: str, details: str) -> bool:
+def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bool:
     """Write the file that torchelastic asks for; False where there is none to write, or no room for it."""
     path, now = os.environ.get(ERROR_FILE), time.time()
     if not path:
@@ -109,7 +131,7 @@ def _write_error_file(kind: Kind, summary: str, details: str) -> bool:
     extra = {"py_callstack": details or summary, "timestamp": str(int(now))}
     record = {
         "message": {"message": summary, "extraInfo": extra},
-        "drivetrain": {"kind": kind, "summary": summary, "details": details, "when": now},
+        "drivetrain": {"kind": kind, "summary": summary, "details": details, "when": now, **more},
     }
     try:
         Path(path).write_text(json.dumps(record), encoding="utf-8")
@@ -123,7 +145,15 @@ def from_rank(rank: int, exit_code: int, record: Any) -> Failure:
     """The failure of a rank from its exit code (negative: the signal that ended it) and its error file's content."""
     ours = record.get("drivetrain") if isinstance(record, dict) else None
     if isinstance(ours, dict):
-        return Failure(rank, ours["kind"], ours["summary"], ours["details"], float(ours["when"]), exit_code)
+        return Failure(
+            ours.get("rank", rank),
+            ours["kind"],
+            ours["summary"],
+            ours["details"],
+            float(ours["when"]),
+            ours.get("code", exit_code),
+            ours.get("host", ""),
+        )
     message = record.get("message") if isinstance(record, dict) else None
     if isinstance(message, dict):  # a user's script with torch's @record
         extra = message.get("extraInfo", {})
@@ -150,8 +180,10 @@ def exit_code(cause: Failure) -> int:
     """What the launcher returns for a cause: FAILED, BAD_INPUT or RETRY."""
     if cause.kind == "input":
         return BAD_INPUT
+    if cause.kind == "program" and cause.exit_code in (BAD_INPUT, RETRY):  # the program's own word
+        return cause.exit_code
     killed = cause.kind == "signal" and -cause.exit_code == signal.SIGKILL
-    return RETRY if killed or cause.kind in ("hosts", "peer", "stopped") else FAILED
+    return RETRY if killed or cause.kind in ("hang", "hosts", "peer", "stopped") else FAILED
 
 
 def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str) -> str:
@@ -160,8 +192,12 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
         return f"error: {cause.summary}"
     if cause.kind == "hosts":
         return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again."
-    lines = [f"rank {cause.rank} of {world_size} on {host} failed: {cause.summary.splitlines()[0]}"]
-    others = [failure for failure in failures if failure.kind not in (cause.kind, "stopped")]
+    verb = "hangs" if cause.kind == "hang" else "failed"
+    summary = (cause.summary.splitlines() or [""])[0]
+    lines = [f"rank {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
+    # Who waited in vain for the one that hangs has nothing to add.
+    consequences = ("stopped", "peer", "hang") if cause.kind == "hang" else ("stopped",)
+    others = [failure for failure in failures if failure.kind not in (cause.kind, *consequences)]
     if others:
         lines.append("then " + "; ".join(f"rank {o.rank}: {o.summary.splitlines()[0][:100]}" for o in others))
     if cause.kind == "peer":
@@ -204,8 +240,13 @@ def _is_lost_peer(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and bool(_LOST_PEER.search(str(error)))
 
 
+def _is_ours(filename: str) -> bool:
+    """Frames that only lead to the user's program."""
+    return filename in ("<frozen runpy>", __file__, str(Path(__file__).with_name("rank.py")))
+
+
 def _short_traceback(error: BaseException) -> str:
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) != Path(__file__)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     last = traceback.format_exception_only(error)
     text = "".join(["Traceback (most recent call last):\n", *traceback.format_list(frames), *last])
     lines = text.rstrip().splitlines()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 PARENT = "DRIVETRAIN_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
@@ -28,8 +29,29 @@ def die_with_parent(death_signal: signal.Signals) -> None:
     announced = os.environ.pop(PARENT, None)  # a grandchild's parent is another one
     if announced is None or not sys.platform.startswith("linux"):
         return
-    import ctypes
-
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(death_signal))
+    follow_parent(death_signal)
     if os.getppid() != int(announced):  # it died before the request was in place
         os.kill(os.getpid(), death_signal)
+
+
+def follows_parent(death_signal: signal.Signals) -> Callable[[], None]:
+    """For subprocess.Popen's `preexec_fn`: a child of this process, whatever program it becomes, ends with it."""
+    library, parent = _library(), os.getpid()
+
+    def request() -> None:
+        library.prctl(_PR_SET_PDEATHSIG, int(death_signal))
+        if os.getppid() != parent:
+            os.kill(os.getpid(), death_signal)
+
+    return request
+
+
+def follow_parent(death_signal: signal.Signals) -> None:
+    """Ask for `death_signal` when the parent dies, whoever it is: it is a program that announces nothing (mpirun)."""
+    _library().prctl(_PR_SET_PDEATHSIG, int(death_signal))
+
+
+def _library() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)

@@ -7,11 +7,21 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.training_scripts.cluster import Cluster
-from drivetrain.training_scripts.launch import torchrun_command, wait_for
+from drivetrain.training_scripts.errors import InputError, LostHost
+from drivetrain.training_scripts.job import Options, Program
+from drivetrain.training_scripts.launch import (
+    choose_launcher,
+    describe_cluster,
+    parse,
+    read_options,
+    resolve_hosts,
+)
+from drivetrain.training_scripts.launchers.torchrun import torchrun_command
 
 PROGRAM = """
 import os, signal, sys, time
@@ -131,21 +141,116 @@ def test_the_launcher_imports_no_torch() -> None:
     assert ended.stdout == "False False\n"
 
 
+def command(cluster: Cluster, **options: Any) -> list[str]:
+    program = Program("module", "m", ("-x",))
+    return torchrun_command(cluster, program, Options(**options), report=Path("r"), log_folder=Path("l"))
+
+
 def test_one_host_takes_no_fixed_port() -> None:
-    command = torchrun_command(Cluster(processes=2), ["m", "-x"], report=Path("r"), log_folder=Path("l"))
-    assert "--standalone" in command
-    assert not any("port" in argument for argument in command)
-    assert command[-3:] == ["-m", "m", "-x"]
-    assert "--nproc-per-node=2" in command
-    assert "--shutdown-timeout=90" in command
+    words = command(Cluster(processes=2))
+    assert "--standalone" in words
+    assert not any("port" in word for word in words)
+    assert words[-5:] == ["-m", "drivetrain.training_scripts.rank", "module", "m", "-x"]
+    assert {"--nproc-per-node=2", "--shutdown-timeout=90", "--max-restarts=0"} <= set(words)
 
 
-def test_several_hosts_meet_at_the_first() -> None:
-    cluster = Cluster(hosts=("a", "b", "c"), host_index=2, processes=4, port=1234)
-    command = torchrun_command(cluster, ["m"], report=Path("r"), log_folder=Path("l"))
-    assert {"--nnodes=3", "--node-rank=2", "--master-addr=a", "--master-port=1234"} <= set(command)
+def test_several_hosts_meet_at_the_first_in_their_order() -> None:
+    words = command(Cluster(hosts=("a", "b", "c"), host_index=2, processes=4, port=1234))
+    assert {"--nnodes=3", "--node-rank=2", "--master-addr=a", "--master-port=1234", "--local-addr=c"} <= set(words)
+    assert not any("c10d" in word for word in words)
 
 
-def test_waiting_for_a_name_ends() -> None:
-    assert wait_for("127.0.0.1")
-    assert not wait_for("no-such-host.invalid", seconds=-1)
+def test_hosts_that_may_come_again_meet_by_c10d() -> None:
+    cluster = Cluster(hosts=("a", "b", "c"), host_index=1, port=1234, min_hosts=2, job="job-7")
+    words = command(cluster, max_restarts=3, join_timeout=60, last_call=5)
+    assert {"--nnodes=2:3", "--rdzv-backend=c10d", "--rdzv-endpoint=a:1234", "--rdzv-id=job-7"} <= set(words)
+    assert "--max-restarts=3" in words
+    assert "--rdzv-conf=is_host=0,join_timeout=60,last_call_timeout=5,timeout=60" in words
+    assert "--rdzv-conf=is_host=1" in " ".join(command(Cluster(hosts=("a", "b")), rendezvous="c10d"))
+    with pytest.raises(InputError, match="rendezvous=static with max_restarts"):
+        command(Cluster(hosts=("a", "b")), rendezvous="static", max_restarts=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "program"),
+    [
+        (["m", "--script", "x"], {}, Program("module", "m", ("--script", "x"))),
+        (["--processes", "2", "m", "-h"], {"processes": 2}, Program("module", "m", ("-h",))),
+        (["--processes=2", "--script=t.py", "--processes", "9"], None, Program("script", "t.py", ("--processes", "9"))),
+        (["--max-restarts", "3", "--script", "t.py"], {"max_restarts": 3}, Program("script", "t.py")),
+    ],
+)
+def test_our_options_end_where_the_program_begins(
+    words: list[str], options: dict[str, Any] | None, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.py").touch()
+    given, found = parse(words)
+    assert found == program
+    wanted = {"processes": 2} if options is None else options
+    assert {name: value for name, value in given.items() if value is not None} == wanted
+
+
+def test_a_program_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InputError, match=r"no script 'train.py' in"):
+        parse(["--script", "train.py"])
+    with pytest.raises(InputError, match=r"'notes.txt' is neither Python"):
+        parse(["--script", "notes.txt"])
+    with pytest.raises(SystemExit, match="2"):
+        parse(["--processes", "2"])
+
+
+def test_options_come_from_the_command_line_then_from_variables() -> None:
+    variables = {"DRIVETRAIN_MAX_RESTARTS": "2", "DRIVETRAIN_HANG_TIMEOUT": "2.5", "DRIVETRAIN_LAUNCHER": "mpirun"}
+    found = read_options(variables, {"launcher": "torchrun", "max_restarts": None})
+    assert found == Options(launcher="torchrun", max_restarts=2, hang_timeout=2.5)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"DRIVETRAIN_MAX_RESTARTS": "two"}, "DRIVETRAIN_MAX_RESTARTS='two'; allowed are whole numbers"),
+        ({"DRIVETRAIN_HANG_TIMEOUT": "soon"}, "DRIVETRAIN_HANG_TIMEOUT='soon'; allowed are numbers"),
+        ({"DRIVETRAIN_HANG_TIMEOUT": "-1"}, "hang_timeout=-1.0; allowed are seconds from 0"),
+        ({"DRIVETRAIN_STOP_TIMEOUT": "0"}, "stop_timeout=0; allowed are whole seconds from 1"),
+        ({"DRIVETRAIN_RENDEZVOUS": "etcd"}, "rendezvous='etcd'; allowed: auto, static, c10d"),
+        ({"DRIVETRAIN_LAUNCHER": "mpirun", "DRIVETRAIN_MAX_RESTARTS": "1"}, "launcher=mpirun has no restarts"),
+    ],
+)
+def test_options_that_cannot_be(variables: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_options(variables, {})
+
+
+def test_the_launcher_is_chosen_by_what_there_is_to_start() -> None:
+    assert choose_launcher(Cluster(), Options()) == "python"
+    assert choose_launcher(Cluster(), Options(max_restarts=1)) == "torchrun"
+    assert choose_launcher(Cluster(processes=2), Options()) == "torchrun"
+    assert choose_launcher(Cluster(hosts=("a", "b")), Options()) == "torchrun"
+    with pytest.raises(InputError, match=r"no launcher 'torchrum'. Did you mean 'torchrun'?"):
+        choose_launcher(Cluster(), Options(launcher="torchrum"))
+
+
+def test_hosts_that_never_resolve_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = ("127.0.0.1", "no-such-host.invalid", "nor-this-one.invalid")
+    with pytest.raises(LostHost, match=r"'no-such-host.invalid', 'nor-this-one.invalid' have no address after 0 s"):
+        resolve_hosts(Cluster(hosts=hosts, contract="SM_HOSTS"), Options(resolve_timeout=0))
+    # A range of hosts starts without them.
+    found = resolve_hosts(Cluster(hosts=hosts, min_hosts=1), Options(resolve_timeout=0))
+    assert found == {hosts[0]: "127.0.0.1", hosts[1]: None, hosts[2]: None}
+    with pytest.raises(LostHost, match=r"'no-such-host.invalid' has no address"):
+        resolve_hosts(Cluster(hosts=(hosts[1], hosts[0]), min_hosts=1), Options(resolve_timeout=0))
+
+
+def test_one_line_says_which_contract_was_read() -> None:
+    cluster = Cluster(("a", "b"), 1, 4, port=1234, min_hosts=1, contract="SM_HOSTS")
+    assert describe_cluster(cluster, Options(launcher="torchrun", max_restarts=2), "eth0", "the route") == (
+        "from SM_HOSTS: 1 to 2 hosts x 4 processes, this is 1 (b); torchrun, meeting at a:1234, up to 2 restarts, "
+        "network interface eth0 (the route)"
+    )
+    one = Cluster(processes=2)
+    assert describe_cluster(one, Options(launcher="torchrun"), "lo", "") == (
+        "from a plain shell: 1 host x 2 processes; torchrun"
+    )

@@ -1,0 +1,88 @@
+"""Several processes a host as one torch.distributed group, through torchrun.
+
+https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from drivetrain.training_scripts.cluster import Cluster
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.failure import from_rank
+from drivetrain.training_scripts.job import RANK_MODULE, Ended, Job, Options, Program
+from drivetrain.training_scripts.launchers._processes import json_or_none
+from drivetrain.training_scripts.supervision import supervise
+
+SUMMARY = "processes that torch.distributed joins; static or elastic, with restarts"
+
+
+def run(job: Job) -> Ended:
+    report = job.folder / "failures.json"
+    command = torchrun_command(job.cluster, job.program, job.options, report=report, log_folder=job.folder / "torchrun")
+    # torchrun itself still has a group to end when the time of its ranks is over.
+    [code], stopped = supervise([(command, job.environment)], stop_seconds=job.options.stop_timeout + 10, tick=job.tick)
+    found = json_or_none(report) or []
+    return Ended(code, stopped, [from_rank(f["rank"], f["exit_code"], f["record"]) for f in found], "torchrun")
+
+
+def is_static(cluster: Cluster, options: Options) -> bool:
+    """Whether the hosts meet in a fixed order, once. Hosts that may restart or be missing need c10d.
+
+    Raises:
+        InputError: static was asked for where it cannot be.
+    """
+    if len(cluster.hosts) == 1:
+        return False
+    needs = "a range of hosts" if cluster.is_elastic else "max_restarts" if options.max_restarts else ""
+    if options.rendezvous == "static" and needs:
+        raise InputError(f"rendezvous=static with {needs}: hosts that come again need c10d. Choose auto.")
+    return options.rendezvous == "static" or (options.rendezvous == "auto" and not needs)
+
+
+def torchrun_command(
+    cluster: Cluster, program: Program, options: Options, *, report: Path, log_folder: Path
+) -> list[str]:
+    """The command line of torchrun for this host."""
+    if len(cluster.hosts) == 1:
+        # The rendezvous takes a free port of its own choosing, so any number of jobs can share the machine.
+        # The address: torchrun otherwise asks for the host's full name, which in containers may not resolve.
+        where = ["--standalone", "--local-addr=127.0.0.1"]
+    elif is_static(cluster, options):
+        # Rank order is host order, in every attempt.
+        where = [
+            f"--nnodes={len(cluster.hosts)}",
+            f"--node-rank={cluster.host_index}",
+            f"--master-addr={cluster.hosts[0]}",
+            f"--master-port={cluster.port}",
+            f"--rdzv-conf=timeout={options.join_timeout:.0f}",
+            f"--local-addr={cluster.host}",
+        ]
+    else:
+        least = cluster.min_hosts or len(cluster.hosts)
+        settings = {
+            # Said and not guessed: torchrun would compare names and addresses of this host with the endpoint.
+            "is_host": int(cluster.host_index == 0),
+            "join_timeout": round(options.join_timeout),
+            "last_call_timeout": round(options.last_call),
+            # How long to look for the first host, which may come up later.
+            "timeout": max(1, round(options.join_timeout)),
+        }
+        where = [
+            f"--nnodes={least}:{len(cluster.hosts)}",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint={cluster.hosts[0]}:{cluster.port}",
+            f"--rdzv-id={cluster.job}",
+            f"--rdzv-conf={','.join(f'{name}={value}' for name, value in settings.items())}",
+            f"--local-addr={cluster.host}",
+        ]
+    return [
+        *(sys.executable, "-m", "drivetrain.training_scripts.torchrun", str(report)),
+        *where,
+        f"--nproc-per-node={cluster.processes}",
+        f"--max-restarts={options.max_restarts}",
+        f"--shutdown-timeout={options.stop_timeout}",  # its own default is 30 s
+        f"--log-dir={log_folder}",  # only error files go there; output passes through
+        *("-m", RANK_MODULE, *program.words),
+    ]

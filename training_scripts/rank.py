@@ -1,0 +1,119 @@
+"""One process of a job, supervised from inside: a module, a script of the user's own, or any command.
+
+    python -m drivetrain.training_scripts.rank module my_package.my_program ARGUMENT ...
+    python -m drivetrain.training_scripts.rank script train.py ARGUMENT ...
+    python -m drivetrain.training_scripts.rank command ./a.out ARGUMENT ...
+
+The launchers start it. The program runs as `python train.py` would run it (its own `__main__`, `sys.argv` and first
+entry of `sys.path`), with four things more: it ends when the process that started it does; what it raises reaches the
+launcher with its traceback, and so does where it was when native code ended it; and its heartbeats are counted. Under
+mpirun it also has the variables that torchrun would have set (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE).
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from drivetrain.training_scripts import heartbeat
+from drivetrain.training_scripts.failure import ERROR_FILE, report_exit, report_failure
+from drivetrain.training_scripts.parent import PARENT, die_with_parent, follow_parent, follows_parent
+
+# Open MPI's names for them. https://www.open-mpi.org/faq/?category=running#mpi-environmental-variables
+_OPEN_MPI = {
+    "RANK": "OMPI_COMM_WORLD_RANK",
+    "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
+    "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+    "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
+}
+
+
+def main() -> None:
+    kind, target, *arguments = sys.argv[1:]
+    if _OPEN_MPI["RANK"] in os.environ:
+        os.environ.update({name: os.environ[given] for name, given in _OPEN_MPI.items() if given in os.environ})
+        os.environ.pop(PARENT, None)  # it is mpirun's
+        follow_parent(signal.SIGKILL)
+    else:
+        die_with_parent(signal.SIGKILL)
+    _report_to_launcher()
+    if kind == "command":
+        _command([target, *arguments])
+    run = _module if kind == "module" else _script
+    sys.argv = [target, *arguments]
+    _supervised(lambda: run(target))
+
+
+def _report_to_launcher() -> None:
+    folder = os.environ.get(heartbeat.FOLDER)
+    if folder is None or not os.path.isdir(folder):  # on another host than the one that mpirun was started on
+        os.environ.pop(heartbeat.FOLDER, None)
+        return
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if ERROR_FILE not in os.environ:  # torchrun names it; the others do not
+        os.environ[ERROR_FILE] = str(Path(folder) / f"{local_rank}.error.json")
+    heartbeat.register(
+        Path(folder),
+        local_rank=local_rank,
+        rank=int(os.environ.get("RANK", "0")),
+        attempt=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+    )
+    # Where it was is part of the reason, so it goes to the launcher and not among the lines of the other processes.
+    stack = open(Path(folder) / f"{local_rank}.stack", "w", encoding="utf-8")  # noqa: SIM115 (open to the very end)
+    faulthandler.enable(stack)
+    _kept.append(stack)
+
+
+_kept: list[object] = []  # faulthandler writes to the descriptor, which must not be closed
+
+
+def _module(name: str) -> None:
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _script(path: str) -> None:
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    runpy.run_path(path, run_name="__main__")
+
+
+def _supervised(program: Callable[[], None]) -> None:
+    """Run it; an exception, or an end with another code than 0, is reported and leaves the interpreter in order."""
+    try:
+        program()
+    except SystemExit as ending:
+        if ending.code not in (None, 0):
+            report_exit(ending)
+        raise
+    except Exception as error:
+        code = report_failure(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not in order: a process group's destructor could wait for peers that are gone.
+        os._exit(code)
+    finally:
+        heartbeat.finished()
+
+
+def _command(words: list[str]) -> NoReturn:
+    """Run any program and end as it does. It stays a child, so that its end can be told from mpirun's killing of it."""
+    import subprocess
+
+    child = subprocess.Popen(words, preexec_fn=follows_parent(signal.SIGKILL))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: child.send_signal(number))
+    code = child.wait()
+    heartbeat.finished()
+    if code:
+        report_exit(None, code=code)
+    sys.stdout.flush()
+    os._exit(128 - code if code < 0 else code)
+
+
+if __name__ == "__main__":
+    main()
