@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
+from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Reader, check_labels, load_reader
 from drivetrain.training_scripts.recipe import Batch, Recipe
+
+SAMPLINGS = ("uniform", "balanced", "weighted")
 
 
 class Dataset:
@@ -50,6 +53,7 @@ class Dataset:
         columns: Sequence[str] = (),
     ) -> None:
         self.recipe = recipe
+        self.shuffle_window = shuffle_window
         options = parse_options(reader_options, "reader") if isinstance(reader_options, str) else dict(reader_options)
         own_reader = getattr(recipe, "reader", "auto")
         if reader == "auto":
@@ -112,6 +116,50 @@ class Dataset:
             rows = np.arange(*indices.indices(len(self))) if isinstance(indices, slice) else indices
             check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
         return self.recipe.batch(columns, self.label)
+
+    def order(
+        self,
+        *,
+        global_batch: int,
+        seed: int,
+        drop_last: bool = False,
+        sampling: str = "uniform",
+        weight_column: str = "",
+    ) -> Order:
+        """The order in which a training visits the rows.
+
+        Args:
+            sampling: `uniform`: each row once an epoch; `balanced`: each class as often; `weighted`: by the numbers of
+                `weight_column`, which was among the `columns` of the constructor. The last two draw with replacement.
+
+        Raises:
+            InputError: fields that do not go together, or weights that are none.
+        """
+        if sampling not in SAMPLINGS:
+            raise unknown_name("sampling", sampling, SAMPLINGS)
+        if (sampling == "weighted") != bool(weight_column):
+            raise InputError(
+                f"sampling={sampling!r} with weight_column={weight_column!r}. A weight_column goes with sampling "
+                "'weighted', and only with it."
+            )
+        if self.shuffle_window:
+            if sampling != "uniform":
+                raise InputError(
+                    f"sampling={sampling!r} with shuffle_window={self.shuffle_window}: rows that come through a window "
+                    "cannot be drawn from all of them. Leave one of the two out."
+                )
+            return StreamOrder(self.shards, self.shuffle_window, global_batch, seed, drop_last=drop_last)
+        if sampling == "uniform":
+            return Order(len(self), global_batch, seed, drop_last=drop_last)
+        if sampling == "balanced":
+            labels = self.labels()
+            if labels.ndim != 1 or labels.dtype.kind not in "iub":
+                raise InputError(f"sampling='balanced' needs a class a row; label {self.label!r} is {labels.dtype}.")
+            return WeightedOrder(balanced_weights(labels), global_batch, seed, drop_last=drop_last)
+        weights = self.column(weight_column)
+        if weights.ndim != 1 or weights.dtype.kind not in "iubf":
+            raise InputError(f"weight_column={weight_column!r} holds no numbers but {weights.dtype}.")
+        return WeightedOrder(weights, global_batch, seed, drop_last=drop_last)
 
     def column(self, name: str) -> NDArray[Any]:
         """All rows of a column that was opened, shape [rows, ...]."""
