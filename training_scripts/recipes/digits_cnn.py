@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.reader import Columns
+from drivetrain.training_scripts.reader import Columns, matrix
 from drivetrain.training_scripts.recipe import Batch
 
 SIDE = 8
@@ -61,7 +61,7 @@ class Recipe:
         )
 
     def batch(self, columns: Columns, label: str) -> Batch:
-        pixels = np.stack([columns[name] for name in self.columns], axis=1).astype(np.float32) / BRIGHTEST
+        pixels = matrix(columns, self.columns).astype(np.float32) / BRIGHTEST
         targets = columns[label].astype(np.int64)
         return Batch(torch.from_numpy(pixels).view(-1, 1, SIDE, SIDE), torch.from_numpy(targets))
 
