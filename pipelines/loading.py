@@ -58,7 +58,7 @@ def load(target: str, config: Path | None = None, overrides: Iterable[str] = ())
     path_text, _, function_name = target.partition(":")
     if path_text.endswith(".py"):
         path = Path(path_text).expanduser().resolve()
-        module, source, beside = _import_file(path), path.parent, path.with_suffix(".yaml")
+        module, source, beside = import_file(path), path.parent, path.with_suffix(".yaml")
         base = source
     else:
         if path_text not in (known := {p.stem for p in READY.glob("*.py")} - {"__init__"}):
@@ -98,7 +98,7 @@ def _build(
     return built, settings
 
 
-def _import_file(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
     """Import the user's file under its own name, with its folder first on sys.path, as a container does."""
     if not path.is_file():
         raise UserError(f"No pipeline file {path}. Give an existing .py file or one of the ready pipelines.")

@@ -38,6 +38,8 @@ def compile_(
     from drivetrain.pipelines.cli.targets import compiled
 
     definition = compiled(target, config, set_)
+    for note in definition.notes:
+        print(f"warning: {note}", file=sys.stderr)
     if output is None:
         sys.stdout.write(definition.text)
         return

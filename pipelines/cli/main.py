@@ -20,6 +20,8 @@ COMMANDS = {
     "list": "list_pipelines",
     "show": "show",
     "compile": "compile",
+    "submit": "submit",
+    "recommend": "recommend",
     "runs": "runs",
     "models": "models",
     "version": "version",

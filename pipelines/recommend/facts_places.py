@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.recommend.facts import SUFFIX, Facts, FactsError, read_file
 from drivetrain.pipelines.recommend.strategies import strategies_folder
 
@@ -26,9 +27,15 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
         folder: the folder of the user's pipeline; the recipe's own module is looked for there, too.
 
     Raises:
-        FactsError: there are none, or the recipe was changed since; the message names the command that measures.
+        FactsError: there are none, or the recipe was changed since; the message names the command that measures. Also
+            where there is no such recipe.
     """
     command = recommend_command(recipe, options)
+    source = recipe_file(recipe, folder)
+    if source is None and "." not in recipe:
+        known = {path.stem for path in _recipes_folder().glob("*.py") if not path.stem.startswith("_")}
+        known |= {path.stem for path in folder.glob("*.py")}
+        raise FactsError(f"no recipe {recipe!r}. {did_you_mean(recipe, known)}")
     path = beside(recipe, folder)
     written = path.is_file()
     if not written:
@@ -36,7 +43,6 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
         if not path.is_file():
             raise FactsError(f"there are no facts of recipe {recipe!r} in {folder}. Measure it: {command}")
     found = read_file(path)
-    source = recipe_file(recipe, folder)
     if found.recipe != recipe:
         raise FactsError(f"{path} holds the facts of recipe {found.recipe!r}, not {recipe!r}. Measure it: {command}")
     if source is not None and hashlib.sha256(source.read_bytes()).hexdigest() != found.source_hash:
@@ -54,12 +60,6 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
     return facts
 
 
-def was_asked_for(recipe: str, options: Mapping[str, Any], folder: Path) -> bool:
-    """Whether somebody wants this training's memory checked: there is a file beside the pipeline, or these are
-    the very options whose facts come with the package."""
-    return beside(recipe, folder).is_file() or (not options and (SHIPPED / f"{recipe}{SUFFIX}").is_file())
-
-
 def beside(recipe: str, folder: Path) -> Path:
     """The facts file in the folder of a pipeline."""
     return folder / f"{recipe}{SUFFIX}"
@@ -72,8 +72,12 @@ def recipe_file(recipe: str, folder: Path) -> Path | None:
         return None
     places = [folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")]
     if len(parts) == 1:
-        places.insert(0, strategies_folder().parent / "recipes" / f"{recipe}.py")
+        places.insert(0, _recipes_folder() / f"{recipe}.py")
     return next((place for place in places if place.is_file()), None)
+
+
+def _recipes_folder() -> Path:
+    return strategies_folder().parent / "recipes"
 
 
 def recommend_command(recipe: str, options: Mapping[str, Any]) -> str:

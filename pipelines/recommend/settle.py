@@ -2,7 +2,8 @@
 
     pipeline with strategy='auto' -> the same pipeline with the strategy that was chosen, visible in the definition
 
-Memory is checked where somebody asked for it: by a facts file beside the pipeline, or by a shipped recipe as it is.
+Memory is checked where facts are: those of the shipped recipes as they are, and those in a file beside the pipeline.
+Who has written such a file wants the check, so there a stale one is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 from drivetrain.pipelines.errors import SpecError, UserError
 from drivetrain.pipelines.recommend.choice import check_fits, recommend
-from drivetrain.pipelines.recommend.degrees import fill
-from drivetrain.pipelines.recommend.facts import Facts
-from drivetrain.pipelines.recommend.facts_places import look_up, was_asked_for
+from drivetrain.pipelines.recommend.degrees import World, fill
+from drivetrain.pipelines.recommend.facts import Facts, FactsError
+from drivetrain.pipelines.recommend.facts_places import beside, look_up
 from drivetrain.pipelines.recommend.instances import get_instance
 from drivetrain.pipelines.recommend.json_options import parse_options
 from drivetrain.pipelines.recommend.plan import Candidate, Plan
@@ -111,29 +112,23 @@ class _Settler:
         )
 
     def _check_memory(self, training: Training) -> None:
-        recipe, options = training.text("recipe"), training.text("recipe_options")
-        if recipe is None or options is None or training.strategy in (None, AUTO):
+        recipe, strategy, text = training.text("recipe"), training.strategy, training.text("strategy_options")
+        if recipe is None or strategy is None or strategy == AUTO or text is None:
             return
         try:
-            if not was_asked_for(recipe, parse_options(options, "recipe_options"), self.folder):
-                return
-            facts = self._facts(training)
+            try:
+                facts = self._facts(training)
+            except FactsError:
+                if beside(recipe, self.folder).is_file():
+                    raise
+                return  # nobody measured this recipe, and nothing says that somebody wants it checked
             plan = None if facts is None else plan_of(training, facts)
-            if plan is not None:
-                assert training.strategy is not None
-                strategy = read_strategy(training.strategy)
-                text = training.text("strategy_options")
-                if text is None:
-                    return
-                defaults = {option.name: option.default for option in strategy.options.values()}
-                given: dict[str, Any] = {**defaults, **parse_options(text, "strategy_options")}
-                degrees = fill(strategy.name, strategy.dimensions, given, plan.world)
-                micro_batches = int(given.get("micro_batches") or degrees.get("stage", 1))
-                check_fits(plan, strategy, Candidate(strategy.name, degrees, micro_batches, given))
+            if facts is None or plan is None:
+                return
+            check_fits(plan, read_strategy(strategy), named_candidate(strategy, text, plan.world))
         except UserError as error:
             raise SpecError(f"{_capital(training.where)}: {error}") from None
-        if facts is not None:
-            self._note_save_time(training, facts)
+        self._note_save_time(training, facts)
 
     def _facts(self, training: Training) -> Facts | None:
         recipe, options = training.text("recipe"), training.text("recipe_options")
@@ -143,9 +138,23 @@ class _Settler:
 
     def _note_save_time(self, training: Training, facts: Facts) -> None:
         instance = training.text("instance_type")
-        if training.step.cluster.spot is not None and instance is not None:
-            if note := save_time_note(facts, instance):
-                self.notes.append(f"{training.where}: {note}")
+        if training.step.cluster.spot is None or instance is None:
+            return
+        if note := save_time_note(facts, instance):
+            self.notes.append(f"{training.where}: {note}")
+
+
+def named_candidate(name: str, options: str, world: World) -> Candidate:
+    """A strategy as somebody named it, with its options as a JSON text.
+
+    Raises:
+        UserError: degrees that the processes cannot be laid out in.
+    """
+    strategy = read_strategy(name)
+    given: dict[str, Any] = {option.name: option.default for option in strategy.options.values()}
+    given |= parse_options(options, "strategy_options")
+    degrees = fill(name, strategy.dimensions, given, world)
+    return Candidate(name, degrees, int(given.get("micro_batches") or degrees.get("stage", 1)), given)
 
 
 def plan_of(training: Training, facts: Facts) -> Plan | None:

@@ -18,6 +18,8 @@ from typing import Any, assert_never
 
 from drivetrain.components.declaration import METRICS_FILE
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
+from drivetrain.pipelines.recommend.framework import framework_problem
+from drivetrain.pipelines.recommend.settle import settle
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
@@ -58,7 +60,7 @@ VERSION = "2020-12-01"
 
 Json = dict[str, Any]
 # Parameters whose values are names of files in training_scripts (read here, never imported).
-PLUGINS = {"drivetrain.components.train:train": {"recipe": "recipes", "strategy": "strategies"}}
+PLUGINS = {"drivetrain.components.train:train": {"recipe": "recipes"}}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -121,13 +123,17 @@ def compile_pipeline(
         SpecError: for what the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
-    return _Compiler(pipeline, source, base or Path.cwd(), wheels_optional).compile()
+    base = base or Path.cwd()
+    settled = settle(pipeline, source or base)
+    return _Compiler(settled.pipeline, source, base, wheels_optional, settled.notes).compile()
 
 
 class _Compiler:
     """One compilation: remembers what was already hashed, so that each file is read once."""
 
-    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path, wheels_optional: bool) -> None:
+    def __init__(
+        self, pipeline: Pipeline, source: Path | None, base: Path, wheels_optional: bool, notes: tuple[str, ...] = ()
+    ) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
         self.root = pipeline.deployment.root
@@ -135,7 +141,7 @@ class _Compiler:
         self.base = base
         self.wheels_optional = wheels_optional
         self.assets: dict[str, Asset] = {}
-        self.notes: list[str] = []
+        self.notes: list[str] = list(notes)
         self._code: dict[tuple[str, ...], Code] = {}
         self._data: dict[str, str] = {}
         self._stock: dict[bool, Image] = {}
@@ -221,7 +227,7 @@ class _Compiler:
             raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
 
     def check_plugins(self, step: JobStep) -> None:
-        """A strategy or recipe that does not exist, found before the steps that come first have run."""
+        """A recipe that does not exist, found before the steps that come first have run."""
         for name, family in PLUGINS.get(step.program.target, {}).items():
             given = step.parameters.get(name)
             if not isinstance(given, str) or "." in given:
@@ -244,6 +250,8 @@ class _Compiler:
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))
+        if stock and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
+            raise SpecError(f"Step {step.name!r}: {problem}")
         lacking = missing(step.program.needs, stock) if stock else ()
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))

@@ -1,0 +1,68 @@
+"""`drivetrain submit`: one job, without writing a pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Home
+
+app = new_app()
+
+
+@app.command()
+def submit(
+    component: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMPONENT",
+            help="A component of the package, such as train, or FILE.py:FUNCTION.",
+            show_default=False,
+        ),
+    ],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="An input folder or a parameter. Repeatable."),
+    ] = None,
+    target: Annotated[Literal["local"], typer.Option("--target", help="Where the job runs.")] = "local",
+    instance: Annotated[
+        str, typer.Option("--instance", metavar="TYPE", help="The instance type that it is made for.")
+    ] = "ml.m5.xlarge",
+    hosts: Annotated[int, typer.Option("--hosts", min=1, metavar="N", help="Hosts.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source", metavar="DIR", help="Folder whose Python files go along, such as recipes of your own."
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start anew, even where the same job was interrupted.")
+    ] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run it, even where it has run before.")] = False,
+    home: Home = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
+) -> int:
+    """Run one component as a job, without writing a pipeline.
+
+    It is a pipeline of one step: the same progress, ledger, report and cache as with `drivetrain run`. Inputs are paths
+    or s3:// URIs; what can be set is what the component declares.
+
+    \b
+    Examples:
+      drivetrain submit train --set train=build/train --set recipe=digits_cnn --processes 2
+      drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label
+      drivetrain submit train --set train=faces/ --set recipe=my_recipes.faces --source .
+    """
+    from drivetrain.pipelines.cli.submitted import Job, run_here
+
+    job = Job(
+        component=component, given=tuple(set_ or ()), instance=instance, hosts=hosts, processes=processes, source=source
+    )
+    assert target == "local"
+    return run_here(job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json)

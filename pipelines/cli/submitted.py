@@ -1,0 +1,154 @@
+"""What `drivetrain submit` makes of a component: a pipeline of one step, run like any other."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.components import command_line
+from drivetrain.components.declaration import Component
+from drivetrain.components.errors import InputError
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec.pipeline import Pipeline
+from drivetrain.pipelines.spec.resources import Cluster
+
+COMPONENTS = "drivetrain.components"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A component, what is set of it, and the machines."""
+
+    component: str
+    given: tuple[str, ...]
+    instance: str = "ml.m5.xlarge"
+    hosts: int = 1
+    processes: int | None = None
+    source: Path | None = None
+
+
+def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: bool) -> int:
+    """Run a job on this machine, watched; returns the exit code.
+
+    Raises:
+        UserError: what is wrong with any of it, before anything starts.
+    """
+    from drivetrain.pipelines.cli import watched
+    from drivetrain.pipelines.cli.home import home_option, local_home
+    from drivetrain.pipelines.targets.local.options import Options
+    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+    pipeline, source = one_step_pipeline(job)
+    built = compile_pipeline(pipeline, source, Path.cwd(), wheels_optional=True)
+    return watched.start(
+        local_home(home),
+        built.text,
+        {},
+        Options(pipeline=pipeline.name, cache=cache, region=pipeline.deployment.region),
+        built.assets,
+        source=f"submit {job.component}",
+        fresh=fresh,
+        as_json=as_json,
+        home_option=home_option(home),
+    )
+
+
+def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
+    """The pipeline of a job, and the folder whose Python files travel with it.
+
+    Raises:
+        UserError: no such component, input or parameter; a value that is not of its type.
+    """
+    from drivetrain.pipelines.authoring import step
+    from drivetrain.pipelines.cli.run_options import pairs
+
+    if job.source is not None and not job.source.is_dir():
+        raise UserError(f"--source {job.source}: no such folder.")
+    component, source = find_component(job.component)
+    values = read_values(component, pairs("--set", job.given, "NAME=VALUE, such as epochs=20"))
+    cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
+    built = step(component, cluster=cluster, **values)
+    name = "submit-" + component.name.replace("_", "-")
+    source = job.source or source or _folder_of_recipe(values.get("recipe"))
+    return Pipeline(name=name, description=component.summary or None, steps=(built,)), source
+
+
+def _folder_of_recipe(recipe: Any) -> Path | None:
+    """The current folder, where a recipe of the user's own lies in it: it has to go along."""
+    from drivetrain.pipelines.recommend.facts_places import recipe_file
+
+    found = recipe_file(recipe, Path.cwd()) if isinstance(recipe, str) else None
+    return Path.cwd() if found is not None and found.is_relative_to(Path.cwd()) else None
+
+
+def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
+    """A component by the name of its file in the package, or `FILE.py:FUNCTION`; and the folder of that file.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    file, _, function = target.partition(":")
+    if file.endswith(".py"):
+        from drivetrain.pipelines.loading import import_file
+
+        path = Path(file).expanduser().resolve()
+        found = _components_in(vars(import_file(path)))
+        if not function and len(found) == 1:
+            function = next(iter(found))
+        if function not in found:
+            raise UserError(
+                f"{target}: no component {function or '(none is named)'!r}. {did_you_mean(function, found)}"
+            )
+        return found[function], path.parent
+    name = target.replace("-", "_")
+    known = shipped_components()
+    if name not in known:
+        shown = [each.replace("_", "-") for each in known]
+        raise UserError(f"No component {target!r}. {did_you_mean(target, shown)} Or give a file: FILE.py:FUNCTION.")
+    return _components_in(vars(importlib.import_module(f"{COMPONENTS}.{name}")))[name], None
+
+
+def shipped_components() -> list[str]:
+    """The components of the package: files that have a function of their own name, decorated; read, not imported."""
+    import ast
+
+    package = importlib.import_module(COMPONENTS)
+    found: list[str] = []
+    for path in sorted(Path(next(iter(package.__path__))).glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "@component" not in text:
+            continue
+        functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+        if any(node.name == path.stem and node.decorator_list for node in functions):
+            found.append(path.stem)
+    return found
+
+
+def _components_in(names: Mapping[str, Any]) -> dict[str, Component[..., Any]]:
+    return {name: value for name, value in names.items() if isinstance(value, Component)}
+
+
+def read_values(component: Component[..., Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """What is set as the step takes it: folders as paths, parameters in their types.
+
+    Raises:
+        UserError: a name that the component does not declare, or a value that is not of its type.
+    """
+    allowed: Sequence[str] = [*component.inputs, *component.parameters]
+    values: dict[str, Any] = {}
+    for spelled, text in given.items():
+        name = spelled.replace("-", "_")
+        if name in component.inputs:
+            values[name] = text
+        elif name in component.parameters:
+            try:
+                values[name] = command_line.parse(component.parameters[name], text)
+            except InputError as error:
+                reason = str(error).partition(": ")[2].partition(". With --help")[0]
+                raise UserError(f"--set {spelled}: {reason}.") from None
+        else:
+            raise UserError(f"--set {spelled}: {component.name} does not take it. {did_you_mean(spelled, allowed)}")
+    return values
