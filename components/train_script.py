@@ -150,7 +150,7 @@ def _job(
 
 def _resources() -> dict[str, Any]:
     """resourceconfig.json of a plain shell, from the variables that the launcher reads."""
-    hosts = os.environ.get("DRIVETRAIN_HOSTS", "127.0.0.1").split(",")
+    hosts = [host.strip() for host in os.environ.get("DRIVETRAIN_HOSTS", "127.0.0.1").split(",")]
     group = {"instance_group_name": script_mode.INSTANCE_GROUP, "instance_type": "local", "hosts": hosts}
     return {
         "current_host": os.environ.get("DRIVETRAIN_HOST", hosts[0]),

@@ -62,10 +62,13 @@ def check_script(script: str, folder: Path) -> None:
         return
     if not first.startswith(b"#!"):
         raise InputError(f"script {script!r} does not say what runs it. Give it a first line such as #!/bin/bash.")
-    words = first[2:].split(None, 1)
-    if not words or not os.path.exists(words[0]):
+    interpreter = first[2:].lstrip(b" \t").replace(b"\t", b" ").partition(b" ")[0]
+    if not interpreter or not os.path.exists(interpreter):
         shown = first.decode("utf-8", "backslashreplace")
-        raise InputError(f"script {script!r} begins with {shown!r}, but there is no such program on this machine.")
+        cause = " Give the file Unix line ends." if first.endswith(b"\r") else ""
+        raise InputError(
+            f"script {script!r} begins with {shown!r}, but there is no such program on this machine.{cause}"
+        )
 
 
 def _first_line(path: Path) -> bytes:

@@ -12,11 +12,14 @@ mpirun it also has the variables that torchrun would have set (RANK, WORLD_SIZE,
 
 from __future__ import annotations
 
+import builtins
 import faulthandler
+import importlib.machinery
 import os
 import runpy
 import signal
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -78,8 +81,14 @@ def _module(name: str) -> None:
 
 
 def _script(path: str) -> None:
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
-    runpy.run_path(path, run_name="__main__")
+    """As Python does it: the file's path is absolute in `__file__` and as it was given in `sys.argv`, which runpy would
+    make one; and `__main__` stays to the very end, for what runs at exit."""
+    file = os.path.abspath(path)
+    sys.path[0] = os.path.dirname(file)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__dict__.update(__file__=file, __builtins__=builtins, __cached__=None)
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+    exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
 
 
 def _supervised(program: Callable[[], None]) -> None:

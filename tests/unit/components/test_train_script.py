@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.components import train_script as train_script_module
+from drivetrain.components.command_line import read
+from drivetrain.components.errors import InputError
+from drivetrain.components.train_script import train_script
+from drivetrain.pipelines import Cluster, Parameter, Pipeline, join, step
+from drivetrain.pipelines.targets.sagemaker.assets import code_archive
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "own_scripts"
+
+
+@dataclass(frozen=True)
+class Started:
+    how: str
+    command: list[str]
+    environment: dict[str, str]
+    folder: str
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Started]:
+    """What was started in place of the launcher, from a shell in `tmp_path` with train.py in it."""
+    calls: list[Started] = []
+
+    def run(command: list[str], *, cwd: Path, env: dict[str, str], check: bool) -> subprocess.CompletedProcess[bytes]:
+        calls.append(Started("run", command, env, str(cwd)))
+        return subprocess.CompletedProcess(command, 75 if "fail" in command else 0)
+
+    def execve(path: str, command: list[str], environment: dict[str, str]) -> None:
+        assert path == command[0]
+        calls.append(Started("exec", command, environment, os.getcwd()))
+        raise SystemExit(0)  # the real one does not come back
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path / "no-platform"))
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(os, "execve", execve)
+    (tmp_path / "train.py").write_text("")
+    for name in ("train", "test"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+    return calls
+
+
+FOLDERS = ["--train", "data/train", "--model", "m", "--output", "o", "--checkpoints", "c", "--script", "train.py"]
+
+
+def test_declaration() -> None:
+    assert train_script.job == "training"
+    assert {name: folder.optional for name, folder in train_script.inputs.items()} == {
+        "train": False, "validation": True, "test": True, "source": True,
+    }  # fmt: skip
+    assert list(train_script.outputs) == ["model", "output"]
+    assert train_script.checkpoints is not None
+    assert train_script.parameters["script"].required
+    assert all(each.help for each in (*train_script.parameters.values(), *train_script.inputs.values()))
+
+
+def test_as_a_step_it_becomes_the_launcher(
+    started: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_script_module, "_is_the_step", lambda: True)
+    words = ["--hyperparameters", '{"epochs": 3, "flag": true}', "--launcher", "mpirun", "--processes", "2"]
+    with pytest.raises(SystemExit):
+        train_script(**read(train_script, [*FOLDERS, *words]))
+    (call,) = started
+    assert (call.how, call.folder) == ("exec", str(tmp_path))
+    assert call.command == [
+        *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
+        *("--launcher=mpirun", "--processes=2", "--script=train.py", "--epochs", "3", "--flag", "True"),
+    ]
+    assert "DRIVETRAIN_PARENT_PID" not in call.environment
+
+
+def test_called_from_python_it_comes_back(started: list[Started], tmp_path: Path) -> None:
+    train_script(**read(train_script, FOLDERS))
+    (call,) = started
+    assert (call.how, call.folder) == ("run", str(tmp_path))
+    assert call.environment["DRIVETRAIN_PARENT_PID"] == str(os.getpid())
+
+
+def test_called_from_python_a_failure_is_none_of_ours_to_explain(started: list[Started]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train_script(**read(train_script, [*FOLDERS, "--hyperparameters", '{"why": "fail"}']))
+    assert ended.value.code == 75
+
+
+def test_what_the_script_is_told_in_a_shell(started: list[Started], tmp_path: Path) -> None:
+    words = ["--test", "data/test", "--channels", '{"train": "training"}', "--hyperparameters", '{"lr": 0.1}']
+    train_script(**read(train_script, [*FOLDERS, *words]))
+    found = started[0].environment
+    assert found["SM_CHANNEL_TRAINING"] == str(tmp_path / "data" / "train")
+    assert found["SM_CHANNEL_TEST"] == str(tmp_path / "data" / "test")
+    assert found["SM_CHANNELS"] == '["test","training"]'
+    assert not {"SM_CHANNEL_TRAIN", "SM_CHANNEL_VALIDATION", "SM_CHANNEL_SOURCE"} & set(found)
+    assert found["SM_MODEL_DIR"] == str(tmp_path / "m")
+    assert found["SM_OUTPUT_DATA_DIR"] == str(tmp_path / "o")
+    assert found["SM_CHECKPOINT_DIR"] == str(tmp_path / "c")
+    assert found["SM_MODULE_DIR"] == found["PYTHONPATH"] == str(tmp_path)
+    assert (found["SM_HOSTS"], found["SM_CURRENT_HOST"]) == ('["127.0.0.1"]', "127.0.0.1")
+    assert (found["SM_CURRENT_INSTANCE_TYPE"], found["SM_NETWORK_INTERFACE_NAME"]) == ("local", "lo")
+    assert found["SM_HP_LR"] == "0.1"
+
+
+def test_several_hosts_of_a_shell(started: list[Started], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIVETRAIN_HOSTS", "a, b")
+    monkeypatch.setenv("DRIVETRAIN_HOST", "b")
+    train_script(**read(train_script, FOLDERS))
+    found = started[0].environment
+    assert (found["SM_HOSTS"], found["SM_CURRENT_HOST"]) == ('["a","b"]', "b")
+    assert found["SM_NETWORK_INTERFACE_NAME"] == "eth0"
+
+
+def test_what_the_platform_says_comes_from_its_files(
+    started: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "opt" / "ml" / "input" / "config"
+    config.mkdir(parents=True)
+    resources = {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "current_instance_type": "ml.g5.xlarge"}
+    (config / "resourceconfig.json").write_text(json.dumps(resources))
+    described = {"train": {"TrainingInputMode": "FastFile"}, "code": {}, "source": {}}
+    (config / "inputdataconfig.json").write_text(json.dumps(described))
+    monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path / "opt" / "ml"))
+    monkeypatch.setenv("TRAINING_JOB_NAME", "job-1")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    train_script(**read(train_script, [*FOLDERS, "--channels", '{"train": "t"}']))
+    found = started[0].environment
+    assert found["SM_CURRENT_HOST"] == "algo-2"
+    assert json.loads(found["SM_RESOURCE_CONFIG"]) == resources
+    assert json.loads(found["SM_INPUT_DATA_CONFIG"]) == {"t": {"TrainingInputMode": "FastFile"}}
+    assert found["SM_INPUT_CONFIG_DIR"] == str(config)
+    assert (found["SAGEMAKER_JOB_NAME"], found["SAGEMAKER_REGION"]) == ("job-1", "eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--hyperparameters", "epochs=3"], r"hyperparameters 'epochs=3' is not JSON .*Example: \{\"epochs\": 3\}"),
+        (["--hyperparameters", "[1]"], r"hyperparameters '\[1\]' is not a JSON object"),
+        (["--hyperparameters", '{"sagemaker_program": "x"}'], "sagemaker_program.*Leave it out"),
+        (["--hyperparameters", '{"": 1}'], "the name ''"),
+        (["--hyperparameters", '{"a=b": 1}'], "'A=B' cannot become the variable"),
+        (["--channels", '{"tset": "eval"}'], "channels names 'tset', which is not given. There are: train"),
+        (["--channels", '{"train": "a b"}'], "channels calls 'train' 'a b'. Allowed"),
+        (["--channels", '{"train": 3}'], "channels calls 'train' 3"),
+        (["--test", "data/test", "--channels", '{"train": "test"}'], "gives two channels one name"),
+        (["--script", "trian.py"], r"no script 'trian\.py' in .*\(it holds train\.py\)"),
+        (["--source", "train.py"], "--source train.py is no folder"),
+        (["--launcher", "torchrum"], "'torchrum' is not one of torchrun, mpirun, python"),
+    ],
+)
+def test_bad_input(words: list[str], message: str, started: list[Started]) -> None:
+    with pytest.raises(InputError, match=message):
+        train_script(**read(train_script, [*FOLDERS, *words]))
+    assert started == []
+
+
+def test_it_runs_as_a_command(tmp_path: Path) -> None:
+    """The script is told by the launcher's own words, and nothing stands between the launcher and the platform."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_text("1\n")
+    (tmp_path / "output").mkdir()
+    command = [sys.executable, "-m", "drivetrain.components.train_script", "--script", "report.py"]
+    folders = {"train": "data", "source": FIXTURES, "model": "model", "output": "output", "checkpoints": "kept"}
+    words = [f"--{name}={path}" for name, path in folders.items()]
+    done = subprocess.run(
+        [*command, *words, '--hyperparameters={"epochs": 3}'], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "rank 0 loss=0.25"
+    assert (tmp_path / "model" / "model.txt").read_text() == "trained on ['a.csv']\n"
+    found = json.loads((tmp_path / "output" / "rank0.json").read_text())
+    assert found["argv"] == ["report.py", "--epochs", "3"]
+    assert found["cwd"] == str(FIXTURES)
+
+
+def pipeline(**given: Any) -> Pipeline:
+    epochs = Parameter.integer("Epochs", default=3)
+    fit = step(
+        train_script,
+        train="s3://bucket/train/",
+        script="report.py",
+        hyperparameters=join('{"epochs": ', epochs, ', "lr": 0.1}'),
+        cluster=Cluster(instance_type="ml.g5.xlarge", count=2, processes=1),
+        **given,
+    )
+    return Pipeline(name="own", parameters=[epochs], steps=[fit])
+
+
+def test_the_compiled_step() -> None:
+    compiled = compile_pipeline(pipeline(), source=FIXTURES)
+    (fit,) = compiled.definition["Steps"]
+    arguments = fit["Arguments"]
+    assert fit["Type"] == "Training"
+    assert arguments["HyperParameters"] == {
+        "channels": "{}",
+        "hyperparameters": {
+            "Std:Join": {"On": "", "Values": ['{"epochs": ', {"Get": "Parameters.Epochs"}, ', "lr": 0.1}']}
+        },
+        "launcher": "torchrun",
+        "processes": "0",
+        "script": "report.py",
+    }
+    start = arguments["AlgorithmSpecification"]
+    assert start["ContainerArguments"][2:] == [
+        *("--training", "--folders", "model,output,checkpoints"),
+        "drivetrain.components.train_script:train_script",
+    ]
+    assert arguments["CheckpointConfig"]["LocalPath"] == "/opt/ml/checkpoints"
+    assert [channel["ChannelName"] for channel in arguments["InputDataConfig"]] == ["train", "code"]
+    assert arguments["ResourceConfig"]["InstanceCount"] == 2
+    (archive,) = [asset for asset in compiled.assets if asset.uri.endswith(".tar")]
+    assert isinstance(archive.content, bytes) and archive.content == code_archive(FIXTURES)
+    for name in ("source/report.py", "drivetrain/components/script_mode.py", "drivetrain/training_scripts/rank.py"):
+        assert name.encode() in archive.content
+
+
+def test_a_folder_of_its_own_travels_with_all_that_lies_in_it(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for name, text in {"report.py": "", "run.sh": "#!/bin/sh\n", "settings.yaml": "a: 1\n"}.items():
+        (tmp_path / "mine" / name).write_text(text)
+    compiled = compile_pipeline(pipeline(source=tmp_path / "mine"), base=tmp_path)
+    channels = compiled.definition["Steps"][0]["Arguments"]["InputDataConfig"]
+    (uri,) = [each["DataSource"]["S3DataSource"]["S3Uri"] for each in channels if each["ChannelName"] == "source"]
+    names = {asset.uri.removeprefix(uri) for asset in compiled.assets if asset.uri.startswith(uri)}
+    assert names == {"report.py", "run.sh", "settings.yaml"}
