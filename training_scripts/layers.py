@@ -36,7 +36,8 @@ def chain_of(model: nn.Module, strategy: str) -> list[tuple[str, nn.Module]]:
             f"strategy {strategy!r} cuts a model between its layers, and must know their order: the recipe's model() "
             f"has to return an nn.Sequential, not {type(model).__name__}."
         )
-    return list(model.named_children())
+    # (named_children would leave out a module that comes a second time.)
+    return [(name, layer) for name, layer in model._modules.items() if layer is not None]
 
 
 def recompute_activations(model: nn.Module) -> None:

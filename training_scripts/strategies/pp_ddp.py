@@ -1,0 +1,55 @@
+"""Pipeline parallel times data parallel: several equal pipelines work on different samples.
+
+Gradients are averaged after the schedule and not while it runs: a backward pass that comes in micro-batches, or in
+halves (zero_bubble), does not tell DistributedDataParallel when a gradient is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from drivetrain.training_scripts import reduction
+from drivetrain.training_scripts.pipeline import PipelineStrategy
+
+DIMENSIONS = ("stage", "replicate")
+MIN_TORCH = "2.13"
+SUMMARY = "pipelines side by side: layers dealt to the stages, samples to the pipelines, gradients averaged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Of the pipeline. The recipe's model has to be an nn.Sequential; it is cut between its children."""
+
+    stage: int = 2
+    """How many ranks share the layers."""
+    replicate: int = 0
+    """How many pipelines there are; 0 for what is left over."""
+    schedule: str = "1f1b"
+    """gpipe, 1f1b, interleaved or zero_bubble."""
+    micro_batches: int = 0
+    """Into how many parts each piece of a batch is cut; 0 for two a stage."""
+    virtual: int = 0
+    """Stages of a rank, with the schedules interleaved and zero_bubble; 0 for 2."""
+    split: tuple[str, ...] = ()
+    """The first layer of each stage but the first, by name; empty for stages of balanced cost."""
+
+
+class Strategy(PipelineStrategy):
+    """See drivetrain.training_scripts.pipeline."""
+
+    def distribute(self, model: nn.Module) -> nn.Module:
+        module = super().distribute(model)
+        assert self.layout.mesh is not None
+        self.replicas = self.layout.mesh["replicate"].get_group()
+        if self.layout.data_size > 1:  # whatever each drew
+            reduction.broadcast([*module.parameters(), *module.buffers()], self.replicas)
+        return module
+
+    def exchange(self) -> None:
+        if self.layout.data_size == 1:
+            return
+        reduction.reduce_gradients(list(self.parameters.values()), self.replicas, parts=self.layout.data_size)
+        # Statistics that layers keep of their samples: all go on from those of the first replica.
+        reduction.broadcast(self.model.buffers(), self.replicas)
