@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
+_adopts = False
 
 
 def adopt_orphans() -> None:
@@ -23,16 +24,19 @@ def adopt_orphans() -> None:
         return
     import ctypes
 
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    global _adopts
+    _adopts = ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0
 
 
 def end_orphans(seconds: float) -> int:
-    """End every process that is left below this one; returns how many there were.
+    """End every process that is left below this one, if it adopts orphans; returns how many were told to leave.
 
     Only direct children are sent SIGTERM: they pass it on as they see fit (torchrun does), and whose parent ended
     without that becomes a direct child in turn. After `seconds` all are sent SIGKILL. Every process that was started
     with `subprocess` must have been waited for.
     """
+    if not _adopts:
+        return 0
     deadline = time.monotonic() + seconds
     told: set[int] = set()
     while children := _reaped(_children()):

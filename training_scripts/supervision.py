@@ -10,6 +10,8 @@ import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 
+from drivetrain.training_scripts.network import say
+from drivetrain.training_scripts.orphans import end_orphans
 from drivetrain.training_scripts.parent import follows_parent
 
 # Once one of several processes has failed the others have nothing left to do but leave.
@@ -61,6 +63,10 @@ def supervise(
             if kill_at and time.monotonic() > min(kill_at):
                 for child in running:
                     child.kill()
+        # A launcher script of the user's own may end before what it started does.
+        left = end_orphans(max(0.0, min(kill_at) - time.monotonic()) if kill_at else PEER_SECONDS)
+        if left and not stopped:
+            say(f"ended {left} process{'es' * (left > 1)} that the program had left behind")
         return [child.returncode for child in children], (stopped[0] if stopped else None)
     finally:
         for child in children:
