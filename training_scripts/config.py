@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -151,13 +152,31 @@ MAY_CHANGE = frozenset(
 
 @dataclass(frozen=True)
 class Folders:
-    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept."""
+    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept. `tensorboard`
+    is a second place for TensorBoard's files, from which the platform copies them while the training runs."""
 
     train: Path
     model: Path
     validation: Path | None = None
     output: Path | None = None
     checkpoints: Path | None = None
+    tensorboard: Path | None = None
+
+    def refuse_unwritable(self) -> None:
+        """Find out before the training what would stop it after hours. Makes nothing.
+
+        Raises:
+            InputError: naming the folder.
+        """
+        for name in ("model", "output", "checkpoints", "tensorboard"):
+            folder: Path | None = getattr(self, name)
+            if folder is None:
+                continue
+            there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+            if not there.is_dir():
+                raise InputError(f"--{name} {folder} cannot be a folder: {there} is a file. Give another.")
+            if not os.access(there, os.W_OK | os.X_OK):
+                raise InputError(f"--{name} {folder} cannot be written: {there} is not writable here. Give another.")
 
 
 def refuse_changes(saved: dict[str, Any], config: Config, folder: Path) -> None:

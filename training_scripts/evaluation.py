@@ -44,7 +44,13 @@ class Evaluation:
 
 
 def evaluate(
-    forward: Forward, dataset: Dataset, layout: Layout, *, batch_size: int, dtype: torch.dtype = torch.float32
+    forward: Forward,
+    dataset: Dataset,
+    layout: Layout,
+    *,
+    batch_size: int,
+    dtype: torch.dtype = torch.float32,
+    num_rows: int | None = None,
 ) -> Evaluation:
     """Evaluate a model in eval mode on all rows, on all ranks together.
 
@@ -58,17 +64,19 @@ def evaluate(
         layout: how the ranks share the work.
         batch_size: rows of a forward pass.
         dtype: of floating-point inputs.
+        num_rows: only so many rows, the first ones; None for all.
     """
     process, recipe, num_classes = layout.process, dataset.recipe, dataset.recipe.num_classes or 0
     names: list[str] = []
     # Rows: number of samples, loss, metrics; columns: all samples, then one a class.
     table: Tensor | None = None
-    starts = range(0, len(dataset), batch_size)
+    stop = min(len(dataset), num_rows or len(dataset))
+    starts = range(0, stop, batch_size)
     rounds = -(-len(starts) // layout.data_size)
     with torch.no_grad():
         for index in range(layout.data_rank, rounds * layout.data_size, layout.data_size):
             counts = index < len(starts)
-            rows = slice(starts[index], starts[index] + batch_size) if counts else slice(0, 1)
+            rows = slice(starts[index], min(stop, starts[index] + batch_size)) if counts else slice(0, 1)
             batch = dataset.batch(rows).to(process.device, dtype)
             outputs = forward(batch.inputs)
             if outputs is None:
