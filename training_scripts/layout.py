@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -39,7 +40,7 @@ class Layout:
     degrees: Mapping[str, int]
     mesh: DeviceMesh | None = None
 
-    @property
+    @cached_property
     def coordinates(self) -> dict[str, int]:
         """This rank's index in each dimension."""
         found: dict[str, int] = {}
@@ -48,18 +49,18 @@ class Layout:
             rest, found[name] = divmod(rest, self.degrees[name])
         return found
 
-    @property
+    @cached_property
     def data_size(self) -> int:
         """How many parts a global batch is dealt into."""
         return math.prod(self.degrees.get(name, 1) for name in DATA_DIMENSIONS)
 
-    @property
+    @cached_property
     def data_rank(self) -> int:
         """The part that is this rank's. Ranks of one replica have the same."""
         index = self.coordinates
         return index.get("replicate", 0) * self.degrees.get("shard", 1) + index.get("shard", 0)
 
-    @property
+    @cached_property
     def model_size(self) -> int:
         """How many ranks work on the same samples together."""
         return self.process.world_size // self.data_size
@@ -70,11 +71,25 @@ class Layout:
         last_stage = index.get("stage", 0) == self.degrees.get("stage", 1) - 1
         return last_stage and not any(index.get(name, 0) for name in ("context", "tensor"))
 
-    @property
+    @cached_property
     def speaker(self) -> int:
         """The first rank that counts."""
         stages = self.degrees.get("stage", 1)
         return (stages - 1) * self.process.world_size // stages
+
+    @cached_property
+    def stage_size(self) -> int:
+        """How many ranks hold the same layers."""
+        return self.process.world_size // self.degrees.get("stage", 1)
+
+    def stage_group(self) -> dist.ProcessGroup | None:
+        """This rank and all others that hold the same layers; None for all ranks there are."""
+        if self.degrees.get("stage", 1) == 1:
+            return None
+        assert self.mesh is not None
+        names = tuple(name for name in self.degrees if name != "stage")
+        assert names, "each rank holds layers of its own"
+        return (self.mesh[names] if len(names) == 1 else self.mesh[names]._flatten("stage_group")).get_group()
 
     def describe(self) -> list[str]:
         """Lines for people: which ranks share a model, which are replicas."""

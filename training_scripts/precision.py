@@ -22,6 +22,11 @@ class Precision:
     def is_mixed(self) -> bool:
         return self.parameters != self.compute
 
+    def set_up(self) -> None:
+        """Let GPUs round to TF32, or not: torch by itself does so in convolutions, and not in matrix products."""
+        torch.set_float32_matmul_precision("high" if self.tf32 else "highest")
+        torch.backends.cudnn.allow_tf32 = self.tf32
+
 
 PRECISIONS = {
     "fp32": Precision(torch.float32, torch.float32),

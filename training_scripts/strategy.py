@@ -14,16 +14,18 @@ changes the parameters as one process would with the whole global batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from drivetrain.training_scripts import gradients, plugins
 from drivetrain.training_scripts.average import MovingAverage
+from drivetrain.training_scripts.buffers import SharedBuffers
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.layers import compile_layers, recompute_activations
 from drivetrain.training_scripts.layout import Layout, lay_out
@@ -85,21 +87,28 @@ class Strategy:
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
         self.recipe, self.process, self.common, self.options = recipe, process, common, options
         self.precision = precision_of(common.precision)
-        wanted = {name: getattr(options, name, 0) for name in self.dimensions}
-        self.layout: Layout = lay_out(process, self.name, self.dimensions, wanted, mesh=self.needs_mesh)
+        self.layout: Layout = lay_out(process, self.name, self.dimensions, self.degrees(), mesh=self.needs_mesh)
         self.check()
-        if self.precision.tf32:
-            torch.set_float32_matmul_precision("high")
+        self.precision.set_up()
         self.model = model.to(process.device, self.precision.parameters)
+        if process.world_size > 1:  # whatever the ranks drew, they start from the same
+            for tensor in self.model.state_dict().values():
+                dist.broadcast(tensor, src=0)
         if common.sync_batchnorm:
             self.model = self.with_synchronized_batchnorm(self.model)
         self.module: nn.Module = self.distribute(self.model)
         self.parameters = dict(self.model.named_parameters())
+        buffers = list(self.model.buffers())
+        self.buffers = SharedBuffers(buffers, self.layout) if buffers and self.layout.stage_size > 1 else None
         self.optimizer = self.build_optimizer()
         self.average = MovingAverage(self.parameters, common.ema_decay) if common.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
 
     # What a strategy may change.
+
+    def degrees(self) -> dict[str, int]:
+        """The size of each dimension; 0 for what the others leave over."""
+        return {name: getattr(self.options, name, 0) for name in self.dimensions}
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is built.
@@ -157,6 +166,8 @@ class Strategy:
             num_global_samples: samples of the global batch, over all ranks.
             measure: whether the gradient's norm is wanted, also where nothing needs it.
         """
+        if self.buffers:
+            self.buffers.agree()
         self.optimizer.zero_grad()
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         gradient_scale = self.layout.data_size / num_global_samples
@@ -231,8 +242,17 @@ class Strategy:
 
     @property
     def evaluated(self) -> AbstractContextManager[None]:
-        """A context in which the model is what is evaluated and saved: the moving average, if there is one."""
-        return self.average.in_place() if self.average else nullcontext()
+        """A context in which the model is what is evaluated and saved, the same on all ranks: with the moving average,
+        if there is one, and the buffers of the first rank. Every rank must enter it."""
+        return self.in_evaluation()
+
+    @contextmanager
+    def in_evaluation(self) -> Generator[None]:
+        """What `evaluated` is."""
+        if self.buffers:
+            self.buffers.agree()
+        with self.average.in_place() if self.average else nullcontext():
+            yield
 
 
 def pieces(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, int, bool]]:

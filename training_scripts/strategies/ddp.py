@@ -1,6 +1,8 @@
 """Distributed data parallel: each process holds the whole model and works on its part of the global batch.
 
-Gradients are averaged while the backward pass still runs (S. Li et al., "PyTorch Distributed", VLDB 2020).
+Gradients are averaged while the backward pass still runs (S. Li et al., "PyTorch Distributed", VLDB 2020). torch's
+`Join`, for ranks that run out of data, is not needed: each rank is dealt something in every step, if only a sample
+that counts with weight zero.
 """
 
 from __future__ import annotations
@@ -8,38 +10,94 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.training_scripts import strategy
+from drivetrain.training_scripts.recipe import Batch
 
 DIMENSIONS = ("replicate",)
 MIN_TORCH = "2.6"
 SUMMARY = "every process holds the model, gradients are averaged"
+
+# What travels instead of the gradients. (PowerSGD is left out: each rank keeps the errors that it made, which no
+# checkpoint of the whole state holds, so a resumed training would be another one.)
+HOOKS = {"none": None, "fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Of torch's DistributedDataParallel."""
 
+    bucket_mb: float = 25.0
+    """Gradients travel together until they are this large."""
+    gradient_as_bucket_view: bool = True
+    """Gradients live in the buckets that travel: no second copy of them."""
+    static_graph: bool = False
+    """Every step uses the same parameters, in the same order: fewer checks."""
+    find_unused_parameters: bool = False
+    """Some steps leave parameters out; costs a walk through the graph in each step."""
+    communication_hook: str = "none"
+    """Send gradients in fp16 or bf16, half the bytes of fp32, rounded; or none."""
+
+    def __post_init__(self) -> None:
+        if not self.bucket_mb > 0:
+            raise ValueError(f"bucket_mb={self.bucket_mb}; allowed are numbers above 0")
+        if self.communication_hook not in HOOKS:
+            raise ValueError(f"communication_hook={self.communication_hook!r}; allowed are {', '.join(HOOKS)}")
+        if self.static_graph and self.find_unused_parameters:
+            raise ValueError("static_graph and find_unused_parameters contradict each other; choose one")
+
 
 class Strategy(strategy.Strategy):
     """See drivetrain.training_scripts.strategy.Strategy. With one process it is the same as `single`."""
 
     needs_mesh = False
+    options: Options
 
     def distribute(self, model: nn.Module) -> nn.Module:
         self.shape_layers(model)
         if self.process.world_size == 1:
             return model
-        # Also copies rank 0's parameters to the others, whatever they drew.
-        return DistributedDataParallel(
+        options = self.options
+        wrapper = DistributedDataParallel(
             model,
             device_ids=[self.process.device.index] if self.process.device.type == "cuda" else None,
-            gradient_as_bucket_view=True,  # gradients live in the buckets that travel: no second copy of them
+            init_sync=False,  # the start and the buffers are agreed on as under every other strategy
+            broadcast_buffers=False,
+            bucket_cap_mb=options.bucket_mb,  # type: ignore[arg-type]  # torch takes fractions, and says int
+            gradient_as_bucket_view=options.gradient_as_bucket_view,
+            static_graph=options.static_graph,
+            find_unused_parameters=options.find_unused_parameters,
         )
+        if hook := HOOKS[options.communication_hook]:
+            wrapper.register_comm_hook(None, hook)
+        self._buckets_are_settled = False
+        return wrapper
 
     def synchronizing(self, last: bool) -> AbstractContextManager[None]:
-        if isinstance(self.module, DistributedDataParallel) and not last:
-            return self.module.no_sync()
-        return nullcontext()
+        return nullcontext() if last or self.process.world_size == 1 else self.module.no_sync()  # type: ignore[operator]
+
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
+        if self.process.world_size > 1 and not self._buckets_are_settled:
+            self._settle_buckets(batch)
+        return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+
+    def _settle_buckets(self, batch: Batch) -> None:
+        """Let the wrapper arrange its buckets before the first step.
+
+        It does so after its first backward pass, by the order in which gradients came. The place in a bucket decides in
+        which order the ranks' numbers are added, and thereby the last bits of the sum: without this, the first step
+        after a restart would differ from the same step of a training that was never interrupted.
+        """
+        self._buckets_are_settled = True
+        devices = [self.process.device.index] if self.process.device.type == "cuda" else []
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        with torch.random.fork_rng(devices):
+            first = Batch(batch.inputs[:1], batch.targets[:1])
+            self.losses(self.call(self.module, first.inputs), first.targets).sum().mul(0.0).backward()
+        self.optimizer.zero_grad()
+        for buffer, value in buffers:
+            buffer.copy_(value)

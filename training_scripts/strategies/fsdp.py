@@ -1,0 +1,120 @@
+"""Fully sharded data parallel: each process holds a slice of every parameter, gradient and optimizer state.
+
+A layer's parameters are put together just before it computes, and thrown away afterwards (S. Rajbhandari et al., "ZeRO:
+Memory Optimizations Toward Training Trillion Parameter Models", SC 2020; torch's `fully_shard`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+
+from drivetrain.training_scripts import strategy
+from drivetrain.training_scripts.layers import layers_of
+from drivetrain.training_scripts.precision import Precision
+
+DIMENSIONS = ("shard",)
+MIN_TORCH = "2.6"
+SUMMARY = "every process holds a slice of every layer and works on its part of the batch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Of torch's fully_shard."""
+
+    reshard_after_forward: bool = True
+    """Throw a layer's parameters away between its forward and its backward pass, and fetch them again."""
+    prefetch: int = 0
+    """How many layers are fetched ahead of the one that computes; 0 leaves it to torch."""
+    cpu_offload: bool = False
+    """Keep slices and optimizer in the host's memory, and take the steps there."""
+
+    def __post_init__(self) -> None:
+        if self.prefetch < 0:
+            raise ValueError(f"prefetch={self.prefetch}; allowed are whole numbers from 0")
+
+
+class Strategy(strategy.Strategy):
+    """See drivetrain.training_scripts.strategy.Strategy."""
+
+    options: Options
+
+    def distribute(self, model: nn.Module) -> nn.Module:
+        self.shape_layers(model)
+        mesh = self.layout.mesh
+        assert mesh is not None
+        self.sharded = shard_layers(model, mesh, self.options, self.precision)
+        return model
+
+    @contextmanager
+    def synchronizing(self, last: bool) -> Generator[None]:
+        """Gradients of the pieces are added up whole; the last one's pass cuts and exchanges them."""
+        if self.common.accumulation > 1:
+            assert isinstance(self.model, FSDPModule)
+            self.model.set_requires_gradient_sync(last)
+        yield
+
+    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        return module(inputs)  # the layers change formats themselves: what travels is already small
+
+    @contextmanager
+    def in_evaluation(self) -> Generator[None]:
+        with super().in_evaluation():
+            yield
+            # Whole layers that an evaluation left behind are not those that training goes on with.
+            for layer in self.sharded:
+                layer.reshard()
+
+
+def shard_layers(model: nn.Module, mesh: DeviceMesh, options: Options, precision: Precision) -> list[FSDPModule]:
+    """Cut each layer with parameters, and what is left of the model, into slices; returns them in order.
+
+    Args:
+        mesh: of one dimension (shard) or two (replicate, shard).
+    """
+    mixed = MixedPrecisionPolicy()
+    if precision.is_mixed:
+        mixed = MixedPrecisionPolicy(
+            param_dtype=precision.compute, reduce_dtype=precision.parameters, output_dtype=precision.parameters
+        )
+    # Memory that is pinned is for copies to and from a GPU.
+    offload = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if options.cpu_offload else OffloadPolicy()
+    sharded: list[FSDPModule] = []
+    for layer in layers_to_shard(model):
+        made = fully_shard(
+            layer,
+            mesh=mesh,
+            reshard_after_forward=options.reshard_after_forward,
+            mp_policy=mixed,
+            offload_policy=offload,
+        )
+        sharded.append(made)
+    if options.prefetch:
+        prefetch(sharded, options.prefetch)
+    # The rest is needed first and last: it stays whole between the passes.
+    root = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=mixed, offload_policy=offload)
+    return [*sharded, root]
+
+
+def layers_to_shard(model: nn.Module) -> list[nn.Module]:
+    """The layers with parameters of their own; one that shares a parameter with another is left to the model."""
+    layers = [layer for _, layer in layers_of(model)]
+    holders = Counter(parameter for layer in layers for parameter in set(layer.parameters()))
+    own = {parameter for parameter in model.parameters() if holders[parameter] == 1}
+    return [layer for layer in layers if (mine := set(layer.parameters())) and mine <= own]
+
+
+def prefetch(layers: list[FSDPModule], count: int) -> None:
+    """Fetch `count` layers ahead, in both directions."""
+    for number, layer in enumerate(layers):
+        if ahead := layers[number + 1 : number + 1 + count]:
+            layer.set_modules_to_forward_prefetch(ahead)
+        if behind := layers[max(0, number - count) : number][::-1]:
+            layer.set_modules_to_backward_prefetch(behind)
