@@ -13,7 +13,7 @@ from drivetrain.training_scripts.cursor import Order, StreamOrder, WeightedOrder
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Reader, check_labels, load_reader
+from drivetrain.training_scripts.reader import Indices, Reader, check_labels, load_reader
 from drivetrain.training_scripts.recipe import Batch, Recipe
 
 SAMPLINGS = ("uniform", "balanced", "weighted")
@@ -111,9 +111,10 @@ class Dataset:
 
     def batch(self, indices: Indices | slice) -> Batch:
         """The samples at `indices` as tensors on the CPU."""
-        columns: Columns = self.reader.read(indices, self._batch_names)
+        # Never a view of what is held: a recipe may change its tensors in place.
+        rows = np.arange(*indices.indices(len(self)), dtype=np.int64) if isinstance(indices, slice) else indices
+        columns = self.reader.read(rows, self._batch_names)
         if self._check_each_batch and self.recipe.num_classes is not None:
-            rows = np.arange(*indices.indices(len(self))) if isinstance(indices, slice) else indices
             check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
         return self.recipe.batch(columns, self.label)
 

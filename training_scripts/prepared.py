@@ -127,22 +127,30 @@ class PreparedData:
                 yield file.read_row_group(group, columns=list(names), use_threads=False)
 
     def values(self, table: pa.Table, name: str, shard: Shard) -> NDArray[Any]:
-        """A column of a row group as an array of shape [rows], or [rows, length] of lists of one length.
+        """A column of a table as an array of shape [rows], or [rows, length] where it holds lists.
 
         Numbers without gaps are a view of Arrow's memory.
 
         Raises:
-            InputError: a column with empty values (naming shard and count).
+            InputError: a column with empty values (naming shard and count), or with lists of different lengths.
         """
-        column = table.column(name)
+        import pyarrow as pa
+
+        column, path = table.column(name), self.folder / shard.file
         if column.null_count:
-            path = self.folder / shard.file
             raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
-        if length := _list_length(column.type):
-            flat = column.combine_chunks()
-            flat = flat.chunk(0) if hasattr(flat, "chunk") else flat
-            return flat.flatten().to_numpy(zero_copy_only=False).reshape(-1, length)
-        return column.to_numpy()
+        if not is_list(column.type):
+            return column.to_numpy()
+        chunk: Any = pa.concat_arrays(column.chunks)
+        inner = chunk.flatten()
+        rows = max(1, len(chunk))
+        lengths = np.full(1, len(inner)) if pa.types.is_fixed_size_list(chunk.type) else np.diff(chunk.offsets)
+        if inner.null_count or len(inner) % rows or (len(lengths) > 1 and (lengths != lengths[0]).any()):
+            raise InputError(
+                f"column {name!r} of shard {path} has lists with empty values or of different lengths. Allowed are "
+                "lists of one length, full of numbers."
+            )
+        return inner.to_numpy(zero_copy_only=False).reshape(len(chunk), len(inner) // rows)
 
     def locate(self, row: int) -> str:
         """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1."""
@@ -161,6 +169,7 @@ class PreparedData:
         check_labels(self, name, labels, num_classes)
 
 
-def _list_length(data_type: pa.DataType) -> int:
-    """The length of a fixed-size list; 0 for any other type."""
-    return int(getattr(data_type, "list_size", 0) or 0)
+def is_list(data_type: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_fixed_size_list(data_type) or pa.types.is_list(data_type)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from drivetrain.training_scripts import reader
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.host_memory import host_arrays
-from drivetrain.training_scripts.prepared import MANIFEST_FILE, PreparedData, Shard
+from drivetrain.training_scripts.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, check_whole_number
 from drivetrain.training_scripts.table import Layout, Table
@@ -79,8 +79,7 @@ class Reader(reader.Reader):
 
 def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Table:
     """All rows of the named columns: one copy a host of what numpy has a type for, one a process of the rest."""
-    first = _first_rows(data, names)
-    plain = {name: (first[name].dtype, first[name].shape[1:]) for name in names if first[name].dtype != object}
+    plain = {name: kind for name, kind in _kinds(data, names).items() if kind[0].kind != "O"}
     layout = Layout.of(plain)
     with host_arrays(process, layout.of_rows(data.rows)) as filling:
         table = Table(layout, [filling[name] for name in filling.arrays])
@@ -96,21 +95,34 @@ def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Tabl
     return Table(Layout(places, shapes), [*filling.arrays.values(), *kept.values()])
 
 
-def _first_rows(data: PreparedData, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """No row of the named columns, as arrays: what they are of."""
+def _kinds(data: PreparedData, names: Sequence[str]) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    """The dtype of each column and the shape of a row. Lists have no length in the schema: it takes one to know it."""
     import pyarrow.parquet as parquet
 
     shard = next(shard for shard in data.shards if shard.rows)
-    schema = parquet.read_schema(data.folder / shard.file)
-    empty = schema.empty_table().select(list(names))
-    return {name: data.values(empty, name, shard) for name in names}
+    empty = parquet.read_schema(data.folder / shard.file).empty_table()
+    lists = [name for name in names if is_list(empty.schema.field(name).type)]
+    head = next(data.row_groups(shard, lists, [0])).slice(0, 1) if lists else empty
+    values = {name: data.values(head if name in lists else empty, name, shard) for name in names}
+    return {name: (array.dtype, array.shape[1:]) for name, array in values.items()}
 
 
 def _fill(table: Table, data: PreparedData, shard: Shard, start: int, names: Sequence[str]) -> None:
     for piece in data.row_groups(shard, names):
         for name in names:
-            table.set(name, start, data.values(piece, name, shard))
+            table.set(name, start, _like(table.column(name), data, piece, name, shard))
         start += piece.num_rows
+
+
+def _like(first: NDArray[Any], data: PreparedData, piece: Any, name: str, shard: Shard) -> NDArray[Any]:
+    """A column of a row group, with rows of the shape that the first ones had."""
+    values = data.values(piece, name, shard)
+    if values.shape[1:] != first.shape[1:]:
+        raise InputError(
+            f"column {name!r} of shard {data.folder / shard.file} has lists of {values.shape[1]} values; those before "
+            f"have {first.shape[1]}. Allowed are lists of one length."
+        )
+    return values
 
 
 class _Window:
@@ -123,21 +135,22 @@ class _Window:
         self._starts = np.cumsum([0, *(rows for _, _, rows in self._groups)])
         self._room = window + 2 * max(rows for _, _, rows in self._groups)
         self._held: OrderedDict[int, Table] = OrderedDict()
+        self._kinds = {name: np.empty((0, *shape), dtype) for name, (dtype, shape) in _kinds(data, names).items()}
 
     def take(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         if isinstance(indices, slice):
             indices = np.arange(*indices.indices(self._data.rows), dtype=np.int64)
         groups = np.searchsorted(self._starts, indices, side="right") - 1
         found, first = np.unique(groups, return_index=True)
-        result: dict[str, NDArray[Any]] = {}
+        result = {
+            name: np.empty((len(indices), *self._kinds[name].shape[1:]), self._kinds[name].dtype) for name in names
+        }
         # In the order in which they are asked for: a window that begins pushes out the one that ends.
         for group in found[np.argsort(first)].tolist():
             table = self._decoded(group)
             chosen = np.flatnonzero(groups == group)
             rows = table.take(indices[chosen] - self._starts[group], names)
             for name in names:
-                if name not in result:
-                    result[name] = np.empty((len(indices), *rows[name].shape[1:]), rows[name].dtype)
                 result[name][chosen] = rows[name]
         return result
 
@@ -149,7 +162,7 @@ class _Window:
         while self._held and rows + sum(map(len, self._held.values())) > self._room:
             self._held.popitem(last=False)
         piece = next(self._data.row_groups(shard, self._names, [number]))
-        values = {name: self._data.values(piece, name, shard) for name in self._names}
+        values = {name: _like(self._kinds[name], self._data, piece, name, shard) for name in self._names}
         places = {name: (number, None) for number, name in enumerate(values)}
         shapes = [(array.shape[1:], array.dtype) for array in values.values()]
         self._held[group] = Table(Layout(places, shapes), list(values.values()))
