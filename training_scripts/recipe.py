@@ -39,7 +39,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from drivetrain.training_scripts import plugins
@@ -101,6 +103,17 @@ class Recipe(Protocol):
         of a group is its highest: the loop multiplies it by the schedule's factor.
         """
         ...
+
+
+def check_tokens(tokens: NDArray[np.int64], vocabulary: int, recipe: str) -> None:
+    """Raises:
+    InputError: a token that an embedding of `vocabulary` rows does not have (torch says no more than "out of range").
+    """
+    if tokens.size and not 0 <= (low := tokens.min()) <= (high := tokens.max()) < vocabulary:
+        raise InputError(
+            f"recipe {recipe!r} has vocabulary={vocabulary}, and the data has tokens from {low} to {high}. Raise the "
+            "recipe's vocabulary, or let the reader make fewer tokens."
+        )
 
 
 def load_recipe(name: str, options: dict[str, Any]) -> Recipe:

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from drivetrain.training_scripts.parameter_groups import decay_matrices
 from drivetrain.training_scripts.reader import Columns, check_whole_number
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.recipe import Batch, check_tokens
 
 ROTARY_BASE = 10_000.0
 START = 0.02  # the standard deviation of a new matrix
@@ -110,7 +110,9 @@ class Recipe:
         return {"block*.attention.cosines": 0, "block*.attention.sines": 0}
 
     def batch(self, columns: Columns, label: str) -> Batch:
-        tokens = torch.from_numpy(columns["tokens"].astype(np.int64))
+        values = columns["tokens"].astype(np.int64)
+        check_tokens(values, self.vocabulary, "decoder_lm")
+        tokens = torch.from_numpy(values)
         return Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
 
     def example(self, batch_size: int) -> Batch:
