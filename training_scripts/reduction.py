@@ -6,7 +6,7 @@ gradient as soon as it is there, would send it too early.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
@@ -34,12 +34,6 @@ def reduce_gradients(
             flat /= parts
         summed = [t.view_as(g) for t, g in zip(flat.split([g.numel() for g in bucket]), bucket, strict=True)]
         torch._foreach_copy_(bucket, summed)
-
-
-def broadcast(tensors: Iterable[Tensor], group: dist.ProcessGroup | None) -> None:
-    """The tensors of the group's first rank on all of its ranks."""
-    for tensor in tensors:
-        dist.broadcast(tensor.detach(), group=group, group_src=0)
 
 
 def _buckets(tensors: Sequence[Tensor], bucket_bytes: int) -> list[list[Tensor]]:

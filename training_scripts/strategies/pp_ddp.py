@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import nn
-
 from drivetrain.training_scripts import reduction
 from drivetrain.training_scripts.pipeline import PipelineStrategy
 
@@ -39,17 +37,8 @@ class Options:
 class Strategy(PipelineStrategy):
     """See drivetrain.training_scripts.pipeline."""
 
-    def distribute(self, model: nn.Module) -> nn.Module:
-        module = super().distribute(model)
-        assert self.layout.mesh is not None
-        self.replicas = self.layout.mesh["replicate"].get_group()
-        if self.layout.data_size > 1:  # whatever each drew
-            reduction.broadcast([*module.parameters(), *module.buffers()], self.replicas)
-        return module
-
     def exchange(self) -> None:
-        if self.layout.data_size == 1:
-            return
-        reduction.reduce_gradients(list(self.parameters.values()), self.replicas, parts=self.layout.data_size)
-        # Statistics that layers keep of their samples: all go on from those of the first replica.
-        reduction.broadcast(self.model.buffers(), self.replicas)
+        if self.layout.data_size > 1:
+            reduction.reduce_gradients(
+                list(self.parameters.values()), self.layout.stage_group(), parts=self.layout.data_size
+            )
