@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from drivetrain.components.declaration import Component
+from drivetrain.components.train_script import train_script
+from drivetrain.pipelines import Pipeline, step
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
@@ -103,6 +105,22 @@ def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
         out = tmp_path / f"metrics-{model.name}"
         shell("evaluate", model=model, data=finished["prepare"] / "test", metrics=out, **parameters("evaluate"))
         assert json.loads((out / "metrics.json").read_text()) == expected
+
+
+def test_train_script(tmp_path: Path) -> None:
+    """What the script writes about its own place differs; the model is what it learnt from the same data."""
+    scripts = Path(__file__).parents[1] / "fixtures" / "own_scripts"
+    data = scripts.parent / "definitions"
+    fit = step(train_script, name="fit", train=data, source=scripts, script="report.py")
+    compiled = compile_pipeline(Pipeline(name="own", steps=[fit]))
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="own"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    (archive,) = home.objects.rglob("model.tar.gz")
+    folders = {name: tmp_path / name for name in ("model", "output", "checkpoints")}
+    shell("train_script", train=data, source=scripts, script="report.py", **folders)
+    assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
+    assert "gate.json" in (tmp_path / "model" / "model.txt").read_text()
 
 
 def test_every_component_is_compared() -> None:
