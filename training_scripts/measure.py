@@ -26,13 +26,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.layers import layers_of
+from drivetrain.training_scripts.layers import chain_of, layers_of
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe, source_hash
 
@@ -84,7 +85,7 @@ def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any
                 "activation_bytes_per_sample": (large["kept"][layer] - small["kept"][layer]) // added,
                 "output_bytes_per_sample": (large["outputs"][layer] - small["outputs"][layer]) // added,
             }
-            for layer, module in layers_of(model)
+            for layer, module in _layers(model)
         ],
     }
 
@@ -114,8 +115,8 @@ def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size
         except Exception as error:
             raise InputError(
                 f"recipe {name!r} cannot be measured: its model or losses fail on {size} samples of shape "
-                f"{list(real.inputs.shape[1:])} without values ({type(error).__name__}: {_first_line(error)}). Give the "
-                "recipe a method example(batch_size) -> Batch, and let no shape depend on the values of data."
+                f"{list(real.inputs.shape[1:])} without values ({type(error).__name__}: {_first_line(error)}). Give "
+                "the recipe a method example(batch_size) -> Batch, and let no shape depend on the values of data."
             ) from error
     if losses.shape != (size,):
         raise InputError(
@@ -136,15 +137,23 @@ def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size
     }
 
 
+def _layers(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """What can be cut and sharded: the links of a chain, which pipelines cut between, else the layers."""
+    return chain_of(model, "measure") if isinstance(model, nn.Sequential) else layers_of(model)
+
+
 def _example(recipe: Recipe, name: str, size: int) -> Batch:
     """A batch whose values do not matter."""
-    if hasattr(recipe, "example"):
-        batch = recipe.example(size)
+    example = getattr(recipe, "example", None)
+    if example is not None:
+        batch = example(size)
         if not isinstance(batch, Batch):
             raise InputError(f"recipe {name!r}: example() returned a {type(batch).__name__}; it must return a Batch.")
         return batch
     label = "label"
-    columns = {column: np.zeros(size, dtype=np.float32) for column in recipe.columns if column != label}
+    columns: dict[str, NDArray[Any]] = {
+        column: np.zeros(size, dtype=np.float32) for column in recipe.columns if column != label
+    }
     columns[label] = np.zeros(size, dtype=np.int64)
     try:
         return recipe.batch(columns, label)
@@ -170,7 +179,7 @@ def _told_of_layers(model: nn.Module, current: list[str], outputs: Counter[str])
 
         handles.extend((module.register_forward_pre_hook(enter), module.register_forward_hook(leave)))
 
-    for layer, module in layers_of(model):
+    for layer, module in _layers(model):
         watch(layer, module)
     try:
         yield
@@ -190,7 +199,10 @@ def _optimizer_state(recipe: Recipe, model: nn.Module, mode: FakeTensorMode) -> 
         for parameter in trained:
             parameter.grad = None
     kept = sum(
-        value.nbytes for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)
+        value.nbytes
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, Tensor)
         if value.dim()  # the step counter of each parameter is not worth a place in a sum of megabytes
     )
     elements = sum(parameter.numel() for parameter in trained)

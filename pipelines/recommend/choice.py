@@ -8,11 +8,11 @@ from typing import Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.recommend.communication import Traffic, bubble, estimate_traffic
-from drivetrain.pipelines.recommend.degrees import all_degrees, data_size
+from drivetrain.pipelines.recommend.degrees import World, all_degrees, data_size, fill
 from drivetrain.pipelines.recommend.instances import GIB
 from drivetrain.pipelines.recommend.memory import HEADROOM, Memory, estimate_memory, least_memory
 from drivetrain.pipelines.recommend.plan import MICRO_BATCHES_A_STAGE, Candidate, Plan
-from drivetrain.pipelines.recommend.strategies import StrategyFacts
+from drivetrain.pipelines.recommend.strategies import StrategyFacts, all_strategies
 
 # The first that fits is chosen: each asks more of the recipe, of the links or of the reader than the one before.
 SIMPLEST_FIRST = ("single", "ddp", "hsdp", "fsdp", "tp", "fsdp_tp", "pp", "pp_ddp", "tp_pp_fsdp", "cp")
@@ -67,7 +67,7 @@ def recommend(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> Recommenda
             plan=plan, rows=rows, choice=None, options={}, reason=_nothing_fits(plan, rows, strategies)
         )
     assert chosen.candidate is not None
-    options = options_of(chosen.candidate, strategies[chosen.strategy])
+    options = options_of(chosen.candidate, strategies[chosen.strategy], plan.world)
     return Recommendation(plan=plan, rows=rows, choice=chosen, options=options, reason=_reason(plan, chosen, rows))
 
 
@@ -103,8 +103,8 @@ def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
         tensor, stages = degrees.get("tensor", 1), degrees.get("stage", 1)
         if plan.world.processes % tensor:
             continue
-        if strategy.name == "hsdp" and degrees["shard"] != min(plan.world.processes, plan.world.size // 2):
-            continue  # shards inside a host, replicas across: anything else is slower
+        if strategy.name == "hsdp" and degrees["shard"] != plan.world.processes:
+            continue  # shards inside a host, replicas across: that is what it is for
         if stages == 1:
             yield Candidate(strategy.name, degrees)
             continue
@@ -116,25 +116,28 @@ def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
             yield Candidate(strategy.name, degrees, micro_batches)
 
 
-def options_of(candidate: Candidate, strategy: StrategyFacts) -> dict[str, Any]:
-    """The strategy's options that say this candidate; one dimension for the data is left to what is left over, so that
-    the same options do on another number of processes."""
-    left_over = next(
-        (
-            name
-            for name in ("replicate", "shard", *reversed(strategy.dimensions))
-            if name in candidate.degrees and (name not in strategy.options or strategy.options[name].default == 0)
-        ),
-        None,
-    )
-    found = {
-        name: degree
-        for name, degree in candidate.degrees.items()
-        if name != left_over and name in strategy.options and strategy.options[name].default != degree
-    }
+def options_of(candidate: Candidate, strategy: StrategyFacts, world: World) -> dict[str, Any]:
+    """The strategy's options that say this candidate: none where its defaults do, and one dimension for the data is
+    left to what is left over, so that the same options do on another number of processes."""
+    defaults = {name: option.default or 0 for name, option in strategy.options.items() if name in strategy.dimensions}
+    found: dict[str, Any] = {}
+    if _filled(strategy, defaults, world) != candidate.degrees:
+        found = {name: degree for name, degree in candidate.degrees.items() if defaults.get(name) not in (None, degree)}
+        for name in ("replicate", "shard"):
+            without = {key: degree for key, degree in found.items() if key != name}
+            if name in found and _filled(strategy, {**defaults, **without}, world) == candidate.degrees:
+                found = without
+                break
     if candidate.degree("stage") > 1 and "micro_batches" in strategy.options:
         found["micro_batches"] = candidate.micro_batches
     return found
+
+
+def _filled(strategy: StrategyFacts, wanted: Mapping[str, int], world: World) -> Mapping[str, int] | None:
+    try:
+        return fill(strategy.name, strategy.dimensions, wanted, world)
+    except UserError:
+        return None
 
 
 def _largest_divisor(samples: int, most: int, parts: int, plan: Plan) -> int:
@@ -166,8 +169,8 @@ def _impossible(plan: Plan, strategy: StrategyFacts) -> str:
         return "the recipe's model is no nn.Sequential"
     if "context" in strategy.dimensions and facts.sequence_length is None:
         return "the recipe's samples are no sequences"
-    if strategy.name == "hsdp" and world.hosts == 1 and world.size < 4:
-        return "one host: the same as fsdp"
+    if strategy.name == "hsdp" and world.hosts == 1:
+        return "one host: no hosts to copy the model to"
     return ""
 
 
@@ -222,8 +225,6 @@ def check_fits(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row
     if found.fits:
         return found
     assert found.memory is not None
-    from drivetrain.pipelines.recommend.strategies import all_strategies
-
     other = recommend(plan, all_strategies())
     advice = f"{other.choice.strategy!r} would fit" if other.choice else other.reason
     whose = "GPU" if plan.instance.gpus else "process"

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivetrain.pipelines.recommend.degrees import crosses_hosts, groups_of_a_host
-from drivetrain.pipelines.recommend.memory import activation_share, parts
+from drivetrain.pipelines.recommend.memory import activation_share, parts, stages_of_a_rank
 from drivetrain.pipelines.recommend.plan import Candidate, Plan
 
 
@@ -72,7 +72,9 @@ def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
         if dimension == "replicate":
             add(dimension, "all-reduce of gradients", 2 * once * gradients / candidate.degree("shard"))
         elif dimension == "shard":
-            add(dimension, "all-gather of parameters, reduce-scatter of gradients", once * (2 * whole + gradients))
+            gathers = 1 if candidate.options.get("reshard_after_forward") is False else 2
+            sent = once * (gathers * whole + gradients)
+            add(dimension, "all-gather of parameters, reduce-scatter of gradients", sent)
         elif dimension == "tensor":
             add(dimension, "all-reduce of activations", 4 * 2 * once * outputs / context)
         elif dimension == "context":
@@ -89,6 +91,7 @@ def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
 
 
 def bubble(candidate: Candidate) -> float:
-    """The share of a step that a stage waits for the others."""
+    """The share of a step that a stage waits for the others; v stages a rank make it shorter (SC 2021, section 2.2.2):
+    (p-1)/(v m + p-1)."""
     stages = candidate.degree("stage")
-    return (stages - 1) / (candidate.micro_batches + stages - 1)
+    return (stages - 1) / (stages_of_a_rank(candidate) * candidate.micro_batches + stages - 1)

@@ -33,6 +33,8 @@ class World:
 def fill(strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], world: World) -> dict[str, int]:
     """The degree of each dimension; 0, of one of them at most, is what the others leave over.
 
+    Where replicas and shards are both 0, shards fill a host and replicas go across (as hsdp does it).
+
     Raises:
         UserError: degrees that do not multiply to the number of processes.
     """
@@ -41,6 +43,9 @@ def fill(strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], wo
         if size < 0:
             raise UserError(f"strategy {strategy!r}: {name}={size}; allowed are whole numbers from 0.")
     open_ones = [name for name, size in degrees.items() if size == 0]
+    if open_ones == ["replicate", "shard"]:
+        degrees["shard"] = world.processes
+        open_ones = ["replicate"]
     if len(open_ones) > 1:
         raise UserError(
             f"strategy {strategy!r}: {' and '.join(open_ones)} are both 0 (what is left over). Give one of them."

@@ -70,13 +70,16 @@ def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
     trained = facts.trainable_share
     # The layer that is computed and the one that is fetched ahead are whole for a moment, and so is one's gradient.
     gathered = (2 + trained) * facts.parameter_bytes * plan.stored * part.largest_layer / tensor if shard > 1 else 0.0
+    if shard > 1 and candidate.options.get("reshard_after_forward") is False:
+        gathered = max(gathered, whole * (1 - 1 / shard))  # nothing is thrown away before the backward pass
     copies = whole / shard * plan.computed if plan.computed < plan.stored else 0.0
     samples = candidate.micro_batch(plan)
     share = activation_share(candidate)
+    here = 0.0 if candidate.options.get("cpu_offload") else 1.0  # else in the host's memory
     return Memory(
-        parameters=round(whole / shard),
-        gradients=round(whole * trained / shard),
-        optimizer=round(facts.state_bytes * plan.stored * held / shard),
+        parameters=round(here * whole / shard),
+        gradients=round(here * whole * trained / shard),
+        optimizer=round(here * facts.state_bytes * plan.stored * held / shard),
         activations=round(part.activations * plan.computed * share * samples * part.in_flight)
         + facts.input_bytes_per_sample * candidate.samples(plan),
         buffers=round(facts.buffer_bytes * plan.stored * part.parameters),
@@ -103,7 +106,7 @@ def parts(plan: Plan, candidate: Candidate) -> list[Part]:
         kept = sum(layer.activation_bytes_per_sample for layer in group)
         last = place == stages - 1
         # What the loss keeps is kept by the stage that computes it.
-        found.append(_part(plan, group, share, kept + (rest if last else 0), in_flight(plan, candidate, place)))
+        found.append(_part(plan, group, share, kept + (rest if last else 0), in_flight(candidate, place)))
     return found
 
 
@@ -131,15 +134,26 @@ def recomputed(layers: Sequence[Layer], activations: int) -> int:
     return min(activations, kept + largest)
 
 
-def in_flight(plan: Plan, candidate: Candidate, stage: int) -> int:
-    """How many micro-batches' activations a stage keeps at its fullest: GPipe all, the others as many as there are
-    stages from here on, or all stages where a rank has several pieces of the model."""
-    schedule = str(candidate.options.get("schedule", DEFAULT_SCHEDULE)).lower()
-    stages = candidate.degree("stage")
-    if "gpipe" in schedule:
+# Schedules in which a rank has one stage; in the others it has two unless it is told.
+SINGLE_STAGE = ("gpipe", "1f1b")
+
+
+def in_flight(candidate: Candidate, stage: int) -> int:
+    """How many micro-batches' activations a stage keeps at its fullest: GPipe all of them, 1F1B as many as there are
+    stages from here on, the schedules with several stages a rank as many as there are ranks."""
+    schedule, stages = _schedule(candidate), candidate.degree("stage")
+    if schedule == "gpipe":
         return candidate.micro_batches
-    behind = stages - stage if "1f1b" in schedule and "interleaved" not in schedule else stages
-    return min(candidate.micro_batches, behind)
+    return min(candidate.micro_batches, stages - stage if schedule == "1f1b" else stages)
+
+
+def stages_of_a_rank(candidate: Candidate) -> int:
+    """Into how many stages a rank's part is cut."""
+    return int(candidate.options.get("virtual") or (1 if _schedule(candidate) in SINGLE_STAGE else 2))
+
+
+def _schedule(candidate: Candidate) -> str:
+    return str(candidate.options.get("schedule", DEFAULT_SCHEDULE))
 
 
 def split(plan: Plan, stages: int) -> list[tuple[Layer, ...]]:

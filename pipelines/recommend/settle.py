@@ -21,7 +21,8 @@ from drivetrain.pipelines.recommend.facts import Facts, FactsError
 from drivetrain.pipelines.recommend.facts_places import beside, look_up
 from drivetrain.pipelines.recommend.instances import get_instance
 from drivetrain.pipelines.recommend.json_options import parse_options
-from drivetrain.pipelines.recommend.plan import Candidate, Plan
+from drivetrain.pipelines.recommend.memory import stages_of_a_rank
+from drivetrain.pipelines.recommend.plan import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Plan
 from drivetrain.pipelines.recommend.save_time import save_time_note
 from drivetrain.pipelines.recommend.strategies import AUTO, all_strategies, read_strategy
 from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -125,7 +126,9 @@ class _Settler:
             plan = None if facts is None else plan_of(training, facts)
             if facts is None or plan is None:
                 return
-            check_fits(plan, read_strategy(strategy), named_candidate(strategy, text, plan.world))
+            candidate = named_candidate(strategy, text, plan.world)
+            check_layers(facts, candidate)
+            check_fits(plan, read_strategy(strategy), candidate)
         except UserError as error:
             raise SpecError(f"{_capital(training.where)}: {error}") from None
         self._note_save_time(training, facts)
@@ -154,7 +157,29 @@ def named_candidate(name: str, options: str, world: World) -> Candidate:
     given: dict[str, Any] = {option.name: option.default for option in strategy.options.values()}
     given |= parse_options(options, "strategy_options")
     degrees = fill(name, strategy.dimensions, given, world)
-    return Candidate(name, degrees, int(given.get("micro_batches") or degrees.get("stage", 1)), given)
+    stages = degrees.get("stage", 1)
+    default = DEFAULT_MICRO_BATCHES_A_STAGE * stages if stages > 1 else 1
+    return Candidate(name, degrees, int(given.get("micro_batches") or default), given)
+
+
+def check_layers(facts: Facts, candidate: Candidate) -> None:
+    """
+    Raises:
+        UserError: a pipeline of a model that cannot be cut into so many stages.
+    """
+    stages = candidate.degree("stage") * stages_of_a_rank(candidate)
+    if candidate.degree("stage") == 1:
+        return
+    if not facts.is_chain:
+        raise UserError(
+            f"strategy {candidate.strategy!r} cuts a model between its layers, and must know their order: the model of "
+            f"recipe {facts.recipe!r} is no nn.Sequential. Choose a strategy without stages."
+        )
+    if stages > len(facts.layers):
+        raise UserError(
+            f"strategy {candidate.strategy!r}: {stages} stages, but the model of recipe {facts.recipe!r} has "
+            f"{len(facts.layers)} layers. Lower strategy_options' stage (or virtual)."
+        )
 
 
 def plan_of(training: Training, facts: Facts) -> Plan | None:

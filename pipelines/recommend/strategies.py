@@ -88,12 +88,16 @@ def _read(path: Path) -> StrategyFacts:
         dimensions=tuple(literals["DIMENSIONS"]),
         min_torch=str(literals["MIN_TORCH"]),
         summary=str(literals["SUMMARY"]),
-        options={option.name: option for option in _options(options)},
+        options={option.name: option for option in _options(options, path.parent)},
     )
 
 
-def _options(kind: ast.ClassDef) -> list[Option]:
+def _options(kind: ast.ClassDef, folder: Path) -> list[Option]:
+    """The fields, those of a base in another strategy's file first: `class Options(fsdp.Options)`."""
     found: list[Option] = []
+    for base in kind.bases:
+        if isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
+            found += _read(folder / f"{base.value.id}.py").options.values()
     for node, following in zip(kind.body, [*kind.body[1:], None], strict=True):
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             continue

@@ -1,0 +1,92 @@
+"""Facts and strategies made up, so that the numbers in the tests can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.recommend.facts import Facts, Layer
+from drivetrain.pipelines.recommend.instances import Instance, get_instance
+from drivetrain.pipelines.recommend.plan import Plan
+from drivetrain.pipelines.recommend.strategies import Option, StrategyFacts
+
+DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "single": (),
+    "dp": (),
+    "ddp": ("replicate",),
+    "fsdp": ("shard",),
+    "hsdp": ("replicate", "shard"),
+    "tp": ("tensor",),
+    "fsdp_tp": ("shard", "tensor"),
+    "pp": ("stage",),
+    "pp_ddp": ("stage", "replicate"),
+    "tp_pp_fsdp": ("stage", "shard", "tensor"),
+    "cp": ("context",),
+}
+
+
+def _option(name: str) -> Option:
+    return Option(name=name, annotation="int", default=0, required=False, help="")
+
+
+@pytest.fixture
+def strategies() -> dict[str, StrategyFacts]:
+    return {
+        name: StrategyFacts(
+            name=name,
+            dimensions=dimensions,
+            min_torch="2.6",
+            summary=name,
+            options={
+                each: _option(each) for each in (*dimensions, *(["micro_batches"] if "stage" in dimensions else []))
+            },
+        )
+        for name, dimensions in DIMENSIONS.items()
+    }
+
+
+@pytest.fixture
+def make_facts() -> Callable[..., Facts]:
+    """`num_layers` equal layers of 1,000 parameters (900 in matrices) in fp32, AdamW, 4,000 bytes kept a sample."""
+
+    def make(num_layers: int = 4, scale: int = 1, **fields: Any) -> Facts:
+        layer = {
+            "kind": "Block",
+            "parameters": 1_000 * scale,
+            "matrix_parameters": 900 * scale,
+            "activation_bytes_per_sample": 1_000,
+            "output_bytes_per_sample": 100,
+        }
+        count = num_layers * 1_000 * scale
+        made: dict[str, Any] = {
+            "recipe": "made_up",
+            "recipe_options": {},
+            "num_parameters": count,
+            "parameter_bytes": 4 * count,
+            "trainable_parameters": count,
+            "matrix_parameters": count * 9 // 10,
+            "buffer_bytes": 0,
+            "optimizer": "AdamW",
+            "state_bytes_per_parameter": 8.0,
+            "input_bytes_per_sample": 10,
+            "sequence_length": 16,
+            "activation_bytes_per_sample": num_layers * 1_000,
+            "flops_per_sample": 2 * count,
+            "is_chain": True,
+            "has_tensor_plan": True,
+            "layers": tuple(Layer(name=str(i), **layer) for i in range(num_layers)),
+        }
+        return Facts(**{**made, **fields})
+
+    return make
+
+
+@pytest.fixture
+def make_plan(make_facts: Callable[..., Facts]) -> Callable[..., Plan]:
+    def make(instance: str | Instance = "ml.p4d.24xlarge", facts: Facts | None = None, **fields: Any) -> Plan:
+        found = get_instance(instance) if isinstance(instance, str) else instance
+        return Plan(facts=facts or make_facts(), instance=found, **{"global_batch": 64, **fields})
+
+    return make

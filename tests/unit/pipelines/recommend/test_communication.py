@@ -1,0 +1,76 @@
+"""Bytes and times against sums done by hand: 4 layers of 1,000 parameters of 4 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from drivetrain.pipelines.recommend.communication import bubble, estimate_traffic
+from drivetrain.pipelines.recommend.facts import Facts
+from drivetrain.pipelines.recommend.plan import Candidate, Plan
+
+Make = Callable[..., Plan]
+
+
+def test_one_process_sends_nothing(make_plan: Make) -> None:
+    assert estimate_traffic(make_plan(processes=1), Candidate("single", {})) == []
+
+
+def test_a_ring_of_replicas_inside_a_host(make_plan: Make) -> None:
+    (sent,) = estimate_traffic(make_plan(), Candidate("ddp", {"replicate": 8}))
+    assert sent.bytes == 2 * 16_000 * 7 // 8
+    assert sent.seconds == pytest.approx(sent.bytes / 300e9)
+    assert not sent.between_hosts
+
+
+def test_a_ring_across_hosts_has_the_network(make_plan: Make) -> None:
+    (sent,) = estimate_traffic(make_plan(hosts=2), Candidate("ddp", {"replicate": 16}))
+    assert sent.bytes == 2 * 16_000 * 15 // 16
+    assert sent.seconds == pytest.approx(sent.bytes / 50e9)  # 400 Gbit/s
+    assert sent.between_hosts
+
+
+def test_shards_send_half_as_much_again(make_plan: Make) -> None:
+    (replicas,) = estimate_traffic(make_plan(), Candidate("ddp", {"replicate": 8}))
+    (shards,) = estimate_traffic(make_plan(), Candidate("fsdp", {"shard": 8}))
+    assert shards.bytes == replicas.bytes * 3 // 2
+    (kept,) = estimate_traffic(make_plan(), Candidate("fsdp", {"shard": 8}, 1, {"reshard_after_forward": False}))
+    assert kept.bytes == replicas.bytes
+
+
+def test_hybrid_shards_share_the_network(make_plan: Make) -> None:
+    across, inside = estimate_traffic(make_plan(hosts=2), Candidate("hsdp", {"replicate": 2, "shard": 8}))
+    assert (across.dimension, inside.dimension) == ("replicate", "shard")
+    assert across.bytes == 2 * 16_000 // 8 // 2
+    assert across.seconds == pytest.approx(across.bytes / (50e9 / 8))
+    assert not inside.between_hosts
+
+
+def test_tensor_ranks_sum_four_outputs_a_layer(make_plan: Make) -> None:
+    (sent,) = estimate_traffic(make_plan(global_batch=8), Candidate("tp", {"tensor": 4}))
+    assert sent.bytes == 4 * 2 * 3 / 4 * (4 * 100 * 8)
+    (half,) = estimate_traffic(make_plan(global_batch=8, precision="bf16"), Candidate("tp", {"tensor": 4}))
+    assert half.bytes == sent.bytes // 2
+
+
+def test_stages_send_what_leaves_them_both_ways(make_plan: Make) -> None:
+    (sent,) = estimate_traffic(make_plan(global_batch=8, processes=4), Candidate("pp", {"stage": 4}, 8))
+    assert sent.bytes == 2 * 100 * 8
+
+
+def test_context_ranks_pass_keys_and_values_around(make_plan: Make) -> None:
+    (sent,) = estimate_traffic(make_plan(global_batch=8, processes=4), Candidate("cp", {"context": 4}))
+    outputs = 4 * 100 * 8
+    assert sent.bytes == 3 * 2 * outputs // 4 * 3 + 2 * 16_000 * 3 // 4
+
+
+def test_frozen_parameters_do_not_travel_in_gradients(make_plan: Make, make_facts: Callable[..., Facts]) -> None:
+    (sent,) = estimate_traffic(make_plan(facts=make_facts(trainable_parameters=0)), Candidate("ddp", {"replicate": 8}))
+    assert sent.bytes == 0
+
+
+def test_the_bubble_shrinks_with_micro_batches_and_stages_a_rank() -> None:
+    assert bubble(Candidate("single", {})) == 0
+    assert bubble(Candidate("pp", {"stage": 4}, 12)) == pytest.approx(3 / 15)
+    assert bubble(Candidate("pp", {"stage": 4}, 12, {"schedule": "interleaved"})) == pytest.approx(3 / 27)
