@@ -1,7 +1,7 @@
 """How each strategy runs in the contract suite (test_strategies_*.py).
 
-A file of strategies/ needs no word here: it runs on 2 processes for each of its dimensions, each of degree 2, and once
-more on 3 where it only deals samples. What is different about one stands in `RUNS`.
+A file of strategies/ needs no word here: it runs on 2 processes for each of its dimensions, each of degree 2, and on
+1 and 4 where it only deals samples (among the slow tests). What is different about one stands in `RUNS`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import pytest
+
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.layout import DATA_DIMENSIONS
 
-# What a test may ask for. Every strategy honours each, or refuses it with a reason and says so in its Run.
-FEATURES = ("fp16", "bf16", "activation_checkpointing", "compile", "fused", "dropout", "batchnorm")
+# Common options that every strategy honours, or refuses with an InputError that gives the reason.
+FEATURES = ("fp16", "bf16", "activation_checkpointing", "compile", "fused", "ema", "clipping")
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,12 @@ class Run:
     world_size: int
     options: dict[str, Any] = field(default_factory=dict)
     models: tuple[str, ...] = ("conv", "transformer")
+    """Those of strategy_models.py that it can take, the most telling one last."""
     refuses: frozenset[str] = frozenset()
-    """Which of `FEATURES` it refuses with an InputError."""
+    """Which of `FEATURES` it refuses."""
+    deals_alike: bool = True
+    """A model that looks across samples (batch normalization) or draws numbers (dropout) sees each rank's part as one
+    forward pass of one process; False where micro-batches or slices of a layer make it something else."""
     slow: bool = False
     """Left to the slow tests: many ranks, or little that another run does not show."""
 
@@ -48,11 +54,28 @@ def runs_of(name: str) -> list[Run]:
     module = plugins.load("strategies", name, kind="strategy")
     dimensions: tuple[str, ...] = module.DIMENSIONS
     options = {f.name: 2 for f in fields(module.Options) if f.name in dimensions}
-    runs = [Run(name, 2 ** len(dimensions), options)]
     if len(dimensions) == 1 and dimensions[0] in DATA_DIMENSIONS:
-        runs = [Run(name, 2), Run(name, 4, slow=True), Run(name, 1)]
-    return runs
+        return [Run(name, 2), Run(name, 4, slow=True), Run(name, 1, slow=True)]
+    return [Run(name, 2 ** len(dimensions), options, slow=len(dimensions) > 2)]
 
 
 ALL: list[Run] = [run for name in plugins.names("strategies") for run in runs_of(name)]
 FIRST: list[Run] = [runs_of(name)[0] for name in plugins.names("strategies") if runs_of(name)]
+
+
+def parameters(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
+    """For pytest.mark.parametrize; runs of more than `quick_ranks` ranks, too, are left to the slow tests."""
+    return [pytest.param(run, id=run.id, marks=_marks(run, quick_ranks)) for run in runs]
+
+
+def with_models(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
+    """Each run with each of its models."""
+    return [
+        pytest.param(run, kind, id=f"{run.id}-{kind}", marks=_marks(run, quick_ranks))
+        for run in runs
+        for kind in run.models
+    ]
+
+
+def _marks(run: Run, quick_ranks: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if run.slow or run.world_size > quick_ranks else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,18 @@ def fit(process: Process, run: Run, setting: Setting) -> Trained:
     return go_on(strategy, setting)
 
 
+def fit_in_halves(process: Process, run: Run, setting: Setting) -> tuple[Trained, Trained]:
+    """`setting.steps` steps, and as many again in the same training, evaluated in between and at the end."""
+    strategy = build(process, run, setting)
+    half = go_on(strategy, setting)
+    return half, go_on(strategy, replace(setting, first=setting.first + setting.steps))
+
+
+def fit_each(process: Process, run: Run, settings: list[Setting]) -> list[Trained]:
+    """Several trainings, one after the other."""
+    return [fit(process, run, setting) for setting in settings]
+
+
 def go_on(strategy: Strategy, setting: Setting) -> Trained:
     """Train `strategy` and tell what came of it."""
     recipe, layout, process = strategy.recipe, strategy.layout, strategy.process
@@ -119,21 +131,36 @@ def go_on(strategy: Strategy, setting: Setting) -> Trained:
 
 
 def difference(one: Trained, other: Trained) -> float:
-    """The greatest difference of any number; infinite where something is there in only one of them.
+    """The greatest difference of any number; infinite where something is there in only one of them, or not finite."""
+    return max(differences(one, other).values())
 
-    Left out is the optimizer's own state, which is no result of a training.
-    """
-    pairs = [(np.array(one.losses), np.array(other.losses)), (np.array(one.norms), np.array(other.norms))]
-    for first, second in ((one.model, other.model), (one.average, other.average)):
-        if first.keys() != second.keys():
-            return float("inf")
-        pairs += [(values, second[name]) for name, values in first.items()]
-    if one.evaluation.keys() != other.evaluation.keys():
-        return float("inf")
-    pairs += [(np.array(value), np.array(other.evaluation[name])) for name, value in one.evaluation.items()]
-    if any(a.shape != b.shape or not np.isfinite(a).all() or not np.isfinite(b).all() for a, b in pairs):
-        return float("inf")
-    return max(float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0.0)) for a, b in pairs)
+
+def differences(one: Trained, other: Trained) -> dict[str, float]:
+    """By name. Left out is the optimizer's own state, which is no result of a training."""
+    found: dict[str, float] = {}
+    for (name, first), (other_name, second) in zip(_results(one), _results(other), strict=False):
+        comparable = name == other_name and first.shape == second.shape and first.dtype == second.dtype
+        distance = np.abs(first.astype(np.float64) - second.astype(np.float64)) if comparable else np.array(np.inf)
+        found[name] = float(np.nan_to_num(distance, nan=np.inf).max(initial=0.0))
+    if len(_results(one)) != len(_results(other)):
+        found["number of results"] = float("inf")
+    return found
+
+
+def worst(one: Trained, other: Trained, shown: int = 5) -> str:
+    """The greatest differences as text."""
+    ranking = sorted(differences(one, other).items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {distance:.3g}" for name, distance in ranking[:shown])
+
+
+def _results(trained: Trained) -> list[tuple[str, NDArray[Any]]]:
+    groups = {"model": trained.model, "average": trained.average}
+    return [
+        ("losses", np.array(trained.losses)),
+        ("norms", np.array(trained.norms)),
+        *((f"evaluation {name}", np.array(value)) for name, value in sorted(trained.evaluation.items())),
+        *((f"{group} {name}", arrays[name]) for group, arrays in groups.items() for name in sorted(arrays)),
+    ]
 
 
 def identical(one: Trained, other: Trained) -> bool:
