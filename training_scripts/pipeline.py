@@ -25,6 +25,7 @@ from torch.distributed.pipelining import (
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.layers import chain_of
+from drivetrain.training_scripts.precision import Precision
 from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.stage_split import Boundary, Shadow, StageModule, split_chain
 from drivetrain.training_scripts.strategy import pieces
@@ -231,7 +232,7 @@ class PipelineStrategy(strategy.Strategy):
             else None
         )
         cut = split_chain(chain, plan.num_stages, self.options.split, example, plan.owner)
-        modules = [StageModule(layers, self.process.device.type, self.precision) for layers in cut]
+        modules = [StageModule(layers, self.process.device.type, self.stage_precision) for layers in cut]
         shadow = Shadow(modules, plan.owner)
         mine = plan.stages_of(layout.coordinates["stage"])
         self.model = nn.Sequential(OrderedDict(layer for index in mine for layer in cut[index]))
@@ -239,6 +240,11 @@ class PipelineStrategy(strategy.Strategy):
         group = layout.mesh["stage"].get_group()
         self.pipeline = Pipeline(plan, stages, shadow, self.process.device, group, self.losses)
         return self.model
+
+    @property
+    def stage_precision(self) -> Precision:
+        """The format that stages compute in by themselves."""
+        return self.precision
 
     def shape_stage(self, stage: StageModule) -> nn.Module:
         """Make a stage of this rank what the strategy wants."""

@@ -140,6 +140,15 @@ def pairs_of_linears(model: nn.Module, size: int) -> Plan:
     return plan
 
 
+def refuse_uneven_length(inputs: Tensor, size: int, owner: str) -> None:
+    """Raises InputError: positions that `size` ranks cannot share evenly, with sequence=True."""
+    if inputs.dim() < 2 or inputs.shape[1] % size:
+        raise InputError(
+            f"{owner}: sequence=True with inputs of shape {list(inputs.shape)}; {size} ranks cannot share the "
+            "positions (the second size) evenly. Choose a length that they divide."
+        )
+
+
 def is_mixed(parameters: list[nn.Parameter]) -> bool:
     """Whether a kernel over many parameters at once would meet DTensors and others, or those of several meshes."""
     return len({p.device_mesh if isinstance(p, DTensor) else None for p in parameters}) > 1

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, step_one_by_one
+from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, refuse_uneven_length, step_one_by_one
 
 DIMENSIONS = ("tensor",)
 MIN_TORCH = "2.13"
@@ -32,9 +31,10 @@ class Strategy(strategy.Strategy):
     options: Options
 
     def distribute(self, model: nn.Module) -> nn.Module:
-        assert self.layout.mesh is not None
-        plan = plan_for(self.recipe, model, self.tensor_size, self.owner, sequence=self.options.sequence)
-        parallelize(model, plan, self.layout.mesh["tensor"], sequence=self.options.sequence)
+        mesh, sequence = self.layout.mesh, self.options.sequence
+        assert mesh is not None
+        plan = plan_for(self.recipe, model, self.layout.degrees["tensor"], self.owner, sequence=sequence)
+        parallelize(model, plan, mesh["tensor"], sequence=sequence)
         return self.shape_layers(model)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
@@ -43,16 +43,9 @@ class Strategy(strategy.Strategy):
         return optimizer
 
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
-        if self.options.sequence and (inputs.dim() < 2 or inputs.shape[1] % self.tensor_size):
-            raise InputError(
-                f"{self.owner}: sequence=True with inputs of shape {list(inputs.shape)}; {self.tensor_size} ranks "
-                "cannot share the positions (the second size) evenly. Choose a length that they divide."
-            )
+        if self.options.sequence:
+            refuse_uneven_length(inputs, self.layout.degrees["tensor"], self.owner)
         return super().call(module, inputs)
-
-    @property
-    def tensor_size(self) -> int:
-        return self.layout.degrees["tensor"]
 
     @property
     def owner(self) -> str:
