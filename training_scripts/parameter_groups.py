@@ -33,15 +33,16 @@ def share_learning_rate(
     """The two groups of `decay_matrices`, for each share of the learning rate.
 
     Args:
-        learning_rate: of parameters that no prefix names.
-        shares: prefix of a parameter's name -> what part of the learning rate it gets.
+        learning_rate: of parameters that no prefix names, unless the empty one does.
+        shares: prefix of a parameter's name -> what part of the learning rate it gets; the longest prefix counts.
     """
     groups: list[Group] = []
-    for prefix, share in {**shares, "": 1.0}.items():
+    shares = {**shares, "": shares.get("", 1.0)}
+    for prefix, share in shares.items():
         named = [
             parameter
             for name, parameter in model.named_parameters()
-            if parameter.requires_grad and _prefix(name, shares) == prefix
+            if parameter.requires_grad and max(filter(name.startswith, shares), key=len) == prefix
         ]
         for decays in (True, False):
             groups.append(
@@ -52,7 +53,3 @@ def share_learning_rate(
                 }
             )
     return groups
-
-
-def _prefix(name: str, shares: dict[str, float]) -> str:
-    return next((prefix for prefix in shares if name.startswith(prefix)), "")
