@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.recommend.facts import Facts, Layer
+from drivetrain.pipelines.recommend.facts import Facts, Layer, new_file
 from drivetrain.pipelines.recommend.instances import Instance, get_instance
 from drivetrain.pipelines.recommend.plan import Plan
 from drivetrain.pipelines.recommend.strategies import Option, StrategyFacts
@@ -90,3 +93,39 @@ def make_plan(make_facts: Callable[..., Facts]) -> Callable[..., Plan]:
         return Plan(facts=facts or make_facts(), instance=found, **{"global_batch": 64, **fields})
 
     return make
+
+
+@pytest.fixture
+def write_facts(tmp_path: Path) -> Callable[..., Path]:
+    """A recipe `mine` in a folder, with facts: 32 layers, AdamW, 16 bytes a parameter in all."""
+
+    def write(num_parameters: int = 3_200, **fields: Any) -> Path:
+        source = b"class Recipe: ...\n"
+        (tmp_path / "mine.py").write_bytes(source)
+        layer = {"kind": "Block", "parameters": num_parameters // 32, "matrix_parameters": num_parameters // 32}
+        layer |= {"activation_bytes_per_sample": 1_000, "output_bytes_per_sample": 100}
+        measured: dict[str, Any] = {
+            "recipe": "mine",
+            "recipe_options": {},
+            "source_hash": hashlib.sha256(source).hexdigest(),
+            "torch": "2.13.0",
+            "parameters": {"count": num_parameters, "bytes": {"float32": 4 * num_parameters}},
+            "trainable_parameters": num_parameters,
+            "matrix_parameters": num_parameters,
+            "buffers": {"count": 0, "bytes": {}},
+            "optimizer": {"name": "AdamW", "state_bytes": 8 * num_parameters, "state_bytes_per_parameter": 8.0},
+            "input_bytes_per_sample": 10,
+            "sequence_length": None,
+            "activation_bytes_per_sample": 32_000,
+            "flops_per_sample": 2 * num_parameters,
+            "is_chain": True,
+            "has_tensor_plan": False,
+            "layers": [{"name": str(number), **layer} for number in range(32)],
+        }
+        speed = fields.pop("speed", {})
+        file = new_file({**measured, **fields})
+        text = json.loads(file.text()) | {"checkpoint_bytes_per_second": speed}
+        (tmp_path / "mine.facts.json").write_text(json.dumps(text))
+        return tmp_path
+
+    return write
