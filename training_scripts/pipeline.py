@@ -226,12 +226,16 @@ class PipelineStrategy(strategy.Strategy):
         plan, layout = self.plan, self.layout
         assert layout.mesh is not None
         chain = chain_of(model, self.name)
-        example = (
-            self.recipe.example(2).to(self.process.device, self.precision.parameters).inputs
-            if hasattr(self.recipe, "example")
-            else None
+        has_example = hasattr(self.recipe, "example")
+        example = self.recipe.example(2).to(self.process.device, self.precision.parameters) if has_example else None
+        cut = split_chain(
+            chain,
+            plan.num_stages,
+            self.options.split,
+            example.inputs if example else None,
+            plan.owner,
+            self.may_start([name for name, _ in chain]),
         )
-        cut = split_chain(chain, plan.num_stages, self.options.split, example, plan.owner)
         modules = [StageModule(layers, self.process.device.type, self.stage_precision) for layers in cut]
         shadow = Shadow(modules, plan.owner)
         mine = plan.stages_of(layout.coordinates["stage"])
@@ -240,6 +244,10 @@ class PipelineStrategy(strategy.Strategy):
         group = layout.mesh["stage"].get_group()
         self.pipeline = Pipeline(plan, stages, shadow, self.process.device, group, self.losses)
         return self.model
+
+    def may_start(self, layers: Sequence[str]) -> list[bool]:
+        """For each layer whether a stage may begin with it."""
+        return [True] * len(layers)
 
     @property
     def stage_precision(self) -> Precision:

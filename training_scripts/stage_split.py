@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,10 +32,11 @@ class StageModule(nn.Sequential):
             # Only contiguous tensors travel, and a backward pass that is split may leave another gradient.
             inputs = inputs.view_as(inputs)
             inputs.register_hook(Tensor.contiguous)
-        if not self.precision.is_mixed:
-            return super().forward(inputs).contiguous()
-        with torch.autocast(self.device_type, self.precision.compute):
-            return super().forward(inputs).contiguous()
+        mixed = self.precision.is_mixed
+        with torch.autocast(self.device_type, self.precision.compute) if mixed else nullcontext():
+            outputs = super().forward(inputs).contiguous()
+        # torch's stages detach what they have sent, to let go of what led to it; that cannot be done with views.
+        return outputs.clone() if outputs.requires_grad and outputs._is_view() else outputs
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,19 @@ class Boundary:
         return made.requires_grad_(self.requires_grad)
 
 
-def balanced(costs: Sequence[float], trained: Sequence[bool], stages: int) -> list[int]:
-    """Where each stage starts, so that the dearest one costs least and every one has a layer to train.
+def balanced(
+    costs: Sequence[float], trained: Sequence[bool], may_start: Sequence[bool], stages: int
+) -> list[int] | None:
+    """Where each stage starts, so that the dearest one costs least; None where there is no way.
 
     The linear partition problem, by dynamic programming over (layers, stages).
 
-    Raises:
-        ValueError: fewer layers to train than stages.
+    Args:
+        costs: of each layer.
+        trained: whether a layer has something to train; every stage gets one that has.
+        may_start: whether a stage may begin with a layer.
+        stages: how many.
     """
-    if sum(trained) < stages:
-        raise ValueError(f"{sum(trained)} layers have parameters to train, too few for {stages} stages")
     num_layers, infinite = len(costs), float("inf")
     before, trained_before = [0.0], [0]
     for cost, is_trained in zip(costs, trained, strict=True):
@@ -74,13 +79,15 @@ def balanced(costs: Sequence[float], trained: Sequence[bool], stages: int) -> li
         following, start_of = [infinite] * (num_layers + 1), [0] * (num_layers + 1)
         for end in range(1, num_layers + 1):
             for start in range(end):
-                if trained_before[end] == trained_before[start]:
+                if trained_before[end] == trained_before[start] or not may_start[start]:
                     continue
                 dearest = max(best[start], before[end] - before[start])
                 if dearest < following[end]:
                     following[end], start_of[end] = dearest, start
         best = following
         starts.append(start_of)
+    if best[num_layers] == infinite:
+        return None
     found, end = [], num_layers
     for start_of in reversed(starts):
         end = start_of[end]
@@ -88,7 +95,14 @@ def balanced(costs: Sequence[float], trained: Sequence[bool], stages: int) -> li
     return found[::-1]
 
 
-def split_chain(chain: Chain, stages: int, by_hand: Sequence[str], example: Tensor | None, owner: str) -> list[Chain]:
+def split_chain(
+    chain: Chain,
+    stages: int,
+    by_hand: Sequence[str],
+    example: Tensor | None,
+    owner: str,
+    may_start: Sequence[bool] | None = None,
+) -> list[Chain]:
     """The chain in `stages` pieces.
 
     Args:
@@ -97,6 +111,7 @@ def split_chain(chain: Chain, stages: int, by_hand: Sequence[str], example: Tens
         by_hand: the layers that begin the second and later pieces; empty for balanced costs.
         example: inputs, whose values do not matter, to count operations with; None where there are none.
         owner: whose cut it is, for messages.
+        may_start: for each layer whether a stage may begin with it; None where all may.
 
     Raises:
         InputError: cuts that cannot be, or that would part what belongs together.
@@ -109,10 +124,22 @@ def split_chain(chain: Chain, stages: int, by_hand: Sequence[str], example: Tens
             f"train ({', '.join(n for n, t in zip(names, trained, strict=True) if t)}). Use fewer stages, or let the "
             "recipe's nn.Sequential have more, smaller children."
         )
+    may_start = may_start or [True] * len(chain)
     if by_hand:
         starts = _starts_by_hand(names, stages, by_hand, owner)
     else:
-        starts = balanced(layer_costs(chain, example), trained, stages)
+        starts = balanced(layer_costs(chain, example), trained, may_start, stages)
+        if starts is None:
+            raise InputError(
+                f"{owner}: there is no way to cut the model into {stages} stages that each have parameters to train, "
+                "without parting layers that share the work on their features. Use fewer stages."
+            )
+    parted = next((names[start] for start in starts if not may_start[start]), None)
+    if parted:
+        raise InputError(
+            f"{owner}: no stage can begin with {parted!r}, whose inputs are split over the tensor ranks. Cut "
+            "elsewhere, or leave split empty."
+        )
     pieces = [chain[start:end] for start, end in pairwise([*starts, len(chain)])]
     for number, (start, end) in enumerate(pairwise([*starts, len(chain)])):
         if not any(trained[start:end]):

@@ -15,7 +15,7 @@ A plan says by module name what becomes of each layer:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -138,6 +138,16 @@ def pairs_of_linears(model: nn.Module, size: int) -> Plan:
             elif not isinstance(layer, ELEMENTWISE):
                 first = None
     return plan
+
+
+def takes_whole(layers: Sequence[str], plan: Plan) -> list[bool]:
+    """For each layer of a chain whether what goes into it is whole; between a layer split by columns and the next one
+    split by rows it is not."""
+    found, is_split = [], False
+    for name in layers:
+        found.append(not is_split)
+        is_split = {"colwise": True, "rowwise": False}.get(plan.get(name, ""), is_split)
+    return found
 
 
 def refuse_uneven_length(inputs: Tensor, size: int, owner: str) -> None:

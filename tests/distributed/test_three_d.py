@@ -1,0 +1,65 @@
+"""Stages, slices and split matrices together, over every pair of them and, slowly, over all three."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.process import Process
+from tests.distributed.strategy_runs import Run
+from tests.distributed.strategy_training import Setting, build, difference, fit
+
+ALONE = Run("single", 1)
+
+
+def degrees(stage: int, shard: int, tensor: int, **options: Any) -> Run:
+    given = {"stage": stage, "shard": shard, "tensor": tensor, **options}
+    return Run("tp_pp_fsdp", stage * shard * tensor, given)
+
+
+def compare(kind: str, run: Run, forked: Any, **changes: Any) -> float:
+    setting = Setting(kind=kind, clip_norm=0.4, ema_decay=0.8, **{"accumulation": 3, "steps": 5, **changes})
+    (expected,) = forked(1, fit, ALONE, setting)
+    return difference(forked(run.world_size, fit, run, setting)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "run"),
+    [
+        ("transformer", degrees(2, 1, 2)),
+        ("conv", degrees(2, 2, 1)),
+        ("transformer", degrees(1, 1, 1)),
+    ],
+    ids=lambda value: "-".join(map(str, value.options.values())) if isinstance(value, Run) else value,
+)
+def test_pairs_of_dimensions_equal_one_process(kind: str, run: Run, forked: Any) -> None:
+    assert compare(kind, run, forked) < 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["gpipe", "interleaved", "zero_bubble"])
+@pytest.mark.parametrize(("shard", "tensor"), [(2, 1), (1, 2)])
+def test_every_schedule_equals_one_process(schedule: str, shard: int, tensor: int, forked: Any) -> None:
+    assert compare("transformer", degrees(2, shard, tensor, schedule=schedule), forked) < 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["conv", "transformer"])
+def test_three_dimensions_equal_one_process(kind: str, forked: Any) -> None:
+    assert compare(kind, degrees(2, 2, 2), forked, steps=20) < 1e-10
+
+
+def refused(process: Process, run: Run) -> str:
+    with pytest.raises(InputError) as caught:
+        build(process, run, Setting(kind="conv"))
+    return str(caught.value)
+
+
+def test_layers_that_share_features_stay_on_one_stage(forked: Any) -> None:
+    """`6` is split by columns and `8` by rows: what goes from one to the other is no whole tensor."""
+    (message, *_) = forked(4, refused, degrees(2, 1, 2, split=["8"]))
+    assert "no stage can begin with '8', whose inputs are split over the tensor ranks" in message
+    (message, *_) = forked(4, refused, degrees(2, 1, 2, schedule="interleaved"))
+    assert "no way to cut the model into 4 stages" in message

@@ -1,0 +1,80 @@
+"""Three dimensions: layers dealt to stages, what a stage has cut into slices, large matrices split inside a host."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+
+from drivetrain.training_scripts.pipeline import PipelineStrategy
+from drivetrain.training_scripts.precision import Precision
+from drivetrain.training_scripts.stage_split import StageModule
+from drivetrain.training_scripts.strategies import fsdp
+from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, step_one_by_one, takes_whole
+
+DIMENSIONS = ("stage", "shard", "tensor")
+MIN_TORCH = "2.13"
+SUMMARY = "pipeline stages, each in slices, large matrices split inside a host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Of the pipeline; what is split over the tensor ranks says the recipe's tensor_plan()."""
+
+    stage: int = 2
+    """How many ranks share the layers."""
+    shard: int = 0
+    """Into how many slices each part is cut; 0 for what is left over."""
+    tensor: int = 2
+    """How many ranks share each matrix, within a host."""
+    schedule: str = "1f1b"
+    """gpipe, 1f1b, interleaved or zero_bubble."""
+    micro_batches: int = 0
+    """Into how many parts each piece of a batch is cut; 0 for two a stage."""
+    virtual: int = 0
+    """Stages of a rank, with the schedules interleaved and zero_bubble; 0 for 2."""
+    split: tuple[str, ...] = ()
+    """The first layer of each stage but the first, by name; empty for stages of balanced cost."""
+
+
+class Strategy(PipelineStrategy):
+    """See drivetrain.training_scripts.pipeline, .tensor_parallel and .strategies.fsdp."""
+
+    def distribute(self, model: nn.Module) -> nn.Module:
+        size = self.layout.degrees["tensor"]
+        self.tensor_plan = plan_for(self.recipe, model, size, self.plan.owner) if size > 1 else {}
+        self.sharded: list[FSDPModule] = []
+        return super().distribute(model)
+
+    def shape_stage(self, stage: StageModule) -> nn.Module:
+        mesh = self.layout.mesh
+        assert mesh is not None
+        parallelize(stage, self.tensor_plan, mesh["tensor"])
+        self.shape_layers(stage)
+        # Whole layers are kept from one micro-batch to the next: to fetch them for each would cost more than it saves.
+        options = fsdp.Options(reshard_after_forward=False)
+        self.sharded += fsdp.shard_layers(stage, mesh["shard"], options, self.precision)
+        return stage
+
+    def may_start(self, layers: Sequence[str]) -> list[bool]:
+        return takes_whole(layers, self.tensor_plan)
+
+    @property
+    def stage_precision(self) -> Precision:
+        return Precision(self.precision.parameters, self.precision.parameters)  # the sharded layers change formats
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        optimizer = super().build_optimizer()
+        step_one_by_one(optimizer, self.plan.owner)
+        return optimizer
+
+    @contextmanager
+    def in_evaluation(self) -> Generator[None]:
+        with super().in_evaluation():
+            yield
+            for layer in self.sharded:
+                layer.reshard()
