@@ -6,7 +6,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run test test-slow test-toolkit test-image check types format golden shapes bench faults clean
+.PHONY: help setup run test test-slow test-toolkit test-image check types format golden facts shapes bench faults clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -63,6 +63,9 @@ format: setup  ## Mend what ruff can mend
 
 golden: setup  ## Write the golden definitions anew; review the diff
 	$(BIN)/python -m pytest tests/golden --write-golden -q
+
+facts: setup  ## Measure the shipped recipes anew; review the diff
+	$(BIN)/python -m drivetrain.pipelines.recommend.measuring
 
 shapes: setup  ## Extract the service's input shapes from the installed botocore
 	$(BIN)/python -m drivetrain.pipelines.targets.sagemaker.extract_shapes

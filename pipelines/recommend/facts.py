@@ -125,7 +125,7 @@ class FactsFile:
             "source_hash": self.source_hash,
             "torch": self.torch,
             "checkpoint_bytes_per_second": dict(sorted(self.checkpoint_bytes_per_second.items())),
-            "measurements": [dict(sorted(each.items())) for each in self.measurements],
+            "measurements": json.loads(json.dumps(self.measurements, sort_keys=True)),
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 

@@ -1,0 +1,23 @@
+"""Facts that come with the package are those of the recipes as they are. `make facts` measures them anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivetrain.pipelines.recommend.facts import SUFFIX, new_file
+from drivetrain.pipelines.recommend.facts_places import SHIPPED
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.measure import measure
+from drivetrain.training_scripts.recipe import load_recipe
+
+
+@pytest.mark.parametrize("recipe", plugins.names("recipes"))
+def test_facts_are_those_of_the_recipe(recipe: str) -> None:
+    path = SHIPPED / f"{recipe}{SUFFIX}"
+    assert path.is_file(), f"{recipe} was never measured: make facts"
+    text = new_file(measure(load_recipe(recipe, {}), recipe, {})).text()
+    assert path.read_text(encoding="utf-8") == text, f"{recipe} was changed since it was measured: make facts"
+
+
+def test_there_are_no_facts_of_recipes_that_are_gone() -> None:
+    assert {path.name.removesuffix(SUFFIX) for path in SHIPPED.iterdir()} == set(plugins.names("recipes"))

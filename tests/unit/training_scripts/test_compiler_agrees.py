@@ -1,0 +1,60 @@
+"""What the compiler reads and reckons without torch is what the training program has and does."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+
+import pytest
+import torch
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.recommend import plan, strategies
+from drivetrain.pipelines.recommend.degrees import World, data_size, fill
+from drivetrain.pipelines.recommend.strategies import all_strategies
+from drivetrain.training_scripts import layout, plugins
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.precision import PRECISIONS
+from drivetrain.training_scripts.process import Process
+
+
+@pytest.mark.parametrize("name", plugins.names("strategies"))
+def test_declarations_are_read_as_they_are(name: str) -> None:
+    module = importlib.import_module(f"drivetrain.training_scripts.strategies.{name}")
+    read = all_strategies()[name]
+    assert (read.dimensions, read.min_torch, read.summary) == (module.DIMENSIONS, module.MIN_TORCH, module.SUMMARY)
+    fields = {field.name: field for field in dataclasses.fields(module.Options)}
+    assert set(read.options) == set(fields)
+    for option in read.options.values():
+        field = fields[option.name]
+        assert option.required == (field.default is field.default_factory is dataclasses.MISSING)
+        if field.default is not dataclasses.MISSING:
+            assert option.default == field.default
+        assert option.annotation == (field.type if isinstance(field.type, str) else field.type.__name__)
+
+
+def test_names_are_the_same() -> None:
+    assert strategies.DIMENSIONS == layout.DIMENSIONS
+    assert strategies.DATA_DIMENSIONS == layout.DATA_DIMENSIONS
+    assert set(plan.PRECISIONS) == set(PRECISIONS)
+
+
+def test_degrees_are_filled_in_and_refused_alike() -> None:
+    cases = [(), ("replicate",), ("shard", "tensor"), ("stage", "replicate"), ("stage", "shard", "tensor")]
+    for dimensions, hosts, processes in itertools.product(cases, (1, 2), (1, 2, 3, 4)):
+        for given in itertools.product((0, 1, 2, 3), repeat=len(dimensions)):
+            wanted = dict(zip(dimensions, given, strict=True))
+            process = Process(0, hosts * processes, 0, processes, torch.device("cpu"))
+            try:
+                laid = layout.lay_out(process, "x", dimensions, wanted, mesh=False)
+            except InputError as error:
+                if "would leave the host" in str(error):
+                    continue  # a rule of its own in the compiler
+                with pytest.raises(UserError) as caught:
+                    fill("x", dimensions, wanted, World(hosts, processes))
+                assert str(caught.value).partition(", but")[0] == str(error).partition(", but")[0]
+            else:
+                filled = fill("x", dimensions, wanted, World(hosts, processes))
+                assert filled == laid.degrees
+                assert data_size(filled) == laid.data_size
