@@ -27,7 +27,7 @@ class MovingAverage:
         """After a step: average = decay * average + (1 - decay) * parameter."""
         torch._foreach_lerp_(
             [local(value) for value in self.values.values()],
-            [local(p.detach()) for p in self.parameters.values()],
+            [local(parameter) for parameter in self.parameters.values()],
             1.0 - self.decay,
         )
 
@@ -43,6 +43,7 @@ class MovingAverage:
     @torch.no_grad()
     def _exchange(self) -> None:
         for name, parameter in self.parameters.items():
-            kept = local(self.values[name]).clone()
-            local(self.values[name]).copy_(local(parameter.detach()))
-            local(parameter.detach()).copy_(kept)
+            value, held = local(self.values[name]), local(parameter)
+            kept = value.clone()
+            value.copy_(held)
+            held.copy_(kept)

@@ -28,24 +28,29 @@ def settle(parameters: Sequence[nn.Parameter]) -> None:
             parameter.grad = gradient.redistribute(placements=parameter.placements)
 
 
+@torch.no_grad()
 def total_norm(parameters: Sequence[nn.Parameter], layout: Layout) -> Tensor:
     """The Euclidean norm of all gradients together, the same on every rank; shape []."""
     gradients = [p.grad for p in parameters if p.grad is not None]
-    stages = layout.degrees.get("stage", 1)
-    if stages == 1 and not any(isinstance(g, DTensor) for g in gradients):
-        return nn.utils.get_total_norm(gradients)  # every rank has the whole gradient
-    world_size = layout.process.world_size
-    held = [local(g) for g in gradients]
-    squares = torch.zeros((), dtype=held[0].dtype if held else torch.float32, device=layout.process.device)
-    if held:
-        # holders of the same numbers: every rank, but for those that hold another slice or another stage
-        weights = torch.tensor([num_slices(g) * stages / world_size for g in gradients], dtype=squares.dtype)
-        norms = torch.stack(torch._foreach_norm(held))
-        squares = (norms.square() * weights.to(norms.device)).sum()
-    dist.all_reduce(squares)
-    return squares.sqrt()
+    stages, world_size = layout.degrees.get("stage", 1), layout.process.world_size
+    if gradients and stages == 1 and not any(isinstance(g, DTensor) for g in gradients):
+        # Every rank has the whole gradient. (What torch's get_total_norm computes.)
+        return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    # Holders of the same numbers: every rank, but for those that hold another slice or another stage.
+    by_share: dict[float, list[Tensor]] = {}
+    for gradient in gradients:
+        by_share.setdefault(num_slices(gradient) * stages / world_size, []).append(local(gradient))
+    # In float64, where squares of scaled gradients do not overflow.
+    device = local(gradients[0]).device if gradients else layout.process.device
+    squares = torch.zeros((), dtype=torch.float64, device=device)
+    for share, held in by_share.items():
+        squares += share * torch.stack(torch._foreach_norm(held)).double().square().sum()
+    if world_size > 1:
+        dist.all_reduce(squares)
+    return squares.sqrt().to(gradients[0].dtype if gradients else torch.float32)
 
 
+@torch.no_grad()
 def scale(parameters: Sequence[nn.Parameter], factor: Tensor | float) -> None:
     """Multiply every gradient by `factor`."""
     gradients = [local(p.grad) for p in parameters if p.grad is not None]

@@ -6,10 +6,12 @@ children, those of containers one by one. Names of parameters stay as they are, 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, noop_context_fn
 
 from drivetrain.training_scripts.errors import InputError
 
@@ -44,11 +46,29 @@ def recompute_activations(model: nn.Module) -> None:
     """Keep only the inputs of each layer with parameters; the backward pass computes the rest again.
 
     T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016. The state of the random generators is kept,
-    so that dropout is the same both times.
+    so that dropout is the same both times, and running statistics count each batch once.
     """
     for _, layer in layers_of(model):
         if any(True for _ in layer.parameters()):
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+            again = partial(_first_time_and_again, layer) if any(True for _ in layer.buffers()) else noop_context_fn
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, context_fn=again)
+
+
+def _first_time_and_again(layer: nn.Module) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts of the first computation and of the one in the backward pass."""
+    return nullcontext(), _on_copies_of_buffers(layer)
+
+
+@contextmanager
+def _on_copies_of_buffers(layer: nn.Module) -> Generator[None]:
+    kept = [(module, dict(module._buffers)) for module in layer.modules() if module._buffers]
+    for module, buffers in kept:
+        module._buffers.update({name: None if b is None else b.clone() for name, b in buffers.items()})
+    try:
+        yield
+    finally:
+        for module, buffers in kept:
+            module._buffers.update(buffers)
 
 
 def compile_layers(model: nn.Module) -> None:

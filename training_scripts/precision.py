@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drivetrain.training_scripts.errors import unknown_name
+from drivetrain.training_scripts.errors import InputError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ def precision_of(name: str) -> Precision:
     return PRECISIONS[name]
 
 
+# Below it, gradients of the size of one overflow: it is not their scale that is wrong.
+SMALLEST_LOSS_SCALE = 2.0**-14
+
+
 class LossScale:
     """A factor on the loss that keeps small gradients from vanishing in fp16.
 
@@ -58,9 +62,18 @@ class LossScale:
         self.good_steps = 0
 
     def accepts(self, norm: Tensor) -> bool:
-        """Whether the step may be taken; `norm` is that of the scaled gradients, the same on all ranks."""
+        """Whether the step may be taken; `norm` is that of the scaled gradients, the same on all ranks.
+
+        Raises:
+            InputError: gradients overflow at any scale. Every rank raises it.
+        """
         if not bool(norm.isfinite()):
             self.value, self.good_steps = self.value / 2, 0
+            if self.value < SMALLEST_LOSS_SCALE:
+                raise InputError(
+                    f"precision fp16: gradients are not finite, whatever the scale of the loss (now {self.value:g}). "
+                    "Use precision bf16, which has the range of fp32; or look for a loss that is not finite."
+                )
             return False
         self.good_steps += 1
         if self.good_steps == self.patience:

@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def local(tensor: Tensor) -> Tensor:
-    """What this rank holds of it; shares memory with it."""
+    """What this rank holds of it; shares memory with it. (To be called where autograd is off.)"""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 

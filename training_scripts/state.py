@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.sharded import fill, whole
+from drivetrain.training_scripts.sharded import fill, local, whole
 from drivetrain.training_scripts.strategy import Strategy
 
 # How other tools' wrappers prefix the names of a state dict.
@@ -38,12 +38,14 @@ class State:
 
 
 def gather(strategy: Strategy) -> State:
-    """The whole state, on the CPU of rank 0 (others: what they happen to have). Every rank must call this."""
-    optimizer, values = _optimizer_state(strategy)
+    """The whole state, on the CPU of rank 0 (others: what they happen to have). Every rank must call this.
+
+    The tensors are copies: training may go on.
+    """
     average = strategy.average.values if strategy.average else {}
-    groups = (_gathered(strategy, tensors) for tensors in (_model_state(strategy), optimizer, average))
+    found = (_model_state(strategy), _optimizer_state(strategy), average)
     scale = {"loss_scale": strategy.loss_scale.state()} if strategy.loss_scale else {}
-    return State(*groups, {"param_groups": values} | scale)
+    return State(*(_gathered(strategy, tensors) for tensors in found), {"groups": _groups(strategy)} | scale)
 
 
 def gather_model(strategy: Strategy) -> dict[str, Tensor]:
@@ -102,7 +104,7 @@ def _names(strategy: Strategy) -> dict[nn.Parameter, str]:
     return {parameter: name for name, parameter in strategy.parameters.items()}
 
 
-def _optimizer_state(strategy: Strategy) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+def _optimizer_state(strategy: Strategy) -> dict[str, Tensor]:
     names = _names(strategy)
     tensors = {
         f"{names[parameter]}{ENTRY}{entry}": value
@@ -113,26 +115,39 @@ def _optimizer_state(strategy: Strategy) -> tuple[dict[str, Tensor], list[dict[s
     wrong = next((name for name, value in tensors.items() if not isinstance(value, Tensor)), None)
     if wrong:
         raise InputError(f"the optimizer keeps {wrong!r}, which is no tensor; it could not be restored.")
-    groups = [{k: v for k, v in group.items() if k != "params"} for group in strategy.optimizer.param_groups]
-    return tensors, groups
+    return tensors
+
+
+def _groups(strategy: Strategy) -> list[dict[str, Any]]:
+    """The optimizer's groups: their values, and the names of their parameters as `params`; those of all stages."""
+    names = _names(strategy)
+    own = [{**group, "params": [names[p] for p in group["params"]]} for group in strategy.optimizer.param_groups]
+    found: list[dict[str, Any]] = []
+    for listed in _from_all_stages(strategy, json.dumps(own).encode()):
+        found += json.loads(listed)
+    return found
 
 
 def _load_optimizer(strategy: Strategy, state: State) -> None:
-    optimizer = strategy.optimizer
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    numbers = {parameter: number for number, parameter in enumerate(parameters)}
+    optimizer, names = strategy.optimizer, _names(strategy)
     by_parameter: dict[str, dict[str, Tensor]] = {}
     for name, tensor in state.optimizer.items():
         parameter, _, entry = name.rpartition(ENTRY)
         by_parameter.setdefault(parameter, {})[entry] = tensor
+    saved_groups = {name: group for group in state.values["groups"] for name in group["params"]}
     entries: dict[int, dict[str, Tensor]] = {}
-    for name, parameter in strategy.parameters.items():
-        if name in by_parameter:
-            entries[numbers[parameter]] = {key: _like(parameter, value) for key, value in by_parameter[name].items()}
-    groups = [
-        {**saved, "params": [numbers[p] for p in group["params"]]}
-        for group, saved in zip(optimizer.param_groups, state.values["param_groups"], strict=True)
-    ]
+    groups: list[dict[str, Any]] = []
+    number = 0
+    for group in optimizer.param_groups:
+        first = number
+        for number, parameter in enumerate(group["params"], start=first):
+            found = by_parameter.get(names[parameter])
+            if found:
+                entries[number] = {entry: _like(parameter, value) for entry, value in found.items()}
+        number = first + len(group["params"])
+        # By the name of a parameter: another strategy's stages have other groups.
+        saved = saved_groups.get(names[group["params"][0]], {}) if group["params"] else {}
+        groups.append({**group, **saved, "params": list(range(first, number))})
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
 
 
@@ -146,20 +161,41 @@ def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
 
 
 def _gathered(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Whole tensors on the CPU, those of the other pipeline stages among them."""
-    found = {name: whole(tensor).cpu() for name, tensor in tensors.items()}
-    layout = strategy.layout
-    if layout.degrees.get("stage", 1) == 1:
+    """Copies of whole tensors on the CPU, those of the other pipeline stages among them."""
+    found = {name: _copied(tensor) for name, tensor in tensors.items()}
+    if strategy.layout.degrees.get("stage", 1) == 1:
         return found
-    assert layout.mesh is not None
-    group = layout.mesh["stage"].get_group()
-    listing = json.dumps({n: [list(t.shape), str(t.dtype).removeprefix("torch.")] for n, t in found.items()}).encode()
+    listing = {name: [list(t.shape), str(t.dtype).removeprefix("torch.")] for name, t in found.items()}
+    ranks, group = _stages(strategy)
     merged: dict[str, Tensor] = {}
-    for stage, rank in enumerate(dist.get_process_group_ranks(group)):
-        own = stage == layout.coordinates["stage"]
-        names = json.loads(strategy.process.broadcast_bytes(listing if own else None, source=rank, group=group))
-        for name, (shape, dtype) in names.items():
+    for rank, listed in zip(ranks, _from_all_stages(strategy, json.dumps(listing).encode()), strict=True):
+        for name, (shape, dtype) in json.loads(listed).items():
+            own = rank == strategy.process.rank
             tensor = found[name] if own else torch.empty(shape, dtype=getattr(torch, dtype))
             dist.broadcast(tensor, src=rank, group=group)
             merged[name] = tensor
     return merged
+
+
+@torch.no_grad()
+def _copied(tensor: Tensor) -> Tensor:
+    copied = whole(tensor).cpu()
+    return copied.clone() if copied.data_ptr() == local(tensor).data_ptr() else copied
+
+
+def _from_all_stages(strategy: Strategy, own: bytes) -> list[bytes]:
+    """What each pipeline stage says, in their order."""
+    if strategy.layout.degrees.get("stage", 1) == 1:
+        return [own]
+    ranks, group = _stages(strategy)
+    return [
+        strategy.process.broadcast_bytes(own if rank == strategy.process.rank else None, source=rank, group=group)
+        for rank in ranks
+    ]
+
+
+def _stages(strategy: Strategy) -> tuple[list[int], dist.ProcessGroup]:
+    """The ranks of this rank's pipeline, and their group."""
+    assert strategy.layout.mesh is not None
+    group = strategy.layout.mesh["stage"].get_group()
+    return dist.get_process_group_ranks(group), group

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts import gradients, plugins
 from drivetrain.training_scripts.average import MovingAverage
@@ -98,6 +99,7 @@ class Strategy:
             self.model = self.with_synchronized_batchnorm(self.model)
         self.module: nn.Module = self.distribute(self.model)
         self.parameters = dict(self.model.named_parameters())
+        self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
         buffers = list(self.model.buffers())
         self.buffers = SharedBuffers(buffers, self.layout) if buffers and self.layout.stage_size > 1 else None
         self.optimizer = self.build_optimizer()
@@ -136,13 +138,15 @@ class Strategy:
         Sums and one common scale, instead of each rank's mean, are what makes uneven parts exact: ranks with fewer
         samples weigh less, a rank without samples takes part with weight zero.
         """
-        total = torch.zeros((), dtype=torch.float64, device=self.process.device)
+        total: Tensor | None = None
         for piece, counted, last in pieces(batch, num_samples, self.common.accumulation):
             with self.synchronizing(last):
                 losses = self.losses(self.call(self.module, piece.inputs), piece.targets)
                 summed = losses.sum() if counted else losses.sum() * 0.0
                 (summed * gradient_scale).backward()
-            total += summed.detach()
+            loss = summed.detach().double()
+            total = loss if total is None else total + loss
+        assert total is not None
         return total
 
     def forward(self, inputs: Tensor) -> Tensor | None:
@@ -173,27 +177,29 @@ class Strategy:
         gradient_scale = self.layout.data_size / num_global_samples
         loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
         norm = self._update(loss_scale, measure)
-        if self.average:
-            self.average.update()
         return Step(loss if self.layout.counts() else torch.zeros_like(loss), norm)
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
-        parameters = list(self.parameters.values())
-        gradients.settle(parameters)
-        clip = self.common.clip_norm
-        if not (clip or measure or self.loss_scale):
-            self.optimizer.step()
-            return None
-        norm = gradients.total_norm(parameters, self.layout)
+        """Take the step that the gradients ask for; returns their norm, if it was needed."""
+        parameters, clip, norm = list(self.parameters.values()), self.common.clip_norm, None
+        if self.holds_slices:
+            gradients.settle(parameters)
+        if clip or measure or self.loss_scale:
+            norm = gradients.total_norm(parameters, self.layout)
         if self.loss_scale:
+            assert norm is not None
             if not self.loss_scale.accepts(norm):
-                return norm
+                return norm  # neither a step nor an average of where it led
             norm = norm / loss_scale
         if clip:
-            gradients.scale(parameters, torch.clamp(clip / (norm + 1e-6), max=1.0) / loss_scale)
+            assert norm is not None
+            factor = torch.clamp(clip / (norm + 1e-6), max=1.0)
+            gradients.scale(parameters, factor / loss_scale if self.loss_scale else factor)
         elif self.loss_scale:
             gradients.scale(parameters, 1.0 / loss_scale)
         self.optimizer.step()
+        if self.average:
+            self.average.update()
         return norm
 
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
@@ -261,7 +267,7 @@ def pieces(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, 
     Every rank goes through the same number of pieces, since it may meet the others in each; one for which a rank has no
     sample is its first sample, with a count of 0.
     """
-    if count == 1:
+    if count == 1:  # no copy, no slice
         yield batch, num_samples, True
         return
     for number in range(count):
