@@ -13,7 +13,7 @@ class InputError(ValueError):
     """
 
 
-class LostHost(RuntimeError):
+class LostHostError(RuntimeError):
     """The hosts of a job did not meet: no input's fault, and a retry may help."""
 
 

@@ -107,8 +107,9 @@ def report_failure(error: Exception) -> int:
 def report_exit(ending: SystemExit | None, *, code: int = FAILED) -> None:
     """Write that a program ended itself with another code than 0, and where."""
     if ending is None:
+        kind: Kind = "program" if code >= 0 else _kind_of_signal(-code)
         summary = _signal_summary(-code) if code < 0 else f"it ended with exit code {code}"
-        _write_error_file("program" if code >= 0 else "signal", summary, "", code=code)
+        _write_error_file(kind, summary, "", code=code)
         return
     given = ending.code
     summary = f"it ended with exit code {given}" if isinstance(given, int) else f"it ended itself: {given}"
@@ -131,7 +132,7 @@ def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bo
     extra = {"py_callstack": details or summary, "timestamp": str(int(now))}
     record = {
         "message": {"message": summary, "extraInfo": extra},
-        "drivetrain": {"kind": kind, "summary": summary, "details": details, "when": now, **more},
+        "drivetrain": {"kind": kind, "summary": summary, "details": details, "when": now, **_own_rank(), **more},
     }
     try:
         Path(path).write_text(json.dumps(record), encoding="utf-8")
@@ -139,6 +140,11 @@ def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bo
         print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
         return False
     return True
+
+
+def _own_rank() -> dict[str, int]:
+    rank = os.environ.get("RANK", "")
+    return {"rank": int(rank)} if rank.isdigit() else {}
 
 
 def from_rank(rank: int, exit_code: int, record: Any) -> Failure:
@@ -166,8 +172,7 @@ def from_rank(rank: int, exit_code: int, record: Any) -> Failure:
             exit_code,
         )
     if exit_code < 0:
-        kind: Kind = "stopped" if exit_code == -signal.SIGTERM else "signal"
-        return Failure(rank, kind, _signal_summary(-exit_code), exit_code=exit_code)
+        return Failure(rank, _kind_of_signal(-exit_code), _signal_summary(-exit_code), exit_code=exit_code)
     return Failure(rank, "program", f"it ended with exit code {exit_code} and no report", exit_code=exit_code)
 
 
@@ -220,6 +225,10 @@ def write_failure_file(text: str) -> None:
         Path(path).write_text(text + "\n", encoding="utf-8")
     except OSError as error:  # the reason is on stderr already
         print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
+
+
+def _kind_of_signal(number: int) -> Kind:
+    return "stopped" if number == signal.SIGTERM else "signal"
 
 
 def _signal_summary(number: int) -> str:

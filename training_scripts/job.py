@@ -49,6 +49,8 @@ def rank_command(program: Program) -> list[str]:
 
 
 RANK_MODULE = "drivetrain.training_scripts.rank"
+# What mpirun hands on to every process where the launcher was sent SIGTERM.
+MPI_STOP = signal.SIGUSR2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from typing import Any
 from drivetrain.training_scripts import network, plugins
 from drivetrain.training_scripts.cluster import Cluster, num_gpus, read_cluster
 from drivetrain.training_scripts.environment import process_environment
-from drivetrain.training_scripts.errors import InputError, LostHost
+from drivetrain.training_scripts.errors import InputError, LostHostError
 from drivetrain.training_scripts.failure import (
     BAD_INPUT,
     FAILED,
@@ -40,12 +40,14 @@ from drivetrain.training_scripts.failure import (
 )
 from drivetrain.training_scripts.heartbeat import FOLDER, RANK_HOSTS
 from drivetrain.training_scripts.job import Ended, Job, Options, Program
+from drivetrain.training_scripts.orphans import adopt_orphans
 from drivetrain.training_scripts.parent import announce_parent, die_with_parent
-from drivetrain.training_scripts.watchdog import Watchdog
+from drivetrain.training_scripts.watchdog import FirstHost, Watchdog
 
 
 def main() -> None:
     die_with_parent(signal.SIGTERM)
+    adopt_orphans()
     try:
         given, program = parse(sys.argv[1:])
         options = read_options(os.environ, given)
@@ -60,7 +62,7 @@ def main() -> None:
     except InputError as error:
         _fail(f"error: {error}")
         sys.exit(BAD_INPUT)
-    except LostHost as error:
+    except LostHostError as error:
         _fail(f"the hosts of the job did not meet: {error} It can be tried again.")
         sys.exit(RETRY)
 
@@ -70,7 +72,7 @@ def launch(cluster: Cluster, program: Program, options: Options) -> int:
 
     Raises:
         InputError: what the launcher cannot start.
-        LostHost: the hosts did not meet.
+        LostHostError: the hosts did not meet.
     """
     options = replace(options, launcher=choose_launcher(cluster, options))
     launcher = plugins.load("launchers", options.launcher, kind="launcher")
@@ -88,7 +90,9 @@ def launch(cluster: Cluster, program: Program, options: Options) -> int:
         environment[FOLDER] = str(ranks)
         if not (cluster.is_elastic or options.max_restarts or options.rendezvous == "c10d"):
             environment[RANK_HOSTS] = ",".join(cluster.hosts)
-        watchdog = Watchdog(ranks, hang_timeout=options.hang_timeout)
+        other = options.launcher == "torchrun" and cluster.host_index > 0
+        first = FirstHost(cluster.hosts[0], cluster.port) if other else None
+        watchdog = Watchdog(ranks, hang_timeout=options.hang_timeout, first_host=first)
         restarts = Restarts(folder, watchdog, options)
 
         def tick() -> None:
@@ -145,7 +149,7 @@ def resolve_hosts(cluster: Cluster, options: Options) -> Mapping[str, str | None
     """The address of each host, once all (or the least number of a range) have one.
 
     Raises:
-        LostHost: naming those that have none.
+        LostHostError: naming those that have none.
     """
     if len(cluster.hosts) == 1:
         return {}
@@ -160,7 +164,7 @@ def resolve_hosts(cluster: Cluster, options: Options) -> Mapping[str, str | None
             f" and {len(missing) - 20} more" if missing[20:] else ""
         )
         have, are = ("has", "Is it") if len(missing) == 1 else ("have", "Are they")
-        raise LostHost(
+        raise LostHostError(
             f"{those} {have} no address after {options.resolve_timeout:.0f} s. {are} part of this job "
             f"({cluster.contract} names {len(cluster.hosts)} hosts)?"
         )
@@ -189,7 +193,7 @@ class Restarts:
         self.told = 0
 
     def tick(self) -> None:
-        while self.told < self.watchdog.attempt:
+        while self.told < min(self.watchdog.attempt, self.options.max_restarts):
             failures = attempt_failures(self.folder / "torchrun", self.told)
             self.told += 1
             reason = "another host's process failed"

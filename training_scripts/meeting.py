@@ -16,7 +16,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from drivetrain.training_scripts.cluster import Cluster
-from drivetrain.training_scripts.errors import LostHost
+from drivetrain.training_scripts.errors import LostHostError
 from drivetrain.training_scripts.job import Options
 from drivetrain.training_scripts.parent import follows_parent
 from drivetrain.training_scripts.supervision import Command
@@ -41,7 +41,7 @@ def first_host(cluster: Cluster, options: Options) -> Generator[Others]:
     """Wait for every other host.
 
     Raises:
-        LostHost: some did not come within `options.join_timeout`, or the port is taken.
+        LostHostError: some did not come within `options.join_timeout`, or the port is taken.
     """
     connections: list[socket.socket] = []
     number = len(cluster.hosts) - 1
@@ -51,7 +51,7 @@ def first_host(cluster: Cluster, options: Options) -> Generator[Others]:
     try:
         listener = socket.create_server((cluster.hosts[0], cluster.port), backlog=number)
     except OSError as error:
-        raise LostHost(
+        raise LostHostError(
             f"cannot listen on {cluster.hosts[0]}:{cluster.port} ({error.strerror}). Give another DRIVETRAIN_PORT."
         ) from None
     came: set[int] = set()
@@ -64,7 +64,7 @@ def first_host(cluster: Cluster, options: Options) -> Generator[Others]:
                     connection, _ = listener.accept()
                 except TimeoutError:
                     missing = ", ".join(host for index, host in enumerate(cluster.hosts) if index and index not in came)
-                    raise LostHost(f"{missing} did not come within {options.join_timeout:.0f} s.") from None
+                    raise LostHostError(f"{missing} did not come within {options.join_timeout:.0f} s.") from None
                 connections.append(connection)
                 connection.settimeout(10)
                 try:
@@ -116,7 +116,7 @@ def other_host(cluster: Cluster, options: Options) -> Generator[First]:
     """Come to the first host.
 
     Raises:
-        LostHost: it does not listen within `options.join_timeout`.
+        LostHostError: it does not listen within `options.join_timeout`.
     """
     deadline = time.monotonic() + options.join_timeout
     while True:
@@ -126,7 +126,7 @@ def other_host(cluster: Cluster, options: Options) -> Generator[First]:
         except OSError as error:
             if time.monotonic() > deadline:
                 where = f"{cluster.hosts[0]}:{cluster.port}"
-                raise LostHost(f"the first host does not answer at {where} ({error}).") from None
+                raise LostHostError(f"the first host does not answer at {where} ({error}).") from None
             time.sleep(0.5)  # it is not up yet
     with connection:
         connection.settimeout(None)

@@ -13,9 +13,13 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drivetrain.training_scripts.heartbeat import FOLDER, RANK_HOSTS
 from drivetrain.training_scripts.watchdog import ABSENT_FILE
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
 
 TIMED_OUT = re.compile(r"[Tt]imed out|timeout|Timeout")
 # A rank whose connection was closed cannot know why until the one that closed it has said so.
@@ -24,6 +28,9 @@ _TOLD_SECONDS = 2.0
 _ARRIVAL_SECONDS = 10.0
 # Two looks of the launcher, and a traceback.
 LAUNCHER_SECONDS = 2.0
+_PREFIX, _TIMED_OUT = "drivetrain/missing_peers", "timed_out"
+# All of a failed collective happens within seconds; an attempt before it lies further back.
+_RECENT_SECONDS = 30.0
 _STORE_TIMEOUT = timedelta(seconds=5)
 
 
@@ -39,21 +46,37 @@ def missing_peers(error: Exception) -> list[int] | None:
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     if world_size == 1 or not address or not port:
         return None
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    prefix = f"drivetrain/missing_peers/{attempt}"
     timed_out = bool(TIMED_OUT.search(str(error)))
     try:
         store = TCPStore(address, int(port), is_master=False, timeout=_STORE_TIMEOUT, wait_for_workers=False)
-        store.set(f"{prefix}/{rank}", "")
+        said = Said(store, since=time.time() - _RECENT_SECONDS)
+        said.say(str(rank))
         if timed_out:
-            store.set(f"{prefix}/timed_out", "")
-        elif not _within(_TOLD_SECONDS, lambda: store.check([f"{prefix}/timed_out"])):
+            said.say(_TIMED_OUT)
+        elif not _within(_TOLD_SECONDS, lambda: said.by(_TIMED_OUT)):
             return None
-        _within(_ARRIVAL_SECONDS, lambda: _absent(store, prefix, world_size) <= 1)
-        return [other for other in range(world_size) if not store.check([f"{prefix}/{other}"])]
+        _within(_ARRIVAL_SECONDS, lambda: len(said.absent(world_size)) <= 1)
+        return said.absent(world_size)
     except (DistError, RuntimeError):
         # Without torchrun rank 0 keeps the store, and it does not answer.
         return [0] if timed_out and rank != 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" else None
+
+
+class Said:
+    """Who has said something in the store lately: it outlives a restart, and hosts count their restarts differently."""
+
+    def __init__(self, store: Store, *, since: float) -> None:
+        self._store, self._since = store, since
+
+    def say(self, who: str) -> None:
+        self._store.set(f"{_PREFIX}/{who}", str(time.time()))
+
+    def by(self, who: str) -> bool:
+        key = f"{_PREFIX}/{who}"
+        return self._store.check([key]) and float(self._store.get(key)) >= self._since
+
+    def absent(self, world_size: int) -> list[int]:
+        return [rank for rank in range(world_size) if not self.by(str(rank))]
 
 
 def tell_launcher(ranks: list[int]) -> None:
@@ -84,10 +107,6 @@ def named(ranks: list[int]) -> str:
     """`rank 3 on algo-2, rank 4 on algo-3`."""
     shown = [f"rank {rank}" + (f" on {host}" if (host := host_of(rank)) else "") for rank in ranks[:8]]
     return ", ".join(shown) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
-
-
-def _absent(store: object, prefix: str, world_size: int) -> int:
-    return sum(not store.check([f"{prefix}/{other}"]) for other in range(world_size))  # type: ignore[attr-defined]
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:

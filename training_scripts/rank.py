@@ -26,6 +26,7 @@ from typing import NoReturn
 
 from drivetrain.training_scripts import heartbeat
 from drivetrain.training_scripts.failure import ERROR_FILE, report_exit, report_failure
+from drivetrain.training_scripts.job import MPI_STOP
 from drivetrain.training_scripts.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
 # Open MPI's names for them. https://www.open-mpi.org/faq/?category=running#mpi-environmental-variables
@@ -43,6 +44,7 @@ def main() -> None:
         os.environ.update({name: os.environ[given] for name, given in _OPEN_MPI.items() if given in os.environ})
         os.environ.pop(PARENT, None)  # it is mpirun's
         follow_parent(signal.SIGKILL)
+        signal.signal(MPI_STOP, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
     else:
         die_with_parent(signal.SIGKILL)
     _report_to_launcher()
@@ -113,7 +115,8 @@ def _command(words: list[str]) -> NoReturn:
     """Run any program and end as it does. It stays a child, so that its end can be told from mpirun's killing of it."""
     import subprocess
 
-    child = subprocess.Popen(words, preexec_fn=follows_parent(signal.SIGKILL))
+    # In a group of its own: mpirun signals groups, and the program would see each signal twice.
+    child = subprocess.Popen(words, process_group=0, preexec_fn=follows_parent(signal.SIGKILL))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: child.send_signal(number))
     code = child.wait()

@@ -22,13 +22,18 @@ Command = tuple[Sequence[str], Mapping[str, str]]
 
 
 def supervise(
-    commands: Sequence[Command], *, stop_seconds: float, tick: Callable[[], None] = lambda: None
+    commands: Sequence[Command],
+    *,
+    stop_seconds: float,
+    tick: Callable[[], None] = lambda: None,
+    stop_signal: signal.Signals | None = None,
 ) -> tuple[list[int], signal.Signals | None]:
     """Run each (command, environment); their codes (negative: the signal that ended it) and the stop signal we got.
 
     SIGTERM and SIGINT are passed on once; who is still there `stop_seconds` later is killed. When one fails, the others
-    are sent SIGTERM. `tick` is called every half second. Each child has a process group of its own: a terminal's Ctrl-C
-    reaches it once, through us; and it ends when this process does.
+    are sent SIGTERM. `stop_signal` is sent in place of SIGTERM and SIGINT where a command knows another word for it.
+    `tick` is called every half second. Each child has a process group of its own: a terminal's Ctrl-C reaches it once,
+    through us; and it ends when this process does.
     """
     stopped: list[signal.Signals] = []
     children: list[subprocess.Popen[bytes]] = []
@@ -43,7 +48,7 @@ def supervise(
     def pass_on(number: int, frame: types.FrameType | None) -> None:
         if not stopped:  # a second signal would break off an orderly stop
             stopped.append(signal.Signals(number))
-            send(number, stop_seconds)
+            send(stop_signal or number, stop_seconds)
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -54,7 +59,7 @@ def supervise(
                 )
             )
             if stopped:  # it came while a child was being started
-                children[-1].send_signal(stopped[0])
+                children[-1].send_signal(stop_signal or stopped[0])
         while running := [child for child in children if child.poll() is None]:
             _wait_for_an_end(running, TICK_SECONDS)
             tick()

@@ -1,8 +1,9 @@
 """The launcher's eye on its host's processes: who hangs, and where.
 
-A process hangs when it has counted heartbeats and stops counting, when it stays stopped (SIGSTOP, a debugger), or when
-its peers say that it did not come to a collective before they timed out (missing_peers.py). It is sent SIGABRT, on
-which Python writes down where each of its threads was, and its end ends the job.
+A process hangs when it has counted heartbeats and stops counting, when it stays stopped (SIGSTOP, a debugger), when its
+peers say that it did not come to a collective before they timed out (missing_peers.py), or when it does not notice that
+the first host has ended. It is sent SIGABRT, on which Python writes down where each of its threads was, and its end
+ends the job.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,40 @@ ABSENT_FILE = "absent.json"
 _ABORT_SECONDS = 5.0
 
 
+class FirstHost:
+    """Whether the first host's launcher, which keeps the meeting point, is still there.
+
+    A connection that is refused says that it has ended, one that is not answered may be the network: that takes longer
+    to believe.
+    """
+
+    PAUSE_S, REFUSED_TIMES, SILENT_TIMES = 5.0, 3, 12
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address, self.port = address, port
+        self._next = 0.0
+        self._seen = False
+        self._refused = self._silent = 0
+
+    def has_ended(self) -> bool:
+        now = time.monotonic()
+        if now >= self._next:
+            self._ask()
+            self._next = time.monotonic() + self.PAUSE_S
+        return self._seen and (self._refused >= self.REFUSED_TIMES or self._silent >= self.SILENT_TIMES)
+
+    def _ask(self) -> None:
+        try:
+            socket.create_connection((self.address, self.port), timeout=1.0).close()
+            self._seen, self._refused, self._silent = True, 0, 0
+        except ConnectionRefusedError:
+            self._refused += 1
+            self._silent += 1
+        except OSError:
+            self._refused = 0
+            self._silent += 1
+
+
 @dataclass
 class _Seen:
     beat: Heartbeat
@@ -34,9 +70,10 @@ class _Seen:
 class Watchdog:
     """`tick` looks around; `failures` says whom it has ended, and why."""
 
-    def __init__(self, folder: Path, *, hang_timeout: float) -> None:
+    def __init__(self, folder: Path, *, hang_timeout: float, first_host: FirstHost | None = None) -> None:
         self.folder = folder
         self.hang_timeout = hang_timeout
+        self.first_host = first_host
         self._seen: dict[int, _Seen] = {}
         self._reasons: dict[int, tuple[Heartbeat, str, float]] = {}
         self.attempt = 0
@@ -59,14 +96,23 @@ class Watchdog:
     def failures(self) -> list[Failure]:
         """Of the last attempt."""
         return [
-            Failure(beat.rank, "hang", reason, self._where(beat.local_rank), exit_code=-signal.SIGABRT)
+            Failure(beat.rank, "hang", reason, self._where_it_hung(beat.local_rank), exit_code=-signal.SIGABRT)
             for beat, reason, _ in self._reasons.values()
             if beat.attempt == self.attempt
         ]
 
     def where(self, local_rank: int) -> str:
         """Where a process was when native code, or we, ended it; empty where it left nothing."""
-        return self._where(local_rank)
+        try:
+            text = (self.folder / f"{local_rank}.stack").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return stack_of_main_thread(text)
+
+    def _where_it_hung(self, local_rank: int) -> str:
+        """The same without faulthandler's first line: that it was aborted was our doing."""
+        lines = self.where(local_rank).splitlines()[1:]
+        return "\n".join(["It was here (most recent call first):", *lines[1:]]) if lines else ""
 
     def _hanging(self, beats: list[Heartbeat], now: float) -> list[tuple[Heartbeat, str]]:
         found = [
@@ -74,6 +120,10 @@ class Watchdog:
             for one in beats
             if one.rank in self._absent(one.attempt)
         ]
+        if beats and self.first_host and self.first_host.has_ended():
+            return [
+                (one, f"it did not notice that {self.first_host.address}, the first host, has ended") for one in beats
+            ]
         if not self.hang_timeout or found:
             return found
         for one in beats:
@@ -104,13 +154,6 @@ class Watchdog:
         self._reasons[one.local_rank] = (one, reason, now)
         _send(one.pid, signal.SIGABRT)
         _send(one.pid, signal.SIGCONT)  # a stopped process takes no other signal
-
-    def _where(self, local_rank: int) -> str:
-        try:
-            text = (self.folder / f"{local_rank}.stack").read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-        return stack_of_main_thread(text)
 
 
 def stack_of_main_thread(text: str) -> str:

@@ -68,8 +68,11 @@ def ranks(process: subprocess.Popen[str], count: int) -> dict[int, dict[str, int
     assert process.stdout is not None
     found: dict[int, dict[str, int]] = {}
     while len(found) < count:
-        words = process.stdout.readline().split()
-        assert words, "the launcher ended before its ranks had started"
+        line = process.stdout.readline()
+        assert line, "the launcher ended before its ranks had started"
+        if line.startswith("launcher: "):
+            continue
+        words = line.split()
         values = {words[0]: int(words[1]), **{n: int(v) for n, v in zip(words[2::2], words[3::2], strict=True)}}
         found[values["rank"]] = values
     return found
@@ -184,7 +187,10 @@ def test_two_hosts_are_ranked_in_their_order(start: Start, tmp_path: Path) -> No
     for number, process in enumerate(processes):
         out, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, "")
-        assert out.startswith(f"rank {number} of 2 ")
+        said, line = out.splitlines()
+        assert said.startswith(f"launcher: from DRIVETRAIN_HOSTS: 2 hosts x 1 process, this is {number} (127.0.0.")
+        assert said.endswith("network interface lo (named by the platform or the user)")
+        assert line.startswith(f"rank {number} of 2 ")
 
 
 def test_a_port_that_is_taken(start: Start, tmp_path: Path) -> None:

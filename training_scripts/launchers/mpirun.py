@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 from drivetrain.training_scripts import meeting
 from drivetrain.training_scripts.cluster import Cluster
-from drivetrain.training_scripts.errors import InputError, LostHost
-from drivetrain.training_scripts.job import Ended, Job, rank_command
+from drivetrain.training_scripts.errors import InputError, LostHostError
+from drivetrain.training_scripts.job import MPI_STOP, Ended, Job, rank_command
 from drivetrain.training_scripts.launchers._processes import reported
 from drivetrain.training_scripts.network import held_port
 from drivetrain.training_scripts.supervision import supervise
@@ -44,9 +44,13 @@ def run(job: Job) -> Ended:
             "MASTER_ADDR": cluster.hosts[0],
             "MASTER_PORT": str(held.getsockname()[1]),
         }
-        command = mpirun_command(cluster, rank_command(job.program), environment, stop_seconds=job.options.stop_timeout)
+        command = mpirun_command(cluster, rank_command(job.program), environment)
         [code], stopped = supervise(
-            [(command, environment | _FOR_ROOT)], stop_seconds=job.options.stop_timeout + 10, tick=job.tick
+            [(command, environment | _FOR_ROOT)],
+            stop_seconds=job.options.stop_timeout,
+            tick=job.tick,
+            # Told to end, mpirun would give its processes a second. This signal it hands on, and they know its meaning.
+            stop_signal=MPI_STOP,
         )
         others.tell(code)
     if code > 128 and stopped is None:
@@ -59,13 +63,11 @@ _FOR_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1
 
 
 def mpirun_command(
-    cluster: Cluster, program: Iterable[str], environment: Mapping[str, str], *, stop_seconds: int, interface: str = ""
+    cluster: Cluster, program: Iterable[str], environment: Mapping[str, str], *, interface: str = ""
 ) -> list[str]:
     """The command line of mpirun on the first host."""
     interface = interface or environment.get("GLOO_SOCKET_IFNAME", "")
     settings = {
-        # On SIGTERM mpirun sends SIGTERM to every process; its own default is to kill them one second later.
-        "odls_base_sigkill_timeout": str(stop_seconds),
         # Reading another process's memory needs a right (ptrace) that containers do not give.
         "btl_vader_single_copy_mechanism": "none",
         # Cores are shared out by OMP_NUM_THREADS; bound to one core, the threads of a process would share that one.
@@ -100,7 +102,7 @@ def _wait_for_first_host(job: Job) -> Ended:
     with meeting.other_host(job.cluster, job.options) as first:
         code, stopped = first.wait(commands)
     if code is None:
-        raise LostHost(f"{job.cluster.hosts[0]}, on which mpirun was running, is gone.")
+        raise LostHostError(f"{job.cluster.hosts[0]}, on which mpirun was running, is gone.")
     return Ended(code, stopped, [], f"mpirun on {job.cluster.hosts[0]}")
 
 

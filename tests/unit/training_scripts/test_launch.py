@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drivetrain.training_scripts.cluster import Cluster
-from drivetrain.training_scripts.errors import InputError, LostHost
+from drivetrain.training_scripts.errors import InputError, LostHostError
 from drivetrain.training_scripts.job import Options, Program
 from drivetrain.training_scripts.launch import (
     choose_launcher,
@@ -235,12 +235,12 @@ def test_the_launcher_is_chosen_by_what_there_is_to_start() -> None:
 
 def test_hosts_that_never_resolve_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     hosts = ("127.0.0.1", "no-such-host.invalid", "nor-this-one.invalid")
-    with pytest.raises(LostHost, match=r"'no-such-host.invalid', 'nor-this-one.invalid' have no address after 0 s"):
+    with pytest.raises(LostHostError, match=r"'no-such-host.invalid', 'nor-this-one.invalid' have no address after 0 s"):
         resolve_hosts(Cluster(hosts=hosts, contract="SM_HOSTS"), Options(resolve_timeout=0))
     # A range of hosts starts without them.
     found = resolve_hosts(Cluster(hosts=hosts, min_hosts=1), Options(resolve_timeout=0))
     assert found == {hosts[0]: "127.0.0.1", hosts[1]: None, hosts[2]: None}
-    with pytest.raises(LostHost, match=r"'no-such-host.invalid' has no address"):
+    with pytest.raises(LostHostError, match=r"'no-such-host.invalid' has no address"):
         resolve_hosts(Cluster(hosts=(hosts[1], hosts[0]), min_hosts=1), Options(resolve_timeout=0))
 
 
