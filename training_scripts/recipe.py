@@ -25,6 +25,7 @@ Words of a tensor plan:
     rowwise         the input features are split, as a colwise layer leaves them, and the outputs added up (an
                     embedding: its rows, the vocabulary)
     sequence        the layer works on each position by itself, so that its input may be split along the sequence
+    replicate       every rank has all of it, as of a layer that the plan does not name
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.

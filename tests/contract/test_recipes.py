@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,13 +26,6 @@ from tests.fixtures import tiny_data
 NAMES = plugins.names("recipes")
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 ROWS = 20
-# Options under which the tests of a recipe take no longer than they must; what is not here is tested as it is shipped.
-SMALL: dict[str, dict[str, Any]] = {
-    "ants_bees_resnet18": {"size": 32},
-    "cifar10_resnet": {"depth": 8, "width": 8},
-    "imdb_sentiment": {"vocabulary": 64, "length": 24, "width": 16, "heads": 2, "hidden": 16, "dropout": 0.0},
-    "decoder_lm": {"length": 16, "layers": 2, "width": 32, "heads": 4},
-}
 
 
 def having(member: str) -> pytest.MarkDecorator:
@@ -58,7 +50,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def recipe(name: str) -> Recipe:
-    return load_recipe(name, SMALL.get(name, {}))
+    return load_recipe(name, tiny_data.SMALL.get(name, {}))
 
 
 @pytest.fixture
@@ -114,7 +106,7 @@ def test_its_model_is_a_chain_whose_layers_have_names(recipe: Recipe) -> None:
 
 
 def test_it_can_be_measured(name: str, recipe: Recipe) -> None:
-    facts = measure(recipe, name, SMALL.get(name, {}))
+    facts = measure(recipe, name, tiny_data.SMALL.get(name, {}))
     model = new_model(recipe)
     assert facts["parameters"]["count"] == sum(parameter.numel() for parameter in model.parameters())
     assert facts["activation_bytes_per_sample"] > 0

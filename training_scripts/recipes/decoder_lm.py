@@ -171,14 +171,13 @@ class Attention(nn.Module):
         self.register_buffer("sines", angles.sin().float(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        samples, length, _ = x.shape
-        # [samples, heads, length, head_dim]
+        # [samples, heads, length, head_dim]; the length, too, is that of what the linear layers give
         query, key, value = (
-            linear(x).view(samples, length, -1, self.head_dim).transpose(1, 2)
+            linear(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for linear in (self.query, self.key, self.value)
         )
         mixed = functional.scaled_dot_product_attention(self._rotated(query), self._rotated(key), value, is_causal=True)
-        return self.out(mixed.transpose(1, 2).reshape(samples, length, -1))
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
     def _rotated(self, x: Tensor) -> Tensor:
         """Turn each pair of features by the angle of its position: products of two tell how far apart they are."""

@@ -158,14 +158,13 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, presence: Tensor) -> Tensor:
-        samples, length, _ = x.shape
         query, key, value = (
-            linear(x).view(samples, length, -1, self.head_dim).transpose(1, 2)
+            linear(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for linear in (self.query, self.key, self.value)
         )
-        there = presence.bool().view(samples, 1, 1, length)
+        there = presence.bool().transpose(1, 2).unsqueeze(1)  # [samples, 1, 1, length]
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=there)
-        return self.out(mixed.transpose(1, 2).reshape(samples, length, -1))
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 class Mean(nn.Module):
