@@ -69,7 +69,6 @@ def host_arrays(process: Process, shapes: Shapes) -> Generator[HostArrays]:
         yield filling
         process.barrier()
         filling.arrays = _mapped(folder, shapes, "c")
-        process.barrier()
 
 
 @contextmanager
@@ -81,15 +80,16 @@ def host_folder(process: Process) -> Generator[Path]:
     if process.local_rank == 0:
         folder.mkdir(mode=0o700)
     process.barrier()
-    failed = True
     try:
         yield folder
         process.barrier()
-        failed = False
-    finally:
-        # A rank that fails removes the folder too: the one that made it may be waiting for it until it is killed.
-        if failed or process.local_rank == 0:
-            shutil.rmtree(folder, ignore_errors=failed)
+        if process.local_rank == 0:
+            shutil.rmtree(folder)
+        process.barrier()
+    except BaseException:
+        # Whichever rank fails: the one that made it may be waiting for it until it is killed.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _reserve(path: Path, num_bytes: int) -> None:

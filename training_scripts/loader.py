@@ -30,6 +30,7 @@ from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.recipe import Batch
 
 # Small batches are read several steps at a time: what numpy, torch and the recipe cost a call is spread over them.
+# Nothing but the data and the global batch decides how many, so that a recipe sees the same rows together in any run.
 CHUNK_BYTES = 1 << 20
 CHUNK_STEPS = 16
 
@@ -58,7 +59,7 @@ class Loader:
         data_rank, data_size: which part of each global batch is read here (`Layout.data_rank`, `data_size`).
         end: where to stop, in samples since the start of training; None goes on for ever.
         device: for a GPU the batches are pinned, so that they can be copied while it computes.
-        prefetch: steps to read ahead; 0 reads each when it is asked for.
+        prefetch: steps to read ahead; 0 reads when they are asked for (small ones a few at a time all the same).
         workers: processes that read instead of a thread, for recipes whose batches cost more than a step.
         augment: whether the recipe's `augment` changes the batches; not where nothing is learnt.
 
@@ -87,7 +88,7 @@ class Loader:
                 raise InputError(f"{name}={value}; allowed are whole numbers from 0.")
         if workers and not prefetch:
             raise InputError(f"workers={workers} with prefetch=0: workers read ahead. Give a prefetch from 1.")
-        chunks = _Chunks(dataset, order, consumed, data_rank, data_size, augment=augment, most=max(1, prefetch))
+        chunks = _Chunks(dataset, order, consumed, data_rank, data_size, augment=augment)
         positions = chunks.positions(consumed, end)
         pin = device is not None and device.type == "cuda"
         ahead = -(-prefetch // chunks.steps)
@@ -158,7 +159,6 @@ class _Chunks:
         data_size: int,
         *,
         augment: bool,
-        most: int,
     ) -> None:
         self.dataset = dataset
         self.order = order
@@ -167,7 +167,7 @@ class _Chunks:
         self.augment = getattr(dataset.recipe, "augment", None) if augment else None
         sample = sum(tensor.nbytes for tensor in _tensors(dataset.batch(order.batch(consumed)[:1])))
         by_size = CHUNK_BYTES // max(1, sample * order.global_batch)
-        self.steps = max(1, min(CHUNK_STEPS, most, by_size, order.steps_per_epoch))
+        self.steps = max(1, min(CHUNK_STEPS, by_size, order.steps_per_epoch))
 
     def positions(self, consumed: int, end: int | None) -> Iterator[int]:
         """Where the chunks begin, from the one that `consumed` lies in."""
@@ -197,9 +197,12 @@ class _Chunks:
             places.append(position + (place if len(place) else np.zeros(1, dtype=np.int64)))
             position += len(indices)
         wanted = np.concatenate(rows)
-        batch = self.dataset.batch(wanted)
-        if self.augment is not None:
-            batch = self.augment(batch, order.seeds(epoch, np.concatenate(places).astype(np.uint64), wanted))
+        try:
+            batch = self.dataset.batch(wanted)
+            if self.augment is not None:
+                batch = self.augment(batch, order.seeds(epoch, np.concatenate(places).astype(np.uint64), wanted))
+        except StopIteration as error:  # it would end the training as if it were done
+            raise RuntimeError("reading a batch ended with StopIteration") from error
         return _Chunk(first, shares, _tensors(batch))
 
 
@@ -252,6 +255,8 @@ class _Shelf:
             for position in positions:
                 made = _finished(chunks.read(position), pin=pin)
                 with self.changed:
+                    if self.closed:
+                        return
                     self.chunks.append(made)
                     self.changed.notify_all()
                     # One is being taken apart by the loop, `ahead` lie here.
@@ -272,7 +277,7 @@ class _Shelf:
                 made = self.chunks.popleft()
                 self.changed.notify_all()
                 return made
-        if self.error is not None:
+        if self.error is not None and not self.closed:
             raise self.error
         raise StopIteration
 
