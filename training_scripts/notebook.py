@@ -30,6 +30,12 @@ from drivetrain.training_scripts.spawned import RankError, Ranks
 __all__ = ["RankError", "Result", "spawn"]
 
 _SHIPPED = "drivetrain.training_scripts.recipes."
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "True or False"),
+}
 _ADVICE = "Write it to a file beside the notebook (%%writefile my_recipe.py) and give recipe='my_recipe'."
 
 
@@ -89,14 +95,20 @@ def _config(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     from drivetrain.training_scripts.train import Config
 
-    names = [field.name for field in fields(Config)]
-    for name in given:
-        if name not in names:
-            raise unknown_name("field of a training", name, names)
+    types = {field.name: str(field.type) for field in fields(Config)}
+    config: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in types:
+            raise unknown_name("field of a training", name, types)
+        if name == "recipe":
+            config[name] = _recipe_name(value)
+            continue
+        config[name] = json.dumps(value) if isinstance(value, Mapping) else value
+        allowed, what = _TYPES[types[name]]
+        if type(config[name]) not in allowed:
+            raise InputError(f"{name}={value!r:.80}; allowed is {what}.")
     if "recipe" not in given:
         raise InputError("no recipe. Give recipe='digits_cnn', or the name of a module of your own.")
-    config = {name: json.dumps(value) if isinstance(value, Mapping) else value for name, value in given.items()}
-    config["recipe"] = _recipe_name(config["recipe"])
     Config(**config)
     return config
 
