@@ -95,6 +95,8 @@ def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
         from drivetrain.pipelines.loading import import_file
 
         path = Path(file).expanduser().resolve()
+        if not path.is_file():
+            raise UserError(f"No file {path}. Give an existing .py file, or a component: drivetrain submit train.")
         found = _components_in(vars(import_file(path)))
         if not function and len(found) == 1:
             function = next(iter(found))

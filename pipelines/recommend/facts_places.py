@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.recommend.facts import SUFFIX, Facts, FactsError, read_file
 from drivetrain.pipelines.recommend.strategies import strategies_folder
 
@@ -27,15 +27,15 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
         folder: the folder of the user's pipeline; the recipe's own module is looked for there, too.
 
     Raises:
-        FactsError: there are none, or the recipe was changed since; the message names the command that measures. Also
-            where there is no such recipe.
+        FactsError: there are none, or the recipe was changed since; the message names the command that measures.
+        UserError: there is no such recipe.
     """
     command = recommend_command(recipe, options)
     source = recipe_file(recipe, folder)
     if source is None and "." not in recipe:
         known = {path.stem for path in _recipes_folder().glob("*.py") if not path.stem.startswith("_")}
         known |= {path.stem for path in folder.glob("*.py")}
-        raise FactsError(f"no recipe {recipe!r}. {did_you_mean(recipe, known)}")
+        raise UserError(f"no recipe {recipe!r}. {did_you_mean(recipe, known)}")
     path = beside(recipe, folder)
     written = path.is_file()
     if not written:

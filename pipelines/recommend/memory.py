@@ -3,10 +3,10 @@
     parameters, gradients, optimizer state    divided by what the strategy divides them by (S. Rajbhandari et al.,
         "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 3)
     activations    measured a sample, times the samples that are in flight: under tensor parallelism
-        (10 + 24/t) / 34 of them, without the sequence-parallel part (V. Korthikanti et al., "Reducing Activation
-        Recomputation in Large Transformer Models", MLSys 2023, equation 2); in a pipeline those of the rank's stage,
-        for as many micro-batches as the schedule keeps (D. Narayanan et al., "Efficient Large-Scale Language Model
-        Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2)
+        (10 + 24/t) / 34 of them, and 1/t with the sequence-parallel part (V. Korthikanti et al., "Reducing Activation
+        Recomputation in Large Transformer Models", MLSys 2023, equations 2 and 4); in a pipeline those of the rank's
+        stage, for as many micro-batches as the schedule keeps (D. Narayanan et al., "Efficient Large-Scale Language
+        Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2)
     working    what lives for a moment: layers gathered by sharding, half-precision copies of the weights, the gradient
         of the largest activation
 
@@ -90,7 +90,8 @@ def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
 def activation_share(candidate: Candidate) -> float:
     """The share of a sample's activations that tensor and context parallelism leave to one rank."""
     tensor = candidate.degree("tensor")
-    return (10 + 24 / tensor) / 34 / candidate.degree("context") if tensor > 1 else 1 / candidate.degree("context")
+    share = 1 / tensor if candidate.options.get("sequence") else (10 + 24 / tensor) / 34
+    return (share if tensor > 1 else 1) / candidate.degree("context")
 
 
 def parts(plan: Plan, candidate: Candidate) -> list[Part]:

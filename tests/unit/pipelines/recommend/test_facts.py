@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.recommend import facts_places
 from drivetrain.pipelines.recommend.facts import FactsError, new_file, read_file
 from drivetrain.pipelines.recommend.facts_places import beside, look_up, recipe_file, recommend_command
@@ -111,7 +112,7 @@ def test_stale_and_missing_facts_name_the_command(folder: Path) -> None:
     beside("faces", folder).unlink()
     with pytest.raises(FactsError, match=r"there are no facts of recipe 'faces' in .*Measure it: drivetrain"):
         look_up("faces", {}, folder)
-    with pytest.raises(FactsError, match=r"no recipe 'digit_cnn'. Did you mean 'digits_cnn'"):
+    with pytest.raises(UserError, match=r"no recipe 'digit_cnn'. Did you mean 'digits_cnn'"):
         look_up("digit_cnn", {}, folder)
 
 

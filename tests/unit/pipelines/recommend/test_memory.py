@@ -42,6 +42,8 @@ def test_tensor_parallelism_divides_matrices_alone(make_plan: Make) -> None:
     memory = estimate_memory(make_plan(global_batch=8), Candidate("tp", {"tensor": 8}))
     assert memory.parameters == round(16_000 * (0.9 / 8 + 0.1))
     assert memory.activations == round(8 * 4_000 * (10 + 24 / 8) / 34) + 80
+    sequence = Candidate("tp", {"tensor": 8}, 1, {"sequence": True})
+    assert estimate_memory(make_plan(global_batch=8), sequence).activations == 4_000 + 80
 
 
 def test_stages_divide_layers_and_keep_micro_batches(make_plan: Make) -> None:

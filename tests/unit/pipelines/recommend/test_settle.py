@@ -12,8 +12,14 @@ import pytest
 from drivetrain.components.train import train
 from drivetrain.pipelines import Cluster, Parameter, Pipeline, SpecError, Spot, fail, step, when
 from drivetrain.pipelines.recommend import strategies as strategies_module
+from drivetrain.pipelines.recommend.choice import options_of, recommend
+from drivetrain.pipelines.recommend.facts import read_file
+from drivetrain.pipelines.recommend.facts_places import SHIPPED
 from drivetrain.pipelines.recommend.framework import framework_problem
+from drivetrain.pipelines.recommend.instances import get_instance
+from drivetrain.pipelines.recommend.plan import Plan
 from drivetrain.pipelines.recommend.settle import settle
+from drivetrain.pipelines.recommend.strategies import all_strategies
 from drivetrain.pipelines.spec.steps import ConditionStep, TrainingStep
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
@@ -146,6 +152,31 @@ def test_a_slow_save_is_said_and_never_refused(write_facts: Write) -> None:
     assert settled(write_facts(LARGE, speed={"ml.p4d.24xlarge": 5e9}), made).notes == ()
     assert settled(write_facts(), made).notes == ()  # at any speed a moment
     assert settled(write_facts(LARGE), training(strategy="fsdp")).notes == ()  # not on spot machines
+
+
+@pytest.mark.parametrize("recipe", sorted(path.name.partition(".")[0] for path in SHIPPED.glob("*.facts.json")))
+@pytest.mark.parametrize("batch", [1, 24, 192])
+def test_every_row_that_can_be_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:
+    """Also those that are not chosen: who reads the table may name any of them."""
+    strategies = all_strategies()
+    facts = read_file(SHIPPED / f"{recipe}.facts.json").find({})
+    assert facts is not None
+    for instance, hosts in (("ml.m5.xlarge", 1), ("ml.g5.12xlarge", 1), ("ml.p4d.24xlarge", 1), ("ml.p4d.24xlarge", 3)):
+        plan = Plan(facts=facts, instance=get_instance(instance), hosts=hosts, global_batch=batch)
+        made = recommend(plan, strategies)
+        assert made.choice is not None
+        for row in made.rows:
+            if row.candidate is None or not row.fits:
+                continue
+            named = training(
+                recipe=recipe,
+                strategy=row.strategy,
+                options=options_of(row.candidate, strategies[row.strategy], plan.world),
+                global_batch=batch,
+                cluster=Cluster(instance_type=instance, count=hosts),
+            )
+            (same,) = settled(tmp_path, named).pipeline.steps
+            assert same.parameters["strategy"] == row.strategy
 
 
 def test_the_choice_is_visible_in_the_definition(write_facts: Write) -> None:
