@@ -34,7 +34,10 @@ class StageModule(nn.Sequential):
             inputs.register_hook(Tensor.contiguous)
         mixed = self.precision.is_mixed
         with torch.autocast(self.device_type, self.precision.compute) if mixed else nullcontext():
-            outputs = super().forward(inputs).contiguous()
+            outputs = super().forward(inputs)
+        if not isinstance(outputs, Tensor):
+            return outputs  # (which Shadow refuses before anything runs)
+        outputs = outputs.contiguous()
         # torch's stages detach what they have sent, to let go of what led to it; that cannot be done with views.
         return outputs.clone() if outputs.requires_grad and outputs._is_view() else outputs
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
+import torch
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipes import decoder_lm
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.distributed.strategy_models import Recipe
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit
 
@@ -43,3 +48,82 @@ def test_every_schedule_equals_one_process(world_size: int, options: dict[str, A
     (expected,) = forked(1, fit, ALONE, SETTING)
     first = forked(world_size, fit, Run("pp", world_size, options), SETTING)[0]
     assert difference(first, expected) < 1e-10
+
+
+def test_a_language_model_is_cut_by_balanced_cost(forked: Any) -> None:
+    """Blocks cost alike; the embedding and the head are small."""
+    assert forked(2, layers_held, {"stage": 2}) == [
+        ["embedding", "block0", "block1"],
+        ["block2", "block3", "norm", "head"],
+    ]
+    assert forked(2, layers_held, {"schedule": "interleaved"}) == [
+        ["embedding", "block0", "block2"],
+        ["block1", "block3", "norm", "head"],
+    ]
+
+
+def layers_held(process: Process, options: dict[str, Any]) -> list[str]:
+    recipe = decoder_lm.Recipe(layers=4, width=16, heads=2, length=8, vocabulary=32)
+    kind, built = load_strategy("pp", options)
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-3), built)
+    return [name for name, _ in strategy.model.named_children()]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"schedule": "1f1p"}, "Did you mean '1f1b'?"),
+        ({"micro_batches": 1}, "micro_batches=1 for 2 stages; some would always wait"),
+        ({"micro_batches": 3, "schedule": "interleaved"}, "allowed are multiples of 2"),
+        ({"virtual": 2}, "only 'interleaved' and 'zero_bubble' cut more"),
+        ({"virtual": -1}, "virtual=-1"),
+        ({"stage": 3}, "stage 3 needs 3 processes, but 2 were started"),
+        ({"schedule": "zero_bubble", "virtual": 3}, "6 stages, but only 4 of the model's 9 layers have parameters"),
+    ],
+)
+def test_what_no_pipeline_can_do_is_refused(options: dict[str, Any], words: str, forked: Any) -> None:
+    assert all(words in message for message in forked(2, refused, Run("pp", 2, options), Setting(kind="conv")))
+
+
+def evaluated(process: Process, run: Run) -> tuple[list[float], int]:
+    """How far outputs are from those of the whole model, where the pipeline has them; how many schedules it made."""
+    strategy = build(process, run, Setting(kind="transformer"))
+    samples = Recipe(kind="transformer").samples(13)
+    torch.manual_seed(0)
+    whole = Recipe(kind="transformer").model().double().eval()(samples.inputs)
+    strategy.model.eval()
+    differences: list[float] = []
+    for number in (13, 1, 5):  # shorter ones go through the buffers of the longest
+        outputs = strategy.forward(samples.inputs[:number])
+        if outputs is not None:
+            assert outputs.shape == whole[:number].shape and not outputs.requires_grad
+            differences.append(float((outputs - whole[:number]).abs().max()))
+    return differences, sum(len(made) for made in strategy.pipeline._made.values())
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": "zero_bubble"}])
+def test_evaluation_equals_one_process(options: dict[str, Any], forked: Any) -> None:
+    first, last = forked(2, evaluated, Run("pp", 2, options))
+    assert first == ([], 1)
+    assert len(last[0]) == 3 and max(last[0]) < 1e-12 and last[1] == 1
+
+
+def fails_on_the_last_stage(process: Process) -> str:
+    """The first stage waits for gradients that never come."""
+    strategy = build(process, Run("pp", 2), Setting(kind="conv"))
+    samples = Recipe(kind="conv").samples(8)
+    if process.rank == 1:
+        strategy.model[-1].register_forward_hook(lambda *_: 1 / 0)
+    try:
+        strategy.train_step(samples, num_samples=8, num_global_samples=8)
+    except (RuntimeError, ZeroDivisionError) as error:
+        if process.rank == 1:
+            os._exit(1)
+        return str(error)
+    return "it went on"
+
+
+def test_a_failure_on_one_stage_ends_the_others(forked: Any) -> None:
+    answer, died = forked(2, fails_on_the_last_stage, may_die={1})
+    assert died is None
+    assert "closed by peer" in answer
