@@ -28,7 +28,7 @@ def uniform(seeds: Seeds, draw: int) -> NDArray[np.float64]:
     """
     # Seeds are mixed first: neighbouring ones would otherwise share their draws, each one step later.
     bits = _mixed(_mixed(seeds) + np.uint64((draw + 1) * _STEP % 2**64))
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def crop_and_flip(images: Tensor, seeds: Seeds, *, padding: int) -> Tensor:

@@ -84,5 +84,6 @@ def torchrun_command(
         f"--max-restarts={options.max_restarts}",
         f"--shutdown-timeout={options.stop_timeout}",  # its own default is 30 s
         f"--log-dir={log_folder}",  # only error files go there; output passes through
-        *("-m", RANK_MODULE, *program.words),
+        # What follows "--" is no option of its own: it would take --monitor for the beginning of one.
+        *("-m", "--", RANK_MODULE, *program.words),
     ]
