@@ -196,7 +196,9 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
     if cause.kind == "input":
         return f"error: {cause.summary}"
     if cause.kind == "hosts":
-        return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again."
+        taken = re.search(r"EADDRINUSE|[Aa]ddress already in use", cause.summary)
+        advice = " Give another DRIVETRAIN_PORT." if taken else ""
+        return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again.{advice}"
     verb = "hangs" if cause.kind == "hang" else "failed"
     summary = (cause.summary.splitlines() or [""])[0]
     lines = [f"rank {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]

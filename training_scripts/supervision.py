@@ -63,7 +63,7 @@ def supervise(
         while running := [child for child in children if child.poll() is None]:
             _wait_for_an_end(running, TICK_SECONDS)
             tick()
-            if not kill_at and any(child.returncode for child in children):
+            if not kill_at and any(child.poll() for child in children):
                 send(signal.SIGTERM, PEER_SECONDS)
             if kill_at and time.monotonic() > min(kill_at):
                 for child in running:

@@ -7,78 +7,16 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-# Without torch, so that a start costs what torchrun costs.
-PROGRAM = """
-import os, signal, sys
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.parent import die_with_parent
-
-def program():
-    kind, rank = sys.argv[1], int(os.environ["RANK"])
-    line = f"rank {rank} of {os.environ['WORLD_SIZE']} pid {os.getpid()} parent {os.getppid()}"
-    os.write(1, f"{line} threads {os.environ['OMP_NUM_THREADS']}\\n".encode())
-    if kind == "fine":
-        return
-    if kind == "input":
-        raise InputError("no recipe 'digit'")
-    if rank == 1 and kind == "raise":
-        raise ValueError("boom on rank 1")
-    if rank == 1 and kind == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if rank == 1 and kind == "abort":
-        os.abort()
-    signal.pause()
-
-die_with_parent(signal.SIGKILL)
-run_rank(program)
-"""
-
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Start:
-    (tmp_path / "rank_program.py").write_text(PROGRAM)
-    (tmp_path / "tmp").mkdir()
-
-    def started(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-        environment = {"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
-        environment["DRIVETRAIN_FAILURE_FILE"] = str(tmp_path / "failure")
-        return subprocess.Popen(
-            [sys.executable, "-m", "drivetrain.training_scripts.launch", *arguments],
-            env={**os.environ, **environment, **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return started
-
-
-def ranks(process: subprocess.Popen[str], count: int) -> dict[int, dict[str, int]]:
-    """What the first `count` ranks print: their number, pid, parent's pid and threads."""
-    assert process.stdout is not None
-    found: dict[int, dict[str, int]] = {}
-    while len(found) < count:
-        line = process.stdout.readline()
-        assert line, "the launcher ended before its ranks had started"
-        if line.startswith("launcher: "):
-            continue
-        words = line.split()
-        values = {words[0]: int(words[1]), **{n: int(v) for n, v in zip(words[2::2], words[3::2], strict=True)}}
-        found[values["rank"]] = values
-    return found
-
-
-def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path) -> None:
+def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path, ranks: Any) -> None:
     process = start("--processes=2", "rank_program", "fine")
     found = ranks(process, 2)
     out, err = process.communicate(timeout=60)
@@ -99,6 +37,8 @@ def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path) -
             "ValueError: boom on rank 1",
         ),
         ("kill", 75, "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGKILL", ""),
+        ("terminate", 75, "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGTERM", ""),
+        ("exit", 1, "rank 1 of 2 on 127.0.0.1 failed: it ended with exit code 3", "SystemExit: 3"),
         ("input", 2, "error: no recipe 'digit'", "error: no recipe 'digit'"),
     ],
 )
@@ -126,16 +66,7 @@ def test_a_crash_in_native_code_is_told_from_the_rank_that_torchrun_stopped(star
     assert "Fatal Python error: Aborted" in err
 
 
-def assert_gone(pids: list[int]) -> None:
-    for pid in pids:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            continue
-        assert state == "Z", f"process {pid} still lives in state {state}"  # a zombie waits only for init
-
-
-def test_sigterm_ends_all(start: Start, tmp_path: Path) -> None:
+def test_sigterm_ends_all(start: Start, ranks: Any, assert_gone: Any) -> None:
     process = start("--processes=2", "rank_program", "wait")
     found = ranks(process, 2)
     process.send_signal(signal.SIGTERM)
@@ -147,7 +78,7 @@ def test_sigterm_ends_all(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["launcher", "torchrun"])
-def test_nobody_outlives_a_killed_parent(victim: str, start: Start) -> None:
+def test_nobody_outlives_a_killed_parent(victim: str, start: Start, ranks: Any, assert_gone: Any) -> None:
     process = start("--processes=2", "rank_program", "wait")
     found = ranks(process, 2)
     os.kill(process.pid if victim == "launcher" else found[0]["parent"], signal.SIGKILL)
@@ -159,37 +90,14 @@ def test_nobody_outlives_a_killed_parent(victim: str, start: Start) -> None:
     assert_gone([pid for values in found.values() for pid in (values["pid"], values["parent"])])
 
 
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
-def two_hosts(start: Start, tmp_path: Path, *arguments: str, **variables: str) -> list[subprocess.Popen[str]]:
-    hosts, port = ("127.0.0.2", "127.0.0.3"), free_port()
-    return [
-        start(
-            *arguments,
-            DRIVETRAIN_HOSTS=",".join(hosts),
-            DRIVETRAIN_HOST=host,
-            DRIVETRAIN_PORT=port,
-            DRIVETRAIN_NETWORK_INTERFACE="lo",
-            DRIVETRAIN_PROCESSES="1",
-            DRIVETRAIN_FAILURE_FILE=str(tmp_path / f"failure-{host}"),
-            **variables,
-        )
-        for host in hosts
-    ]
-
-
-def test_two_hosts_are_ranked_in_their_order(start: Start, tmp_path: Path) -> None:
-    processes = two_hosts(start, tmp_path, "rank_program", "fine")
+def test_two_hosts_are_ranked_in_their_order(two_hosts: Any) -> None:
+    processes = two_hosts("rank_program", "fine")
     for number, process in enumerate(processes):
         out, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, "")
         said, line = out.splitlines()
         assert said.startswith(f"launcher: from DRIVETRAIN_HOSTS: 2 hosts x 1 process, this is {number} (127.0.0.")
-        assert said.endswith("network interface lo (named by the platform or the user)")
+        assert said.endswith("network interface lo (the route to the other hosts)")
         assert line.startswith(f"rank {number} of 2 ")
 
 
@@ -207,6 +115,115 @@ def test_a_port_that_is_taken(start: Start, tmp_path: Path) -> None:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 75
     assert err.startswith("127.0.0.2 did not meet the other hosts of the job (DistNetworkError: ")
+    assert "Give another DRIVETRAIN_PORT" in err
+    assert (tmp_path / "failure").read_text() == err
+
+
+def test_hosts_that_never_resolve_are_named(start: Start, tmp_path: Path) -> None:
+    process = start(
+        *("--resolve-timeout=1", "rank_program", "fine"),
+        DRIVETRAIN_HOSTS="127.0.0.2,no-such-host.invalid,nor-this.invalid",
+        DRIVETRAIN_HOST="127.0.0.2",
+    )
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "launcher: waiting for no-such-host.invalid, nor-this.invalid: no address yet after 0 s of 1 s\n" in out
+    assert err == (
+        "the hosts of the job did not meet: 'no-such-host.invalid', 'nor-this.invalid' have no address after 1 s. Are "
+        "they part of this job (DRIVETRAIN_HOSTS names 3 hosts)? It can be tried again.\n"
+    )
+    assert (tmp_path / "failure").read_text() == err
+
+
+CRASH_ONCE = """
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+first = int(os.environ["TORCHELASTIC_RESTART_COUNT"]) == 0
+for step in range(20):
+    dist.all_reduce(torch.ones(3))
+    if first and step == 5 and dist.get_rank() == 1:
+        raise ValueError("the first time")
+print(f"done {dist.get_rank()}", flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_one_crash_with_restarts_left_ends_well(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CRASH_ONCE)
+    process = start("--processes=2", "--max-restarts=2", "--script", "train.py")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "launcher: restart 1 of 2 (rank 1: ValueError: the first time)\n" in out
+    assert sorted(line for line in out.splitlines() if line.startswith("done")) == ["done 0", "done 1"]
+    assert not (tmp_path / "failure").exists()
+
+
+@pytest.mark.slow
+def test_one_crash_on_one_of_two_hosts_with_restarts_left_ends_well(two_hosts: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CRASH_ONCE)
+    for number, process in enumerate(two_hosts("--max-restarts=1", "--script", "train.py")):
+        out, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+        assert f"done {number}\n" in out
+
+
+@pytest.mark.slow
+def test_restarts_that_do_not_help_end_with_the_last_reason(start: Start) -> None:
+    process = start("--processes=2", "--max-restarts=1", "rank_program", "raise")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "launcher: restart 1 of 1 (rank 1: ValueError: boom on rank 1)\n" in out
+    assert err.startswith("rank 1 of 2 on 127.0.0.1 failed: ValueError: boom on rank 1\n")
+
+
+@pytest.mark.slow
+def test_a_range_of_hosts_starts_without_the_one_that_is_missing(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CRASH_ONCE.replace("first and", "False and"))
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.2", 0))
+        process = start(
+            *("--processes=2", "--nodes=1:2", "--last-call=1", "--resolve-timeout=1", "--script", "train.py"),
+            DRIVETRAIN_HOSTS="127.0.0.2,no-such-host.invalid",
+            DRIVETRAIN_HOST="127.0.0.2",
+            DRIVETRAIN_PORT=str(held.getsockname()[1]),
+        )
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "1 to 2 hosts x 2 processes" in out
+    assert sorted(line for line in out.splitlines() if line.startswith("done")) == ["done 0", "done 1"]
+
+
+@pytest.mark.slow
+def test_many_jobs_side_by_side_on_one_machine(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CRASH_ONCE.replace("first and", "False and"))
+    jobs = [start("--processes=2", "--script", "train.py") for _ in range(4)]
+    for job in jobs:
+        out, err = job.communicate(timeout=180)
+        assert job.returncode == 0, err
+        assert {"done 0", "done 1"} <= set(out.splitlines())
+
+
+@pytest.mark.slow
+def test_a_script_of_ones_own_gets_its_arguments_and_its_traceback_to_the_failure_file(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os, sys, time\nprint(sys.argv[1:], flush=True)\n"
+        "if os.environ['RANK'] == '1':\n    raise OSError('no data')\ntime.sleep(60)\n"
+    )
+    process = start("--processes=2", "--script", "mine.py", "--epochs", "3", "--name=a b")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "['--epochs', '3', '--name=a b']" in out
+    assert err.splitlines()[:2] == [
+        "rank 1 of 2 on 127.0.0.1 failed: OSError: no data",
+        "Traceback (most recent call last):",
+    ]
     assert (tmp_path / "failure").read_text() == err
 
 
@@ -228,9 +245,9 @@ run_rank(program)
 
 
 @pytest.mark.slow
-def test_a_failing_host_takes_the_others_with_it_and_only_one_is_the_cause(start: Start, tmp_path: Path) -> None:
+def test_a_failing_host_takes_the_others_with_it_and_only_one_is_the_cause(tmp_path: Path, two_hosts: Any) -> None:
     (tmp_path / "talking.py").write_text(TALKING)
-    first, second = two_hosts(start, tmp_path, "talking")
+    first, second = two_hosts("talking")
     _, first_err = first.communicate(timeout=120)
     _, second_err = second.communicate(timeout=120)
     assert second.returncode == 1
@@ -250,7 +267,9 @@ def arguments_of_train(data: Path, target: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_two_jobs_side_by_side_and_two_hosts_give_the_same_bytes(start: Start, digits: Path, tmp_path: Path) -> None:
+def test_two_jobs_side_by_side_and_two_hosts_give_the_same_bytes(
+    start: Start, digits: Path, tmp_path: Path, two_hosts: Any
+) -> None:
     """Two jobs at once on one machine (no port is fixed), then the same two ranks on two hosts.
 
     With one number of threads: how a sum is split among threads decides its last bit.
@@ -261,7 +280,7 @@ def test_two_jobs_side_by_side_and_two_hosts_give_the_same_bytes(start: Start, d
         out, err = job.communicate(timeout=120)
         assert (job.returncode, err) == (0, "")
         assert re.search(r"^epoch 2/2 step 4 train_loss=\S+ validation_loss=\S+ validation_accuracy=\S+ s", out, re.M)
-    for job in two_hosts(start, tmp_path, *arguments_of_train(digits, tmp_path / "c"), **threads):
+    for job in two_hosts(*arguments_of_train(digits, tmp_path / "c"), **threads):
         _, err = job.communicate(timeout=120)
         assert (job.returncode, err) == (0, "")
 

@@ -1,0 +1,105 @@
+"""A rank that hangs ends its job within the time-out, is named, and says where it was: unchanged scripts, too."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+# Hangs in a function that can be recognized, after a few collectives.
+SCRIPT = """
+import os, signal, sys
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+
+def hangs_here(kind):
+    if kind == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    while True:
+        pass
+
+kind, victim, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
+for step in range(10):
+    dist.all_reduce(torch.ones(10))
+    if step == 3 and dist.get_rank() == victim:
+        hangs_here(kind)
+"""
+
+
+@pytest.mark.parametrize("kind", ["stop", "loop"])
+@pytest.mark.parametrize("victim", [0, 1])
+def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    process = start("--processes=3", "--script", "train.py", kind, str(victim), "3")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    lines = err.splitlines()
+    assert lines[0].startswith(
+        f"rank {victim} of 3 on 127.0.0.1 hangs: it did not come to a collective before the others timed out"
+    )
+    assert lines[1] == "It was here (most recent call first):"
+    assert lines[2].endswith("in hangs_here")
+    assert (tmp_path / "failure").read_text() == err
+
+
+def test_on_another_host_it_is_named_by_both(two_hosts: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    named = "rank 3 of 4 on 127.0.0.3 hangs: it did not come to a collective before the others timed out"
+    for process in two_hosts("--script", "train.py", "stop", "3", "3", processes=2):
+        _, err = process.communicate(timeout=90)
+        assert process.returncode == 75
+        assert err.startswith(named)
+
+
+def test_alone_on_its_host_it_ends_when_the_first_host_has(two_hosts: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    first, second = two_hosts("--script", "train.py", "loop", "1", "3")
+    _, err = first.communicate(timeout=60)
+    assert (first.returncode, err.split(":")[0]) == (75, "rank 1 of 2 on 127.0.0.3 hangs")
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 75
+    assert err.startswith("rank 1 of 2 on 127.0.0.3 hangs: it did not notice that 127.0.0.2, the first host, has ended")
+    assert "in hangs_here" in err
+
+
+BEATING = """
+import signal, sys
+from drivetrain.training_scripts.heartbeat import beat
+
+def hangs_here():
+    while True:
+        signal.pause()
+
+for step in range(5):
+    beat()
+hangs_here()
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_who_stops_counting_is_named_without_any_collective(processes: int, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BEATING)
+    process = start(f"--processes={processes}", "--hang-timeout=2", "--script", "train.py")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert err.startswith(f"rank 0 of {processes} on 127.0.0.1 hangs: no heartbeat for 2 s, after 5 of them\n")
+    assert "in hangs_here" in err
+
+
+def test_a_rank_that_was_killed_is_not_said_to_hang(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        SCRIPT.replace("os.kill(os.getpid(), signal.SIGSTOP)", "os.kill(os.getpid(), 9)")
+    )
+    process = start("--processes=3", "--script", "train.py", "stop", "1", "30")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert err.startswith("rank 1 of 3 on 127.0.0.1 failed: it was ended by SIGKILL")
