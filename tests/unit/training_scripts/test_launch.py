@@ -150,7 +150,7 @@ def test_one_host_takes_no_fixed_port() -> None:
     words = command(Cluster(processes=2))
     assert "--standalone" in words
     assert not any("port" in word for word in words)
-    assert words[-5:] == ["-m", "drivetrain.training_scripts.rank", "module", "m", "-x"]
+    assert words[-6:] == ["-m", "--", "drivetrain.training_scripts.rank", "module", "m", "-x"]
     assert {"--nproc-per-node=2", "--shutdown-timeout=90", "--max-restarts=0"} <= set(words)
 
 
