@@ -1,4 +1,4 @@
-"""Train a recipe on prepared data, on as many processes and hosts as the step is given.
+"""Train a recipe on data, on as many processes and hosts as the step is given.
 
     python -m drivetrain.components.train --train build/train --model build/model --output build/output \\
         --checkpoints build/checkpoints --recipe digits_cnn --processes 2
@@ -15,17 +15,24 @@ import sys
 from drivetrain.components.declaration import Checkpoints, Input, Output, component
 
 _NUMBER = r"([-+0-9.eE]+|nan|inf|-inf)"
+# A folder from which the platform copies TensorBoard's files while the training runs; the start file names it.
+TENSORBOARD_FOLDER = "DRIVETRAIN_TENSORBOARD_FOLDER"
+# All other parameters are the training program's own, under the same names.
+_NOT_SETTINGS = ("train", "validation", "model", "output", "checkpoints", "processes")
 
 
 @component(
     job="training",
     needs=("torch", "pyarrow", "numpy", "safetensors"),
     logs={
-        "train_loss": rf"train_loss={_NUMBER}",
-        "validation_loss": rf"validation_loss={_NUMBER}",
-        "validation_accuracy": rf"validation_accuracy={_NUMBER}",
-        "samples_per_second": rf"samples_per_second={_NUMBER}",
+        name: rf"{name}={_NUMBER}"
+        for name in (
+            *("train_loss", "validation_loss", "validation_accuracy"),
+            *("samples_per_second", "learning_rate", "gradient_norm"),
+        )
     },
+    # Only what looks on: everything else would make a resumed training another one than its settings say.
+    resumable=("log_every", "profile", "prefetch", "workers", "collective_timeout"),
 )
 def train(
     train: Input,
@@ -37,57 +44,110 @@ def train(
     recipe: str = "digits_cnn",
     recipe_options: str = "{}",
     strategy: str = "ddp",
+    strategy_options: str = "{}",
+    reader: str = "auto",
+    reader_options: str = "{}",
     epochs: int = 12,
+    max_steps: int = 0,
     global_batch: int = 32,
+    accumulation: int = 1,
+    drop_last: bool = False,
+    sampling: str = "uniform",
+    weight_column: str = "",
+    shuffle_window: int = 0,
     learning_rate: float = 3e-3,
+    lr_scaling: str = "none",
+    base_batch: int = 32,
     weight_decay: float = 1e-2,
     warmup_epochs: float = 1.0,
-    seed: int = 0,
+    schedule: str = "cosine",
+    cycle_epochs: float = 1.0,
+    cycle_growth: float = 1.0,
     precision: str = "fp32",
+    clip_norm: float = 0.0,
+    ema_decay: float = 0.0,
+    activation_checkpointing: bool = False,
+    compile: bool = False,
+    fused: bool = False,
+    sync_batchnorm: bool = False,
+    seed: int = 0,
+    validate_every: int = 0,
+    early_stopping: int = 0,
+    monitor: str = "validation_loss",
+    keep_best: bool = False,
     log_every: int = 50,
+    profile: int = 0,
+    prefetch: int = 2,
+    workers: int = 0,
+    start_from: str = "",
+    collective_timeout: float = 600.0,
     processes: int = 0,
 ) -> None:
-    """Train a recipe on prepared data.
+    """Train a recipe on data.
 
     Args:
-        train: the prepared data to learn from.
-        validation: prepared data to measure on after each epoch.
+        train: the data to learn from.
+        validation: data to measure on while training.
         model: gets model.safetensors and model.json.
-        output: gets history.json, the metrics of each epoch.
+        output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/ and profile/.
         checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint.
         recipe: what is learnt: a recipe of the package, or a module of your own.
         recipe_options: the recipe's options, a JSON object.
-        strategy: how the model is distributed: single or ddp.
+        strategy: how the model is distributed: single, dp, ddp, fsdp, hsdp, tp, fsdp_tp, pp, pp_ddp,
+            tp_pp_fsdp, or auto for the one that `drivetrain recommend` would choose.
+        strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
+        reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, or auto for the
+            one that recognises it.
+        reader_options: the reader's options, a JSON object.
         epochs: how often each sample is seen.
+        max_steps: steps after which training ends, however many epochs are left; 0 for no such bound.
         global_batch: samples a step, over all processes.
-        learning_rate: the highest learning rate, after the warm-up.
+        accumulation: in how many pieces a process works through its part of a global batch.
+        drop_last: leave out the last global batch of an epoch where it is not full.
+        sampling: uniform (each sample once an epoch), balanced (classes equally often), weighted (by
+            weight_column).
+        weight_column: the column of sampling weights.
+        shuffle_window: samples that are shuffled together while shards are read one after the other; 0 for all.
+        learning_rate: the highest learning rate: reached after the warm-up.
+        lr_scaling: how the learning rate grows from base_batch to global_batch: none, linear or sqrt.
+        base_batch: the global batch for which learning_rate was found.
         weight_decay: the optimizer's weight decay.
         warmup_epochs: epochs over which the learning rate rises from 0.
+        schedule: after the warm-up: cosine (down to 0), linear (down to 0), constant, sgdr (cosine with warm
+            restarts).
+        cycle_epochs: epochs of the first cycle of sgdr.
+        cycle_growth: how many times longer each cycle of sgdr is than the one before.
+        precision: fp32, fp64, tf32, bf16 or fp16.
+        clip_norm: the longest gradient (Euclidean norm over all parameters) that is applied as it is; 0 for
+            any.
+        ema_decay: decay a step of the parameters' moving average, which is then evaluated and saved; 0 for
+            none.
+        activation_checkpointing: compute activations again in the backward pass instead of keeping them.
+        compile: torch.compile each layer.
+        fused: the optimizer's fused kernel.
+        sync_batchnorm: batch statistics over all ranks (GPU only).
         seed: decides the start of the model and the order of the samples.
-        precision: fp32 or fp64.
-        log_every: steps between progress lines inside an epoch.
+        validate_every: steps between validations; 0 for the end of each epoch.
+        early_stopping: validations without a better `monitor` after which training ends; 0 for never.
+        monitor: the validation metric that is watched: smaller is better for a loss, greater for any other.
+        keep_best: hand on the model of the best validation instead of the last one.
+        log_every: steps between progress lines.
+        profile: steps to record with torch's profiler, from the third on; 0 for none.
+        prefetch: batches that are read ahead; 0 to read when needed.
+        workers: processes that read ahead; 0 for a thread.
+        start_from: a file of weights (safetensors, or a torch state dict) to start from.
+        collective_timeout: seconds after which a rank that waits for another gives up.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
-    settings = {
-        "recipe": recipe,
-        "recipe-options": recipe_options,
-        "strategy": strategy,
-        "epochs": epochs,
-        "global-batch": global_batch,
-        "learning-rate": learning_rate,
-        "weight-decay": weight_decay,
-        "warmup-epochs": warmup_epochs,
-        "seed": seed,
-        "precision": precision,
-        "log-every": log_every,
-    }
+    settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
     folders = {"train": train, "validation": validation, "model": model, "output": output, "checkpoints": checkpoints}
+    folders["tensorboard"] = os.environ.get(TENSORBOARD_FOLDER)
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={processes}"),
         "drivetrain.training_scripts.train",
         # One argument each, joined by "=": a value may begin with a dash.
         *(f"--{name}={path}" for name, path in folders.items() if path is not None),
-        *(f"--{name}={value}" for name, value in settings.items()),
+        *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
     ]
     if _is_the_step():
         # The launcher takes this process over: the platform's signals and the exit code need nobody in between.

@@ -195,6 +195,19 @@ def refuse_changes(saved: dict[str, Any], config: Config, folder: Path) -> None:
         )
 
 
+def refuse_shorter(step: int, total_steps: int, folder: Path) -> None:
+    """A checkpoint from beyond the end of a training is not what that training would have made.
+
+    Raises:
+        InputError: saying how far it is.
+    """
+    if step > total_steps:
+        raise InputError(
+            f"the checkpoints in {folder} are at step {step}, and this training ends at step {total_steps}. "
+            "Give the old epochs and max_steps, or another checkpoints folder to start afresh."
+        )
+
+
 def parser(program: str, description: str | None) -> argparse.ArgumentParser:
     """The command line: the folders, and every field of Config."""
     built = argparse.ArgumentParser(

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 from drivetrain.training_scripts import plan, state
 from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest
-from drivetrain.training_scripts.config import Config, Folders, parser, refuse_changes
+from drivetrain.training_scripts.config import Config, Folders, parser, refuse_changes, refuse_shorter
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training_scripts.evaluation import evaluate
@@ -31,6 +32,7 @@ from drivetrain.training_scripts.running_loss import RunningLoss
 from drivetrain.training_scripts.seeding import seed_everything, seed_torch
 from drivetrain.training_scripts.strategy import Strategy, load_strategy
 from drivetrain.training_scripts.watch import Watch
+from drivetrain.training_scripts.weights import load_weights
 
 VALIDATION_BATCH = 512
 
@@ -52,28 +54,32 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     order = plan.build_order(config, dataset)
     schedule = plan.build_schedule(config, order.steps_per_epoch)
 
+    # New data or an edited recipe start afresh, a retry on the same ones goes on.
+    training = f"{dataset.content_hash}-{source_hash(recipe)[:16]}"
+    checkpoints = CheckpointFolder(folders.checkpoints / training) if folders.checkpoints else None
+    found = load_newest(checkpoints, process) if checkpoints else None
+
     seed_everything(config.seed)
-    strategy = strategy_class(recipe, recipe.model(), process, plan.common_options(config), options)
+    model = recipe.model()
+    told = load_weights(model, Path(config.start_from)) if config.start_from and not found else []
+    strategy = strategy_class(recipe, model, process, plan.common_options(config), options)
     layout, optimizer = strategy.layout, strategy.optimizer
     losses, watch = RunningLoss(process), Watch(config.monitor, config.early_stopping)
     step, consumed, best = 0, 0, None
     history: History = []
-
-    # New data or an edited recipe start afresh, a retry on the same ones goes on.
-    training = f"{dataset.content_hash}-{source_hash(recipe)[:16]}"
-    checkpoints = CheckpointFolder(folders.checkpoints / training) if folders.checkpoints else None
-    if checkpoints and (found := load_newest(checkpoints, process)):
+    if checkpoints and found:
         saved, tensors = found
         refuse_changes(saved["config"], config, checkpoints.folder)
         step, consumed, history = saved["step"], saved["consumed"], saved["history"]
+        refuse_shorter(step, schedule.total_steps, checkpoints.folder)
         watch.load_state(saved["watch"])
         losses.load_state(saved["losses"])
         best = tensors.get("best")
-        groups = (tensors.get(name, {}) for name in ("model", "optimizer", "average"))
-        state.scatter(state.State(*groups, saved["strategy"]), strategy)
+        groups = {name: tensors.get(name, {}) for name in ("model", "optimizer", "average")}
+        state.scatter(state.State(**groups, values=saved["strategy"]), strategy)
     if validation and watched:
         watch.check(validate(strategy, validation, num_rows=VALIDATION_BATCH))
-    finished = watch.gives_up or step >= schedule.total_steps
+    finished = watch.gives_up or step == schedule.total_steps
     end = consumed if finished else plan.samples_until(schedule.total_steps, order)
 
     with (
@@ -83,7 +89,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         Profile(process, folders.output, config.profile) as profile,
         plan.open_loader(config, dataset, order, strategy, consumed, end) as batches,
     ):
-        journal.say(*layout.describe())
+        journal.say(*layout.describe(), *told)
         journal.begin(step, consumed, history)
         strategy.model.train()
         for given in batches:

@@ -24,7 +24,9 @@ class Retraining(Settings):
     recipe: str = "digits_cnn"
     """What is learnt: a recipe of the package, or a module of your own."""
     strategy: str = "ddp"
-    """How it is distributed: single, ddp."""
+    """How it is distributed: single, ddp, fsdp, tp, pp, ... (docs/training.md), or auto."""
+    strategy_options: str = "{}"
+    """A JSON object, such as {"tensor": 2}."""
     epochs: int = 20
     global_batch: int = 64
     learning_rate: float = 0.003
@@ -53,6 +55,7 @@ def retraining(settings: Retraining) -> Pipeline:
         validation=data["validation"],
         recipe=settings.recipe,
         strategy=settings.strategy,
+        strategy_options=settings.strategy_options,
         epochs=settings.epochs,
         global_batch=settings.global_batch,
         learning_rate=settings.learning_rate,

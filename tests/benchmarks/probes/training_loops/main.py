@@ -1,0 +1,113 @@
+"""Run every loop in turn in the same processes, and say what the steps of each cost.
+
+    python main.py DATA RECIPE SCRATCH ROUNDS LOOP [LOOP ...]
+
+The last line of its output is a JSON object: "segments" (a round each: loop -> seconds of each segment of steps),
+"equal" (whether the losses of our loop were those of the loop by hand, bit for bit), "processes", "device".
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import multiprocessing
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from work import SKIPPED, Turns, Work
+
+from drivetrain.training_scripts.process import BACKENDS, Process
+
+LOOPS = {
+    "by hand": "by_hand",
+    "drivetrain": "with_drivetrain",
+    "fabric": "with_fabric",
+    "lightning": "with_lightning",
+    "accelerate": "with_accelerate",
+}
+
+
+def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> None:
+    data, recipe, scratch, rounds, *loops = arguments
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda", number) if cuda else torch.device("cpu")
+    process = Process(number, processes, number, processes, device)
+    # As torchrun leaves them: the peers read where they are from here. They find the group made.
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(processes)}
+    os.environ |= {"LOCAL_WORLD_SIZE": str(processes), "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "benchmark"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    if cuda:
+        torch.cuda.set_device(device)
+    store = dist.FileStore(str(Path(scratch) / "store"), processes)
+    dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
+    if number:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    work = Work(process, recipe, Path(data), Path(scratch))
+    found = {"equal": equal(work), "segments": [in_turn(work, loops, turn) for turn in range(int(rounds))]}
+    if process.is_main:
+        answers.put(found)
+    process.barrier()
+    os._exit(0)
+
+
+def in_turn(work: Work, loops: list[str], turn: int) -> dict[str, list[float]]:
+    """The seconds of each segment of each loop, over all ranks, the warm-up left out."""
+    loops = loops[turn % len(loops) :] + loops[: turn % len(loops)]
+    turns = Turns(loops)
+    taken: dict[str, list[float]] = {}
+
+    def one(name: str) -> None:
+        turns.wait(name)
+        own = replace(work, name=name, turns=turns, folder=work.folder / f"{turn}-{name}")
+        taken[name] = importlib.import_module(LOOPS[name]).run(own).segments[SKIPPED:]
+        turns.leave()
+
+    gc.collect()
+    threads = [threading.Thread(target=one, args=[name]) for name in loops]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    table = torch.tensor([taken[name] for name in loops], dtype=torch.float64)
+    return dict(zip(loops, work.process.sum(table).tolist(), strict=True))
+
+
+def equal(work: Work) -> bool:
+    """Whether every loss of every rank is the same number in our loop and in the one by hand."""
+    kept: dict[str, list[torch.Tensor]] = {"by_hand": [], "with_drivetrain": []}
+    for module, losses in kept.items():
+        importlib.import_module(module).run(replace(work, folder=work.folder / f"equal-{module}"), losses)
+    ours, theirs = (torch.stack([loss.double() for loss in losses]) for losses in kept.values())
+    same = torch.tensor(float(torch.equal(ours, theirs)))
+    return bool(work.process.sum(same) == work.process.world_size)
+
+
+def main(arguments: list[str]) -> None:
+    torch.set_num_threads(1)
+    for name in arguments[4:]:  # before the fork: once instead of once a rank
+        importlib.import_module(LOOPS[name])
+    importlib.import_module("with_drivetrain")
+    processes = torch.cuda.device_count() or 2
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    ranks = [context.Process(target=rank, args=(n, processes, answers, arguments)) for n in range(processes)]
+    for one in ranks:
+        one.start()
+    for one in ranks:
+        one.join()
+        if one.exitcode:
+            raise SystemExit(f"a rank ended with {one.exitcode}")
+    found = answers.get()
+    device = "GPU" if torch.cuda.is_available() else "CPU"
+    print(json.dumps({**found, "processes": processes, "device": device}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
