@@ -150,7 +150,8 @@ def load_reader(
     if name == "auto":
         name = recognised(folder)
     module = plugins.load("readers", name, kind="reader", own_modules=True)
-    reader, option_class = getattr(module, "Reader", None), getattr(module, "Options", None)
+    reader: Any = getattr(module, "Reader", None)
+    option_class: Any = getattr(module, "Options", None)
     if not isinstance(reader, type) or not dataclasses.is_dataclass(option_class):
         raise InputError(f"reader {name!r} ({module.__file__}) lacks a class Reader or a dataclass Options.")
     fields = {field.name for field in dataclasses.fields(option_class)}

@@ -163,7 +163,7 @@ class _Window:
             self._held.popitem(last=False)
         piece = next(self._data.row_groups(shard, self._names, [number]))
         values = {name: _like(self._kinds[name], self._data, piece, name, shard) for name in self._names}
-        places = {name: (number, None) for number, name in enumerate(values)}
+        places: dict[str, tuple[int, int | None]] = {name: (number, None) for number, name in enumerate(values)}
         shapes = [(array.shape[1:], array.dtype) for array in values.values()]
         self._held[group] = Table(Layout(places, shapes), list(values.values()))
         return self._held[group]
