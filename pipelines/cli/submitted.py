@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.components import command_line
 from drivetrain.components.declaration import Component
@@ -14,6 +14,9 @@ from drivetrain.components.errors import InputError
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Cluster
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.home import Home
 
 COMPONENTS = "drivetrain.components"
 
@@ -43,8 +46,9 @@ def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: 
 
     pipeline, source = one_step_pipeline(job)
     built = compile_pipeline(pipeline, source, Path.cwd(), wheels_optional=True)
-    return watched.start(
-        local_home(home),
+    place = local_home(home)
+    code = watched.start(
+        place,
         built.text,
         {},
         Options(pipeline=pipeline.name, cache=cache, region=pipeline.deployment.region),
@@ -54,6 +58,24 @@ def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: 
         as_json=as_json,
         home_option=home_option(home),
     )
+    if code == 0 and not as_json:
+        _say_outputs(place, pipeline.name)
+    return code
+
+
+def _say_outputs(home: Home, pipeline: str) -> None:
+    """Where on this machine the outputs lie: there is no next step that would take them up."""
+    from drivetrain.pipelines.cli.outcome import shown_path
+    from drivetrain.pipelines.cli.terminal import say
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+
+    store = ObjectStore(home.objects)
+    with Ledger(home) as ledger:
+        execution = ledger.executions(limit=1, pipeline=pipeline)[0].id
+        for artifact in ledger.artifacts(execution):
+            if artifact.flow == "output":
+                say(f"{artifact.name}: {shown_path(store.path(artifact.uri))}")
 
 
 def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:

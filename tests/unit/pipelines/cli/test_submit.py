@@ -38,6 +38,8 @@ def test_a_job_runs_like_a_pipeline(drivetrain) -> None:
     given = ("--set", f"data={data}", "--set", "word=a", "--set", "times=2", "--home", home)
     text = drivetrain("submit", "counting.py", *given)
     assert "✓ submit-count succeeded" in text and "count: found 4" in text and "Report: " in text
+    (place,) = [line.removeprefix("out: ") for line in text.splitlines() if line.startswith("out: ")]
+    assert (drivetrain.folder / place / "found.txt").read_text() == "4"
     shown = json.loads(drivetrain("runs", "show", "latest", "--json", "--home", home))
     assert shown["pipeline"] == "submit-count" and shown["results"] == {"count": {"found": 4}}
     assert "count: cached" in drivetrain("submit", "counting.py", *given)
