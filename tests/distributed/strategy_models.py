@@ -99,7 +99,7 @@ class Memory:
         return len(self.samples.targets)
 
     def batch(self, indices: Indices | slice) -> Batch:
-        rows = indices if isinstance(indices, slice) else torch.from_numpy(indices)
+        rows = indices if isinstance(indices, slice) else torch.from_numpy(indices.copy())
         return Batch(self.samples.inputs[rows], self.samples.targets[rows])
 
 

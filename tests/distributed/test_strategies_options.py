@@ -1,0 +1,118 @@
+"""The options common to all strategies: each honours one as one process does, or refuses it with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from drivetrain.training_scripts.process import Process
+from tests.distributed.strategy_models import Memory
+from tests.distributed.strategy_runs import FIRST, Run, parameters
+from tests.distributed.strategy_training import NUM_SAMPLES, Setting, build, difference, fit, fit_each, identical, worst
+
+ALONE = Run("single", 1)
+
+
+def honoured(run: Run, feature: str, forked: Any, function: Any, *arguments: Any, timeout: float = 60) -> Any:
+    """What the ranks answer; None where the strategy refuses, as its Run says."""
+    if feature not in run.refuses:
+        return forked(run.world_size, function, run, *arguments, timeout=timeout)
+    with pytest.raises(AssertionError, match=rf"InputError: .*{feature.partition('_')[0]}"):
+        forked(run.world_size, function, run, *arguments, timeout=timeout)
+    return None
+
+
+def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[list[float], list[bool], list[float]]:
+    """Scales after each step, whether the step changed this rank's parameters, losses. The first scale is too large."""
+    strategy = build(process, run, setting)
+    recipe: Any = strategy.recipe
+    assert strategy.loss_scale and strategy.average
+    strategy.loss_scale.value = 2.0**30
+    samples = Memory(recipe, recipe.samples(NUM_SAMPLES)).samples.to(process.device, torch.float32)
+    size, rank = strategy.layout.data_size, strategy.layout.data_rank
+    rows = slice(NUM_SAMPLES * rank // size, NUM_SAMPLES * (rank + 1) // size)
+    batch = type(samples)(samples.inputs[rows], samples.targets[rows])
+    scales, changed, losses = [], [], []
+
+    def held() -> list[torch.Tensor]:
+        with torch.no_grad():
+            tensors = [*strategy.parameters.values(), *strategy.average.values.values()]  # type: ignore[union-attr]
+            return [(t.to_local() if hasattr(t, "to_local") else t).clone() for t in tensors]  # type: ignore[operator]
+
+    for _ in range(40):
+        before = held()
+        step = strategy.train_step(batch, num_samples=len(batch.targets), num_global_samples=NUM_SAMPLES)
+        scales.append(strategy.loss_scale.value)
+        changed.append(any(not torch.equal(one, other) for one, other in zip(before, held(), strict=True)))
+        losses.append(float(process.sum(step.loss)) / NUM_SAMPLES)
+    return scales, changed, losses
+
+
+@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run, forked: Any) -> None:
+    setting = Setting(kind=run.models[0], precision="fp16", ema_decay=0.5, clip_norm=1.0)
+    answers = honoured(run, "fp16", forked, learn_with_overflow, setting)
+    if answers is None:
+        return
+    scales, changed, losses = answers[0]
+    assert not any(changed[:5]), "the first scale was not too large"
+    assert sum(changed[-10:]) >= 8, "it does not recover"
+    for before, after, stepped in zip([2.0**30, *scales], scales, changed, strict=False):
+        assert after == (before if stepped else before / 2)
+    assert losses[-1] < 0.8 * losses[0]
+    for other in answers[1:]:
+        assert other == answers[0]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+def test_half_precision_learns_nearly_the_same(run: Run, precision: str, forked: Any) -> None:
+    setting = Setting(kind=run.models[-1], optimizer="momentum", precision=precision, learning_rate=0.05)
+    answers = honoured(run, precision, forked, fit, setting)
+    if answers is None:
+        return
+    (exact,) = forked(1, fit, ALONE, Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05))
+    trained = answers[0]
+    assert all(values.dtype == np.float32 for values in trained.model.values())
+    assert np.mean(trained.losses) == pytest.approx(np.mean(exact.losses), rel=0.02)
+    assert trained.losses != pytest.approx(exact.losses, rel=1e-5), "nothing was computed in half precision"
+
+
+@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+def test_activation_checkpointing_changes_no_bit(run: Run, forked: Any) -> None:
+    kinds = ["transformer", *(["batchnorm", "dropout"] if "conv" in run.models and run.deals_alike else [])]
+    without = [Setting(kind=kind, steps=4, accumulation=2) for kind in kinds]
+    recomputed = [Setting(**vars(each) | {"common": {"activation_checkpointing": True}}) for each in without]
+    answers = honoured(run, "activation_checkpointing", forked, fit_each, [*without, *recomputed])
+    if answers is None:
+        return
+    plain, again = answers[0][: len(kinds)], answers[0][len(kinds) :]
+    for one, other in zip(plain, again, strict=True):
+        assert identical(one, other), worst(one, other)
+
+
+@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+def test_a_fused_optimizer_is_the_same_within_rounding(run: Run, forked: Any) -> None:
+    settings = [Setting(kind=run.models[0], steps=5, common=common) for common in ({}, {"fused": True})]
+    answers = honoured(run, "fused", forked, fit_each, settings)
+    if answers is None:
+        return
+    plain, fused = answers[0]
+    assert difference(plain, fused) < 1e-10, worst(plain, fused)
+    assert all(group["fused"] for group in fused.values["groups"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [run for run in FIRST if run.strategy in ("ddp", "fsdp")], ids=lambda run: run.id)
+def test_compiled_layers_are_the_same_within_rounding(
+    run: Run, forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
+    settings = [Setting(kind="batchnorm", steps=3, common=common) for common in ({}, {"compile": True})]
+    plain, compiled = forked(run.world_size, fit_each, run, settings, timeout=600)[0]
+    assert difference(plain, compiled) < 1e-10, worst(plain, compiled)
+    assert list((tmp_path / "compiled").rglob("*.so")), "nothing was compiled"

@@ -1,0 +1,85 @@
+"""Models that look across samples, or draw numbers: each rank's part of a batch is a forward pass of its own.
+
+They are compared with plain torch in one process that works through the ranks' parts one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from drivetrain.training_scripts.cursor import Order, share
+from drivetrain.training_scripts.process import Process
+from tests.distributed.strategy_models import Memory, Recipe
+from tests.distributed.strategy_runs import FIRST, Run, parameters
+from tests.distributed.strategy_training import GLOBAL_BATCH, NUM_SAMPLES, Setting, Trained, build, fit
+
+CLIP, STEPS = 0.5, 20
+
+
+def imitate(kind: str, data_size: int) -> tuple[list[float], dict[str, np.ndarray[Any, Any]], float]:
+    """Losses, parameters and buffers, and the loss on held-out samples, of `data_size` ranks in one process.
+
+    Buffers are those of the first rank: each step starts with them on all ranks, and they are what remains.
+    """
+    recipe = Recipe(kind=kind)
+    torch.manual_seed(0)
+    model = recipe.model().double().train()
+    optimizer = recipe.optimizer(model, learning_rate=1e-2, weight_decay=1e-2)
+    data, order = Memory(recipe, recipe.samples(NUM_SAMPLES)), Order(NUM_SAMPLES, GLOBAL_BATCH, seed=3)
+    losses = []
+    for step in range(STEPS):
+        epoch, within = divmod(step, order.steps_per_epoch)
+        indices = order.batch(epoch * NUM_SAMPLES + within * GLOBAL_BATCH)
+        buffers_before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        buffers_after = dict(buffers_before)
+        total = torch.zeros((), dtype=torch.float64)
+        for rank in range(data_size):
+            own = share(indices, rank, data_size)
+            batch = data.batch(own if len(own) else indices[:1])
+            torch.manual_seed(1000 * step + rank)
+            buffers = {name: buffer.clone() for name, buffer in buffers_before.items()}
+            outputs = torch.func.functional_call(model, buffers, (batch.inputs,))
+            if rank == 0:
+                buffers_after = buffers
+            if len(own):
+                total = total + recipe.losses(outputs, batch.targets).sum()
+        optimizer.zero_grad()
+        (total / len(indices)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        model.load_state_dict(buffers_after, strict=False)
+        losses.append(float(total.detach()) / len(indices))
+    held_out = recipe.samples(23, seed=1)
+    with torch.no_grad():
+        held_out_loss = float(recipe.losses(model.eval()(held_out.inputs), held_out.targets).mean())
+    return losses, {name: tensor.detach().numpy() for name, tensor in model.state_dict().items()}, held_out_loss
+
+
+def fit_with_size(process: Process, run: Run, setting: Setting) -> tuple[int, Trained]:
+    return build(process, run, setting).layout.data_size, fit(process, run, setting)
+
+
+@pytest.mark.parametrize("kind", ["batchnorm", "dropout"])
+@pytest.mark.parametrize("run", parameters([run for run in FIRST if run.deals_alike], quick_ranks=2))
+def test_each_part_is_a_forward_pass(run: Run, kind: str, forked: Any) -> None:
+    if not set(run.models) & {"conv"}:
+        pytest.skip(f"{run.strategy} takes no convolutional model")
+    setting = Setting(kind=kind, clip_norm=CLIP, steps=STEPS)
+    answers = forked(run.world_size, fit_with_size, run, setting)
+    data_size, trained = answers[0]
+    losses, model, held_out_loss = imitate(kind, data_size)
+    assert losses[-2] < losses[0]
+    np.testing.assert_allclose(trained.losses, losses, rtol=0, atol=1e-10)
+    assert trained.model.keys() == model.keys()
+    for name, expected in model.items():
+        np.testing.assert_allclose(trained.model[name], expected, rtol=0, atol=1e-10, err_msg=name)
+    assert trained.evaluation["loss"] == pytest.approx(held_out_loss, rel=0, abs=1e-10)
+    if kind == "batchnorm":
+        assert model["1.num_batches_tracked"] == STEPS
+    if kind == "dropout" and data_size > 1:  # the parts differ: each rank draws its own
+        assert abs(imitate(kind, 1)[0][0] - losses[0]) > 1e-6
