@@ -18,8 +18,6 @@ from typing import Any, assert_never
 
 from drivetrain.components.declaration import METRICS_FILE
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
-from drivetrain.pipelines.recommend.framework import framework_problem
-from drivetrain.pipelines.recommend.settle import settle
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
@@ -35,6 +33,7 @@ from drivetrain.pipelines.spec.steps import (
     Step,
     TrainingStep,
 )
+from drivetrain.pipelines.spec.trainings import TRAIN, trainings
 from drivetrain.pipelines.spec.values import ParameterRef, Value
 from drivetrain.pipelines.targets.sagemaker.assets import (
     Asset,
@@ -60,7 +59,7 @@ VERSION = "2020-12-01"
 
 Json = dict[str, Any]
 # Parameters whose values are names of files in training_scripts (read here, never imported).
-PLUGINS = {"drivetrain.components.train:train": {"recipe": "recipes"}}
+PLUGINS = {TRAIN: {"recipe": "recipes"}}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -124,8 +123,13 @@ def compile_pipeline(
         UserError: for data that is not there.
     """
     base = base or Path.cwd()
-    settled = settle(pipeline, source or base)
-    return _Compiler(settled.pipeline, source, base, wheels_optional, settled.notes).compile()
+    notes: tuple[str, ...] = ()
+    if next(trainings(pipeline), None) is not None:  # of the others no estimate is asked
+        from drivetrain.pipelines.recommend.settle import settle
+
+        settled = settle(pipeline, source or base)
+        pipeline, notes = settled.pipeline, settled.notes
+    return _Compiler(pipeline, source, base, wheels_optional, notes).compile()
 
 
 class _Compiler:
@@ -250,13 +254,20 @@ class _Compiler:
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))
-        if stock and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
-            raise SpecError(f"Step {step.name!r}: {problem}")
+        if stock and step.program.target == TRAIN:
+            self.check_framework(step, stock)
         lacking = missing(step.program.needs, stock) if stock else ()
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
         return Site(self.graph, own or self.stock(gpu=self.on_gpu(step)).uri, self._code[lacking], self.uri)
+
+    def check_framework(self, step: JobStep, stock: Image) -> None:
+        """A strategy that the image's framework is too old for."""
+        from drivetrain.pipelines.recommend.framework import framework_problem
+
+        if problem := framework_problem(step, self.pipeline.parameters, stock.version):
+            raise SpecError(f"Step {step.name!r}: {problem}")
 
     def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
         """What travels because the image lacks it."""
