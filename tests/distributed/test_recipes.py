@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from drivetrain.pipelines.plain_yaml import read_yaml
@@ -19,6 +21,7 @@ from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.config import Config, Folders
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training_scripts.resnet import imagenet_resnet
 from drivetrain.training_scripts.saved_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
@@ -94,15 +97,7 @@ def test_it_trains_on_one_process_and_on_two(name: str, forked: Forked, tmp_path
     assert difference < 1e-9 if name in ALONE else difference > 0
 
 
-LANGUAGE_MODEL = [
-    ("fsdp", {}),
-    ("tp", {}),
-    ("tp", {"sequence": True}),
-    ("pp", {}),
-]
-
-
-@pytest.mark.parametrize(("strategy", "options"), LANGUAGE_MODEL)
+@pytest.mark.parametrize(("strategy", "options"), [("fsdp", {}), ("tp", {}), ("tp", {"sequence": True}), ("pp", {})])
 def test_the_language_model_is_the_same_under_the_strategies_it_is_for(
     strategy: str, options: dict[str, Any], forked: Forked, tmp_path: Path
 ) -> None:
@@ -123,12 +118,25 @@ def test_a_residual_network_can_be_cut(strategy: str, forked: Forked, tmp_path: 
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
 
+def test_fine_tuning_starts_from_a_file(forked: Forked, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    imagenet = imagenet_resnet((2, 2, 2, 2), 1000).state_dict()
+    save_file(imagenet, tmp_path / "resnet18.safetensors")
+    data = data_for("ants_bees_resnet18", tmp_path / "data")
+    config = config_of(
+        "ants_bees_resnet18", recipe_options={"freeze": True}, start_from=str(tmp_path / "resnet18.safetensors")
+    )
+    weights = trained(forked, 2, config, data, tmp_path / "two")
+    assert torch.equal(weights["layer4.1.conv2.weight"], imagenet["layer4.1.conv2.weight"])
+    assert weights["fc.weight"].shape == (2, 512)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_it_trains_from_the_command_line(name: str, processes: int, tmp_path: Path) -> None:
     data = data_for(name, tmp_path / "data")
-    config = dataclasses.asdict(config_of(name, validate_every=2))
+    config = dataclasses.asdict(config_of(name, validate_every=2, recipe_options=ALONE.get(name, {})))
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in config.items()]
     program = "drivetrain.training_scripts.train"
     launcher = ["drivetrain.training_scripts.launch", f"--processes={processes}"] if processes > 1 else []
