@@ -185,7 +185,7 @@ def test_the_choice_is_visible_in_the_definition(write_facts: Write) -> None:
     built = compile_pipeline(pipeline, source=folder, wheels_optional=True)
     parameters = built.definition["Steps"][0]["Arguments"]["HyperParameters"]
     assert (parameters["strategy"], parameters["strategy_options"]) == ("fsdp", "{}")
-    assert "auto" not in built.text
+    assert '"strategy": "auto"' not in built.text
 
 
 def test_a_framework_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
