@@ -54,7 +54,7 @@ class Reader:
     fitted: Mapping[str, Any]
     """Plain JSON values that were learnt from the training data and that other data is read with (a vocabulary)."""
     streaming = False
-    """Whether rows come through a window: reading neighbours is cheap, jumping about is not."""
+    """Whether neighbours are cheaper to read than rows here and there, so that a shuffle window makes sense."""
 
     def __init__(self, folder: Path, options: Any, process: Process) -> None:
         self.folder = folder

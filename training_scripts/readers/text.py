@@ -46,6 +46,7 @@ class Reader(reader.Reader):
     """
 
     column_names = ("tokens",)
+    streaming = True  # the system reads ahead in mapped files
     options: Options
 
     def __init__(self, folder: Path, options: Options, process: Process) -> None:

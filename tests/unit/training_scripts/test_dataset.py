@@ -195,10 +195,12 @@ def test_orders_that_are_none(folder: Path, given: dict[str, Any], message: str)
 def test_windows_do_not_go_with_weights_nor_with_every_format(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="rows that come through a window cannot be drawn from all of them"):
         dataset(folder, shuffle_window=4).order(global_batch=4, seed=0, sampling="balanced")
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "a.txt").write_bytes(bytes(300))
+    np.savez(tmp_path / "data.npz", x=np.arange(6), y=np.arange(6))
     with pytest.raises(InputError, match=r"shuffle_window=4: the reader of .* holds all rows at hand"):
-        dataset(tmp_path / "text", Sums(("tokens",), None), shuffle_window=4)
+        dataset(tmp_path, Sums(("x",), None), reader="npz", shuffle_window=4)
+    (tmp_path / "a.txt").write_bytes(bytes(300))
+    text = dataset(tmp_path, Sums(("tokens",), None), reader="text", shuffle_window=4)
+    assert isinstance(text.order(global_batch=2, seed=0), StreamOrder)
 
 
 def test_labels_that_come_through_a_window_are_checked_as_they_come(folder: Path) -> None:
