@@ -17,6 +17,7 @@ from drivetrain.training_scripts import layout, plugins
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.precision import PRECISIONS
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.strategy import load_strategy
 
 
 @pytest.mark.parametrize("name", plugins.names("strategies"))
@@ -32,6 +33,11 @@ def test_declarations_are_read_as_they_are(name: str) -> None:
         if field.default is not dataclasses.MISSING:
             assert option.default == field.default
         assert option.annotation == (field.type if isinstance(field.type, str) else field.type.__name__)
+
+
+def test_auto_is_for_the_compiler() -> None:
+    with pytest.raises(InputError, match=r"'auto' is settled when a pipeline is compiled .*drivetrain recommend"):
+        load_strategy("auto", {})
 
 
 def test_names_are_the_same() -> None:
