@@ -139,6 +139,10 @@ class Config:
                 f"sampling={self.sampling!r} with weight_column={self.weight_column!r}; sampling 'weighted' needs a "
                 "weight_column, and no other sampling takes one."
             )
+        if self.workers and not self.prefetch:
+            raise InputError(
+                f"workers={self.workers} read ahead, and prefetch=0 says that nothing is. Give a prefetch from 1."
+            )
         if self.shuffle_window and self.sampling != "uniform":
             raise InputError(f"shuffle_window={self.shuffle_window} is for sampling 'uniform', not {self.sampling!r}.")
 

@@ -71,8 +71,8 @@ class Profile:
     ) -> None:
         if error is None and self._folder and self._seen <= SKIPPED_STEPS:
             print(
-                f"profile={self._num_steps}: nothing was recorded, since only {self._seen} steps were taken and the "
-                f"first {SKIPPED_STEPS} are left out.",
+                f"profile={self._num_steps}: nothing was recorded. The first {SKIPPED_STEPS} steps are left out, and "
+                f"there were {self._seen}.",
                 flush=True,
             )
         self._write()  # a training that ends early, also one that fails, has recorded what it did

@@ -1,62 +1,28 @@
+"""The parts that the loop is made of, and what it refuses before and during a training; one process."""
+
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.config import Config, Folders, refuse_changes
+from drivetrain.training_scripts import plan
+from drivetrain.training_scripts.config import Config, Folders
+from drivetrain.training_scripts.cursor import Order, StreamOrder, WeightedOrder
+from drivetrain.training_scripts.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.schedule import Schedule
-from drivetrain.training_scripts.train import MeanLoss, report, seed_everything, train
+from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training_scripts.seeding import seed_everything, seed_torch
+from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 2, "hidden": 4}', epochs=1, global_batch=4)
-
-
-def test_the_learning_rate_rises_and_falls() -> None:
-    schedule = Schedule(kind="cosine", warmup_steps=10, total_steps=110)
-    factors = [schedule.factor(step) for step in range(110)]
-    assert factors[:10] == [pytest.approx((step + 1) / 10) for step in range(10)]
-    assert factors[10] == 1.0
-    assert factors[60] == pytest.approx(0.5)
-    assert factors[10:] == sorted(factors[10:], reverse=True)
-    assert 0 < factors[-1] < 0.001
-    assert Schedule(kind="cosine", warmup_steps=0, total_steps=1).factor(0) == 1.0
-    only_warmup = Schedule(kind="cosine", warmup_steps=5, total_steps=5)
-    assert all(only_warmup.factor(step) <= 1.0 for step in range(5))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("epochs", 0),
-        ("global_batch", 0),
-        ("log_every", 0),
-        ("learning_rate", 0.0),
-        ("learning_rate", float("nan")),
-        ("weight_decay", -1.0),
-        ("warmup_epochs", float("inf")),
-    ],
-)
-def test_a_value_that_cannot_be(field: str, value: float) -> None:
-    with pytest.raises(InputError, match=rf"^{field}={value}; allowed are"):
-        replace(CONFIG, **{field: value})
-
-
-def test_a_typo_in_the_precision() -> None:
-    with pytest.raises(InputError, match=r"no precision 'fp23'\. Did you mean 'fp32'\?"):
-        replace(CONFIG, precision="fp23")
-
-
-def test_a_checkpoint_of_another_training_is_refused_by_name() -> None:
-    refuse_changes(asdict(CONFIG), replace(CONFIG, epochs=7, log_every=1), Path("kept"))
-    with pytest.raises(InputError, match=r"kept are of another training \(global_batch 4 -> 8, seed 0 -> 1\)"):
-        refuse_changes(asdict(CONFIG), replace(CONFIG, global_batch=8, seed=1), Path("kept"))
 
 
 def test_seeds_are_a_function_of_their_key() -> None:
@@ -68,17 +34,112 @@ def test_seeds_are_a_function_of_their_key() -> None:
     assert len({draw(1), draw(2), draw(1, 0), draw(1, 0, 0), draw(1, 0, 1)}) == 5
 
 
-def test_the_mean_loss_divides_last() -> None:
-    losses = MeanLoss(ALONE)
-    losses.add(torch.tensor(3.0), 4)
-    losses.add(torch.tensor(1.0), 1)
-    assert losses.value() == 0.8
+def test_the_seeds_of_a_step() -> None:
+    def draw(*key: int) -> float:
+        seed_torch(ALONE.device, *key)
+        return float(torch.rand(()))
+
+    assert draw(1, 2, 3) == draw(1, 2, 3)
+    assert len({draw(0, step, rank) for step in range(50) for rank in range(2)}) == 100
 
 
-def test_divergence_is_one_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_divergence_is_one_clear_error() -> None:
+    refuse_divergence({"train_loss": 1.0}, 0, 9)
     with pytest.raises(InputError, match=r"train_loss is nan in epoch 1 \(step 9\): training diverged. Lower"):
-        report(ALONE, 0, 3, 9, {"train_loss": float("nan")})
-    assert capsys.readouterr().out == "epoch 1/3 step 9 train_loss=nan\n"
+        refuse_divergence({"train_loss": float("nan")}, 0, 9)
+
+
+def test_a_first_loss_that_is_no_number() -> None:
+    refuse_infinite_loss(torch.tensor(1e30), ALONE)
+    with pytest.raises(InputError, match="the loss of step 1 is not a finite number on rank 0 of 1"):
+        refuse_infinite_loss(torch.tensor(float("inf")), ALONE)
+
+
+@pytest.mark.parametrize("num_rows", [50, 48, 3])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_samples_until_a_step(num_rows: int, drop_last: bool) -> None:
+    if drop_last and num_rows < 16:
+        return
+    order = Order(num_rows, 16, 0, drop_last=drop_last)
+    consumed = 0
+    for step in range(3 * order.steps_per_epoch):
+        assert plan.samples_until(step, order) == consumed
+        consumed += len(order.batch(consumed))
+
+
+def test_the_order_that_is_asked_for(prepared_data: ModuleType, tmp_path: Path) -> None:
+    columns = prepared_data.digit_columns(12)
+    columns["w"] = np.array([1.0] + [0.0] * 11)
+    folder = prepared_data.write_prepared(tmp_path / "data", columns)
+    folders = Folders(train=folder, model=tmp_path / "model")
+
+    def order(**given: Any) -> Order:
+        config = replace(CONFIG, **given)
+        dataset, validation = plan.open_data(config, folders, load_recipe("digits_cnn", {}), ALONE)
+        assert validation is None
+        return plan.build_order(config, dataset)
+
+    assert type(order()) is Order
+    assert order(global_batch=5, drop_last=True).num_samples == 10
+    weighted = order(sampling="weighted", weight_column="w")
+    assert isinstance(weighted, WeightedOrder)
+    assert set(weighted.batch(0)) == {0}
+    assert isinstance(order(sampling="balanced"), WeightedOrder)
+    assert isinstance(order(shuffle_window=4), StreamOrder)
+
+
+def test_the_schedule_in_steps() -> None:
+    config = replace(CONFIG, epochs=3, warmup_epochs=0.5, cycle_epochs=2.0)
+    schedule = plan.build_schedule(config, 10)
+    assert (schedule.warmup_steps, schedule.total_steps, schedule.cycle_steps) == (5, 30, 20)
+    assert plan.build_schedule(replace(config, max_steps=7), 10).total_steps == 7
+    assert plan.build_schedule(replace(config, max_steps=70), 10).total_steps == 30
+
+
+def test_the_learning_rate_grows_with_the_batch() -> None:
+    config = replace(CONFIG, learning_rate=0.5, lr_scaling="linear", global_batch=8, base_batch=4, clip_norm=2.0)
+    common = plan.common_options(config)
+    assert (common.learning_rate, common.clip_norm) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("given", [{"early_stopping": 3}, {"keep_best": True}])
+def test_nothing_to_watch(given: dict[str, Any], tmp_path: Path) -> None:
+    """Found before any data is read."""
+    (name,) = given
+    with pytest.raises(InputError, match=rf"{name}=\w+ watches validation_loss, but there is no validation data"):
+        train(replace(CONFIG, **given), Folders(train=tmp_path / "none", model=tmp_path / "model"), ALONE)
+
+
+def test_a_monitor_that_is_not_there(
+    prepared_data: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found before the first step."""
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(6))
+    config = replace(CONFIG, keep_best=True, monitor="validation_acuracy", log_every=1)
+    with pytest.raises(InputError, match=r"no monitor 'validation_acuracy'\. Did you mean 'validation_accuracy'\?"):
+        train(config, Folders(train=data, validation=data, model=tmp_path / "model"), ALONE)
+    assert "step" not in capsys.readouterr().out
+
+
+def test_an_output_that_cannot_be(prepared_data: ModuleType, tmp_path: Path) -> None:
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(6))
+    (tmp_path / "file").write_text("")
+    folders = Folders(train=data, model=tmp_path / "model", output=tmp_path / "file")
+    with pytest.raises(InputError, match=r"--output \S+file cannot be a folder: \S+file is a file"):
+        train(CONFIG, folders, ALONE)
+
+
+def test_a_profile_without_an_output(prepared_data: ModuleType, tmp_path: Path) -> None:
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(6))
+    with pytest.raises(InputError, match="profile=2 has nowhere to write to"):
+        train(replace(CONFIG, profile=2), Folders(train=data, model=tmp_path / "model"), ALONE)
+
+
+def test_no_batch_is_left(prepared_data: ModuleType, tmp_path: Path) -> None:
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(6))
+    config = replace(CONFIG, global_batch=8, drop_last=True)
+    with pytest.raises(InputError, match="drop_last leaves nothing of 6 samples in batches of 8"):
+        train(config, Folders(train=data, model=tmp_path / "model"), ALONE)
 
 
 def test_a_label_outside_the_classes(prepared_data: ModuleType, tmp_path: Path) -> None:
@@ -110,4 +171,4 @@ def test_data_that_makes_it_diverge(prepared_data: ModuleType, tmp_path: Path) -
     columns["p7"][3] = np.nan
     data = prepared_data.write_prepared(tmp_path / "data", columns)
     with pytest.raises(InputError, match="the loss of step 1 is not a finite number on rank 0 of 1"):
-        train(CONFIG, Folders(train=data, model=tmp_path / "model"), ALONE)
+        train(replace(CONFIG, global_batch=6), Folders(train=data, model=tmp_path / "model"), ALONE)
