@@ -41,6 +41,10 @@ def submit(
             "--source", metavar="DIR", help="Folder whose Python files go along, such as recipes of your own."
         ),
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start anew, even where the same job was interrupted.")
     ] = False,
@@ -59,10 +63,17 @@ def submit(
       drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label
       drivetrain submit train --set train=faces/ --set recipe=my_recipes.faces --source .
     """
+    from drivetrain.pipelines.cli import run_options
     from drivetrain.pipelines.cli.submitted import Job, run_here
 
     job = Job(
-        component=component, given=tuple(set_ or ()), instance=instance, hosts=hosts, processes=processes, source=source
+        component=component,
+        given=tuple(set_ or ()),
+        instance=instance,
+        hosts=hosts,
+        processes=processes,
+        source=source,
+        data=run_options.data(data),
     )
     assert target == "local"
     return run_here(job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class Job:
     hosts: int = 1
     processes: int | None = None
     source: Path | None = None
+    data: Mapping[str, str] = field(default_factory=dict[str, str])
+    """s3:// URI -> what stands for it here."""
 
 
 def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: bool) -> int:
@@ -51,7 +53,7 @@ def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: 
         place,
         built.text,
         {},
-        Options(pipeline=pipeline.name, cache=cache, region=pipeline.deployment.region),
+        Options(pipeline=pipeline.name, cache=cache, region=pipeline.deployment.region, data=job.data),
         built.assets,
         source=f"submit {job.component}",
         fresh=fresh,

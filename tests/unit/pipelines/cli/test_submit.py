@@ -55,6 +55,16 @@ def test_a_job_that_fails_fails(drivetrain) -> None:
     assert "✗ submit-count failed" in text and "FileNotFoundError" in text
 
 
+def test_a_uri_has_a_stand_in_here(drivetrain) -> None:
+    drivetrain.write("counting_uris.py", COUNTING)
+    (drivetrain.folder / "folder").mkdir()
+    (drivetrain.folder / "folder" / "words.txt").write_text("a")
+    given = ("-s", "data=s3://b/k/", "-s", "word=a", "--home", drivetrain.folder / ".home")
+    assert "nothing is there on this machine" in drivetrain.error("submit", "counting_uris.py", *given)
+    text = drivetrain("submit", "counting_uris.py", *given, "--data", "s3://b/k/=folder")
+    assert "count: found 1" in text
+
+
 def test_a_training_is_a_job_on_hosts_and_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = ("train=s3://b/k/", "recipe=digits_cnn", "epochs=3", "learning-rate=1e-2")
