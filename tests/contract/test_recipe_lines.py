@@ -1,0 +1,55 @@
+"""The lines that run the shipped recipes, in the README and in docs/recipes.md, say what the configs say."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.cli.submitted import Job, one_step_pipeline
+from drivetrain.pipelines.plain_yaml import read_yaml
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.config import Config
+from drivetrain.training_scripts.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+NAMES = plugins.names("recipes")
+
+
+def lines(page: str) -> dict[str, dict[str, str]]:
+    """What the first line for each recipe sets."""
+    found: dict[str, dict[str, str]] = {}
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        if line.startswith("drivetrain submit train "):
+            words = shlex.split(line, comments=True)
+            given = [word for before, word in itertools.pairwise(words) if before == "--set"]
+            values = dict(word.split("=", 1) for word in given)
+            found.setdefault(values["recipe"], values)
+    return found
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/recipes.md"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = lines(page)[name]
+    (tmp_path / values["train"]).mkdir(parents=True)
+    job = Job(component="train", given=tuple(f"{key}={value}" for key, value in values.items()))
+    pipeline, _ = one_step_pipeline(job)
+    (step,) = pipeline.steps
+    shipped = dataclasses.asdict(Config(**read_yaml(ROOT / f"docs/recipes/{name}.yaml")))
+    said = {key: value for key, value in step.parameters.items() if key in shipped}  # type: ignore[union-attr]
+    assert said | {"start_from": ""} == shipped
+    load_recipe(name, json.loads(str(said["recipe_options"])))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_tells_of_every_recipe_what_to_expect(name: str) -> None:
+    text = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
+    expected = text.partition("## What to expect")[2].partition("\n## ")[0]
+    assert f"| `{name}` |" in expected
+    assert f"recipes/{name}.yaml" in text
