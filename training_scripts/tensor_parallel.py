@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -159,28 +160,30 @@ def refuse_uneven_length(inputs: Tensor, size: int, owner: str) -> None:
         )
 
 
-def is_mixed(parameters: list[nn.Parameter]) -> bool:
-    """Whether a kernel over many parameters at once would meet DTensors and others, or those of several meshes."""
-    return len({p.device_mesh if isinstance(p, DTensor) else None for p in parameters}) > 1
-
-
-def step_one_by_one(optimizer: torch.optim.Optimizer, owner: str) -> None:
-    """Have an optimizer take parameters one at a time where they are of several kinds: torch's multi-tensor kernels
-    refuse to mix them.
-
-    Raises:
-        InputError: the fused kernel was asked for, which cannot do that.
+def step_by_kind(optimizer: torch.optim.Optimizer) -> None:
+    """Have an optimizer take DTensors of one mesh and others one kind after the other: torch's kernels for many
+    parameters at once (foreach, fused) refuse to mix them. What is saved of its groups stays as the recipe made them.
     """
-    for group in optimizer.param_groups:
-        if not is_mixed(group["params"]):
-            continue
-        if group.get("fused"):
-            raise InputError(
-                f"{owner}: fused=True, but only some of the parameters are split, and the fused kernel cannot mix "
-                "them. Leave it off, or let the recipe's optimizer have groups of their own for split parameters."
-            )
-        if "foreach" in group:
-            group["foreach"] = False
+    groups: list[dict[str, Any]] = []
+
+    def part(*_: Any) -> None:
+        groups[:] = optimizer.param_groups
+        optimizer.param_groups = [
+            {**group, "params": list(parameters)}
+            for group in groups
+            for _, parameters in groupby(sorted(group["params"], key=_kind), key=_kind)
+        ]
+
+    def unite(*_: Any) -> None:
+        optimizer.param_groups = groups[:]
+
+    optimizer.register_step_pre_hook(part)
+    optimizer.register_step_post_hook(unite)
+
+
+def _kind(parameter: nn.Parameter) -> int:
+    """How many dimensions the mesh of a parameter has; parameters of the same number are on the same mesh."""
+    return parameter.device_mesh.ndim if isinstance(parameter, DTensor) else 0
 
 
 def _style(module: nn.Module, style: str, sequence: bool) -> ParallelStyle | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, refuse_uneven_length, step_one_by_one
+from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, refuse_uneven_length, step_by_kind
 
 DIMENSIONS = ("shard", "tensor")
 MIN_TORCH = "2.13"
@@ -53,7 +53,7 @@ class Strategy(fsdp.Strategy):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
-        step_one_by_one(optimizer, self.owner)
+        step_by_kind(optimizer)
         return optimizer
 
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from drivetrain.training_scripts.pipeline import PipelineStrategy
 from drivetrain.training_scripts.precision import Precision
 from drivetrain.training_scripts.stage_split import StageModule
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, step_one_by_one, takes_whole
+from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, step_by_kind, takes_whole
 
 DIMENSIONS = ("stage", "shard", "tensor")
 MIN_TORCH = "2.13"
@@ -69,7 +69,7 @@ class Strategy(PipelineStrategy):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
-        step_one_by_one(optimizer, self.plan.owner)
+        step_by_kind(optimizer)
         return optimizer
 
     @contextmanager
