@@ -56,7 +56,9 @@ def runs_of(name: str) -> list[Run]:
     options = {f.name: 2 for f in fields(module.Options) if f.name in dimensions}
     if len(dimensions) == 1 and dimensions[0] in DATA_DIMENSIONS:
         return [Run(name, 2), Run(name, 4, slow=True), Run(name, 1, slow=True)]
-    return [Run(name, 2 ** len(dimensions), options, slow=len(dimensions) > 2)]
+    # Stages see a part in micro-batches.
+    deals_alike = "stage" not in dimensions
+    return [Run(name, 2 ** len(dimensions), options, deals_alike=deals_alike, slow=len(dimensions) > 2)]
 
 
 ALL: list[Run] = [run for name in plugins.names("strategies") for run in runs_of(name)]
