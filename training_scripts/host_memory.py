@@ -24,8 +24,8 @@ from numpy.typing import DTypeLike, NDArray
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 
-# Below this each process holds its own copy: agreeing on a shared one takes longer than filling it twice.
-PRIVATE_BYTES = 8 << 20
+# Below this each process holds its own copy: two processes fill 2 MB twice in the time that sharing takes.
+PRIVATE_BYTES = 1 << 20
 # One process alone shares with nobody; it maps a file only so that data larger than memory can be paged out.
 ALONE_PRIVATE_BYTES = 1 << 30
 

@@ -88,11 +88,19 @@ def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Tabl
             if number % filling.count == filling.number and plain:
                 _fill(table, data, shard, start, list(plain))
             start += shard.rows
+    _give_back_memory()
     other = [name for name in names if name not in plain]
     kept = data.read(other) if other else {}
     places = layout.places | {name: (len(layout.shapes) + number, None) for number, name in enumerate(kept)}
     shapes = layout.shapes + [((), np.dtype(object))] * len(kept)
     return Table(Layout(places, shapes), [*filling.arrays.values(), *kept.values()])
+
+
+def _give_back_memory() -> None:
+    """What Arrow decoded into and keeps for the next time, which does not come."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def _kinds(data: PreparedData, names: Sequence[str]) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
