@@ -128,6 +128,8 @@ def test_a_script_is_told_the_same(name: str, script: str, hosts: int, tmp_path:
     assert found.pop("SM_CHECKPOINT_DIR") == str(ours / "checkpoints"), "the one that the toolkit does not have"
     assert found == wanted
     assert len(found) > 35 + len(given)
+    group = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "OMP_NUM_THREADS"}
+    assert group & set(actual["variables"]) == group & set(expected["variables"]) == set()
 
 
 def is_compared(variable: str) -> bool:
