@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
+import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, noop_context_fn
 
@@ -72,7 +73,14 @@ def _on_copies_of_buffers(layer: nn.Module) -> Generator[None]:
 
 
 def compile_layers(model: nn.Module) -> None:
-    """Compile each layer with parameters: equal layers are compiled once, and hooks between layers stay as they are."""
-    for _, layer in layers_of(model):
-        if any(True for _ in layer.parameters()):
-            layer.compile()
+    """Compile each layer with parameters: equal layers are compiled once, and hooks between layers stay as they are.
+
+    It is the layer's `forward` that is compiled: Module.compile() silently leaves torch's own layers as they are.
+    """
+    from torch._dynamo import config  # takes a second
+
+    layers = [layer for _, layer in layers_of(model) if any(True for _ in layer.parameters())]
+    # Beyond the limit layers are silently not compiled: leave room for each to train and to be evaluated.
+    config.recompile_limit = max(config.recompile_limit, 4 * len(layers))
+    for layer in layers:
+        layer.forward = torch.compile(layer.forward)

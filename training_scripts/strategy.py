@@ -215,10 +215,10 @@ class Strategy:
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""
-        if self.common.activation_checkpointing:
-            recompute_activations(model)
         if self.common.compile:
             compile_layers(model)
+        if self.common.activation_checkpointing:
+            recompute_activations(model)
         return model
 
     def with_synchronized_batchnorm(self, model: nn.Module) -> nn.Module:
@@ -282,6 +282,11 @@ def load_strategy(name: str, options: dict[str, Any]) -> tuple[type[Strategy], A
     Raises:
         InputError: no such strategy or option, with the closest match; a value that cannot be.
     """
+    if name == "auto":
+        raise InputError(
+            "strategy 'auto' is settled when a pipeline is compiled (drivetrain run, compile or submit), which knows "
+            "the machines; a training is started with a name. `drivetrain recommend --recipe NAME` says which fits."
+        )
     module = plugins.load("strategies", name, kind="strategy")
     found: type[Strategy] = module.Strategy
     found.name, found.dimensions = name, module.DIMENSIONS

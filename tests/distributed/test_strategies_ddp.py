@@ -1,0 +1,210 @@
+"""What is particular to ddp: bit for bit a loop written by hand, and its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.strategies import ddp
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.distributed import strategy_models
+from tests.distributed.strategy_runs import Run
+from tests.distributed.strategy_training import Setting, Trained, build, difference, fit, fit_each, identical, worst
+
+ALONE = Run("single", 1)
+SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=8)
+
+Outcome = tuple[list[Tensor], list[Tensor]]
+
+
+def batches(process: Process, kind: str) -> list[Batch]:
+    """Eight batches of 16 samples on each rank."""
+    samples = strategy_models.Recipe(kind=kind).samples(8 * 16 * process.world_size, seed=process.rank)
+    rows = [slice(start, start + 16) for start in range(0, 8 * 16, 16)]
+    return [Batch(samples.inputs[row], samples.targets[row]).to(process.device, torch.float32) for row in rows]
+
+
+def ours(process: Process, kind: str, clip: float) -> Outcome:
+    recipe = strategy_models.Recipe(kind=kind)
+    found, options = load_strategy("ddp", {})
+    torch.manual_seed(0)
+    strategy = found(recipe, recipe.model(), process, Common(learning_rate=1e-2, clip_norm=clip), options)
+    strategy.model.train()
+    losses = []
+    for batch in batches(process, kind):
+        step = strategy.train_step(batch, num_samples=16, num_global_samples=16 * process.world_size)
+        losses.append((step.loss / 16).float())
+    with strategy.evaluated:
+        return losses, [tensor.clone() for tensor in strategy.model.state_dict().values()]
+
+
+def by_hand(process: Process, kind: str, clip: float, tutorial: bool) -> Outcome:
+    """A loop as torch's tutorials have it; the loss is a sum that is divided, or criterion(outputs, targets)."""
+    recipe = strategy_models.Recipe(kind=kind)
+    torch.manual_seed(0)
+    model = recipe.model().train()
+    wrapped = DistributedDataParallel(model)
+    optimizer = recipe.optimizer(model, learning_rate=1e-2, weight_decay=0.0)
+    losses = []
+    for batch in batches(process, kind):
+        optimizer.zero_grad()
+        outputs = wrapped(batch.inputs)
+        if tutorial:
+            scores = outputs.transpose(1, 2) if kind == "transformer" else outputs
+            loss = functional.cross_entropy(scores, batch.targets)
+        else:
+            loss = recipe.losses(outputs, batch.targets).sum() / 16
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        losses.append(loss.detach())
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+    return losses, [tensor.clone() for tensor in model.state_dict().values()]
+
+
+def both(process: Process, kind: str, clip: float) -> None:
+    losses, tensors = ours(process, kind, clip)
+    expected_losses, expected = by_hand(process, kind, clip, tutorial=False)
+    assert all(torch.equal(one, other) for one, other in zip(losses, expected_losses, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(tensors, expected, strict=True))
+    losses, expected = by_hand(process, kind, clip, tutorial=True)
+    assert all(torch.equal(one, other) for one, other in zip(tensors, expected, strict=True))
+    # In the tutorials' loss torch adds up the same numbers in another order.
+    assert torch.stack(losses).tolist() == pytest.approx(torch.stack(expected_losses).tolist(), rel=1e-6)
+    torch.manual_seed(0)
+    start = strategy_models.Recipe(kind=kind).model().state_dict().values()
+    assert max(float((one - other).abs().max()) for one, other in zip(tensors, start, strict=True)) > 1e-3
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["conv", "batchnorm", "transformer"])
+def test_it_is_bit_for_bit_the_loop_written_by_hand(kind: str, clip: float, forked: Any) -> None:
+    forked(2, both, kind, clip)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"static_graph": True, "bucket_mb": 0.001},
+        {"find_unused_parameters": True, "gradient_as_bucket_view": False},
+    ],
+    ids=str,
+)
+def test_options_that_change_nothing_but_the_way(options: dict[str, Any], forked: Any) -> None:
+    settings = [SETTING, replace(SETTING, accumulation=3)]
+    expected = forked(1, fit_each, ALONE, settings)[0]
+    for trained, exact in zip(forked(2, fit_each, Run("ddp", 2, options), settings)[0], expected, strict=True):
+        assert difference(trained, exact) < 1e-10, worst(trained, exact)
+
+
+@pytest.mark.parametrize("hook", ["fp16", "bf16"])
+def test_gradients_that_travel_rounded(hook: str, forked: Any) -> None:
+    """What is rounded are gradients, not their weights: uneven parts still count as their samples do."""
+    setting = replace(SETTING, optimizer="sgd", learning_rate=0.1, ema_decay=0.0)
+    (exact,) = forked(1, fit, ALONE, setting)
+    trained, other = forked(2, fit, Run("ddp", 2, {"communication_hook": hook}), setting)
+    assert 1e-6 < difference(trained, exact) < (1e-3 if hook == "fp16" else 1e-2)
+    assert identical(trained, other)
+
+
+def count_exchanges(process: Process, accumulation: int) -> tuple[int, int]:
+    """Buckets and numbers that travelled in three steps."""
+    travelled = []
+
+    def counting(dtype, bucket):  # without annotations, which torch would hold against its own types
+        travelled.append(bucket.buffer().numel())
+        return right(dtype, bucket)
+
+    right = ddp.average_rounded
+    ddp.average_rounded = counting  # in the forked rank only
+    run = Run("ddp", 2, {"communication_hook": "fp16"})
+    strategy = build(process, run, Setting(kind="conv", accumulation=accumulation))
+    batch = batches(process, "conv")[0].to(process.device, torch.float64)
+    strategy.train_step(batch, num_samples=16, num_global_samples=32)
+    travelled.clear()  # the buckets are settled now
+    for _ in range(3):
+        strategy.train_step(batch, num_samples=16, num_global_samples=32)
+    return len(travelled), sum(travelled)
+
+
+def test_accumulated_pieces_travel_once(forked: Any) -> None:
+    assert forked(2, count_exchanges, 4) == forked(2, count_exchanges, 1)
+    assert forked(2, count_exchanges, 4)[0][0] == 3
+
+
+class TwoWays(nn.Module):
+    """Positive samples go through one layer, negative ones through the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.one(inputs) if inputs.sum() > 0 else self.other(inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoWaysRecipe(strategy_models.Recipe):
+    def model(self) -> nn.Module:
+        return TwoWays()
+
+
+def train_two_ways(process: Process, options: dict[str, Any]) -> dict[str, Any]:
+    """Rank 0 uses one layer and rank 1 the other, in turns."""
+    found, built = load_strategy("ddp", options)
+    recipe = TwoWaysRecipe(optimizer_kind="sgd")
+    torch.manual_seed(0)
+    common = Common(learning_rate=0.1, precision="fp64")
+    strategy = found(recipe, recipe.model(), process, common, built)
+    for step in range(4):
+        sign = 1.0 if (process.rank + step) % 2 == 0 else -1.0
+        batch = Batch(torch.full((2, 4), sign, dtype=torch.float64), torch.tensor([0, 1]))
+        strategy.train_step(batch, num_samples=2, num_global_samples=2 * process.world_size)
+    return {name: tensor.numpy().copy() for name, tensor in strategy.model.state_dict().items()}
+
+
+def test_layers_that_some_ranks_do_not_use(forked: Any) -> None:
+    first, second = forked(2, train_two_ways, {"find_unused_parameters": True})
+    for name, values in first.items():
+        assert np.array_equal(values, second[name])
+    torch.manual_seed(0)
+    model = TwoWays().double()  # by hand: each layer sees half of the samples in every step
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.0)
+    for _ in range(4):
+        optimizer.zero_grad()
+        inputs = torch.ones(2, 4, dtype=torch.float64)
+        outputs = torch.cat([model.one(inputs), model.other(-inputs)])
+        functional.cross_entropy(outputs, torch.tensor([0, 1, 0, 1])).backward()
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                assert parameter.grad is not None
+                parameter.grad *= 0.5  # the recipe's learning rate for vectors
+        optimizer.step()
+    for name, tensor in model.state_dict().items():
+        np.testing.assert_allclose(first[name], tensor.numpy(), rtol=0, atol=1e-14)
+    with pytest.raises(AssertionError, match="find_unused_parameters=True"):  # torch's own words
+        forked(2, train_two_ways, {})
+
+
+def few_samples(process: Process) -> Trained:
+    """What torch's Join is for: ranks that have run out of samples while others have not."""
+    return fit(process, Run("ddp", process.world_size), replace(SETTING, accumulation=2))
+
+
+def test_ranks_without_a_sample_take_part(forked: Any) -> None:
+    """The last batch of an epoch has one sample: three of four ranks have none."""
+    (exact,) = forked(1, fit, ALONE, SETTING)
+    for trained in forked(4, few_samples):
+        assert difference(trained, exact) < 1e-10, worst(trained, exact)

@@ -1,0 +1,152 @@
+"""What is particular to fsdp and hsdp: their options, what travels, and models whose layers share parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from drivetrain.training_scripts import state
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.strategies import fsdp
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.distributed import strategy_models
+from tests.distributed.strategy_runs import Run
+from tests.distributed.strategy_training import Setting, build, difference, fit_each, worst
+
+ALONE = Run("single", 1)
+SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reshard_after_forward": False, "prefetch": 2},
+        {"cpu_offload": True, "prefetch": 1},
+    ],
+    ids=str,
+)
+def test_options_that_change_nothing_but_the_way(options: dict[str, Any], forked: Any) -> None:
+    settings = [replace(SETTING, accumulation=2)]
+    (expected,) = forked(1, fit_each, ALONE, settings)[0]
+    (trained,) = forked(2, fit_each, Run("fsdp", 2, options), settings)[0]
+    assert difference(trained, expected) < 1e-10, worst(trained, expected)
+
+
+def slices_and_formats(process: Process) -> tuple[float, set[torch.dtype], set[torch.dtype], set[torch.dtype]]:
+    """The share of the parameters that this rank holds; formats of what is held, fetched and multiplied, sent back."""
+    fetched, sent = set(), set()
+    strategy = build(process, Run("fsdp", 2), Setting(kind="transformer", precision="bf16"))
+    held = {parameter.dtype for parameter in strategy.parameters.values()}
+    numbers = [sum(p.to_local().numel() if own else p.numel() for p in strategy.parameters.values()) for own in (1, 0)]
+
+    def look(layer: nn.Module, _: Any) -> None:
+        fetched.update(parameter.dtype for parameter in layer.parameters())
+
+    for layer in fsdp.layers_to_shard(strategy.model):
+        layer.register_forward_pre_hook(look)
+    right = dist.reduce_scatter_tensor
+
+    def listening(*tensors: Any, **given: Any) -> Any:
+        sent.update(tensor.dtype for tensor in (*tensors, *given.values()) if isinstance(tensor, Tensor))
+        return right(*tensors, **given)
+
+    dist.reduce_scatter_tensor = listening  # in the forked rank only
+    samples = strategy_models.Recipe(kind="transformer").samples(4)
+    strategy.train_step(samples, num_samples=4, num_global_samples=8)
+    assert all(isinstance(parameter, DTensor) for parameter in strategy.parameters.values())
+    return numbers[0] / numbers[1], held, fetched, sent
+
+
+def test_a_rank_holds_a_slice_and_half_precision_travels(forked: Any) -> None:
+    answers = forked(2, slices_and_formats)
+    assert sum(share for share, *_ in answers) == pytest.approx(1.0)
+    for share, held, fetched, sent in answers:
+        assert 0.4 < share < 0.6
+        assert (held, fetched, sent) == ({torch.float32}, {torch.bfloat16}, {torch.float32})
+
+
+def count_exchanges(process: Process, run: Run, accumulation: int) -> int:
+    counted = []
+    right = dist.reduce_scatter_tensor
+
+    def counting(*tensors: Any, **given: Any) -> Any:
+        counted.append(1)
+        return right(*tensors, **given)
+
+    dist.reduce_scatter_tensor = counting  # in the forked rank only
+    strategy = build(process, run, Setting(kind="conv", accumulation=accumulation))
+    samples = strategy_models.Recipe(kind="conv").samples(12)
+    strategy.train_step(samples, num_samples=12, num_global_samples=12 * process.world_size)
+    return len(counted)
+
+
+def test_accumulated_pieces_travel_once(forked: Any) -> None:
+    once = forked(2, count_exchanges, Run("fsdp", 2), 1)
+    assert once == [4, 4]  # one for each layer with parameters
+    assert forked(2, count_exchanges, Run("fsdp", 2), 3) == once
+
+
+class Tied(nn.Module):
+    """The last layer's matrix is the first one's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(strategy_models.VOCABULARY, strategy_models.WIDTH)
+        self.between = nn.Linear(strategy_models.WIDTH, strategy_models.WIDTH)
+        self.head = nn.Linear(strategy_models.WIDTH, strategy_models.VOCABULARY)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.between(self.embedding(tokens)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiedRecipe(strategy_models.Recipe):
+    kind: str = "transformer"
+
+    def model(self) -> nn.Module:
+        return Tied()
+
+
+def train_tied(process: Process, name: str) -> tuple[list[float], dict[str, Any]]:
+    recipe = TiedRecipe()
+    found, options = load_strategy(name, {})
+    torch.manual_seed(0)
+    strategy = found(recipe, recipe.model(), process, Common(learning_rate=1e-2, precision="fp64"), options)
+    samples = recipe.samples(8)
+    rows = slice(8 * process.rank // process.world_size, 8 * (process.rank + 1) // process.world_size)
+    losses = []
+    for _ in range(5):
+        batch = Batch(samples.inputs[rows], samples.targets[rows])
+        step = strategy.train_step(batch, num_samples=len(batch.targets), num_global_samples=8)
+        losses.append(float(process.sum(step.loss)))
+    return losses, {name: tensor.numpy() for name, tensor in state.gather_model(strategy).items()}
+
+
+def test_a_parameter_that_two_layers_share(forked: Any) -> None:
+    ((expected, weights),) = forked(1, train_tied, "single")
+    for losses, found in forked(2, train_tied, "fsdp"):
+        assert losses == pytest.approx(expected, rel=0, abs=1e-10)
+        for name, values in weights.items():
+            assert found[name] == pytest.approx(values, rel=0, abs=1e-10)
+    assert (weights["embedding.weight"] == weights["head.weight"]).all()
+
+
+def where_slices_lie(process: Process, options: dict[str, Any]) -> list[str]:
+    strategy = build(Process(process.rank, 4, process.rank % 2, 2, process.device), Run("hsdp", 4, options), Setting())
+    return strategy.layout.describe()
+
+
+def test_hsdp_cuts_within_a_host_by_itself(forked: Any) -> None:
+    lines = ["4 ranks: replicate 2 x shard 2"]
+    lines.append("  shards (slices of the same parameters, different samples): [0 1] [2 3]")
+    lines.append("  replicas (same parameters, different samples): [0 2] [1 3]")
+    assert forked(4, where_slices_lie, {}) == [lines] * 4
+    assert forked(4, where_slices_lie, {"replicate": 4})[0][0] == "4 ranks: replicate 4 x shard 1"
