@@ -12,14 +12,12 @@ from drivetrain.pipelines.recommend.degrees import World, all_degrees, data_size
 from drivetrain.pipelines.recommend.instances import GIB
 from drivetrain.pipelines.recommend.memory import HEADROOM, Memory, estimate_memory, least_memory
 from drivetrain.pipelines.recommend.plan import MICRO_BATCHES_A_STAGE, Candidate, Plan
-from drivetrain.pipelines.recommend.strategies import StrategyFacts, all_strategies
+from drivetrain.pipelines.recommend.strategies import THREADS, StrategyFacts, all_strategies
 
 # The first that fits is chosen: each asks more of the recipe, of the links or of the reader than the one before.
 SIMPLEST_FIRST = ("single", "ddp", "hsdp", "fsdp", "tp", "fsdp_tp", "pp", "pp_ddp", "tp_pp_fsdp", "cp")
 # Equally simple: of these the quicker one is taken.
 EQUALS = ("hsdp", "fsdp")
-# DataParallel: one process drives all GPUs of a host by threads.
-THREADS = "dp"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drivetrain.pipelines.recommend.facts import Facts, Layer
-from drivetrain.pipelines.recommend.plan import DEFAULT_SCHEDULE, Candidate, Plan
+from drivetrain.pipelines.recommend.plan import Candidate, Plan
+from drivetrain.pipelines.recommend.strategies import DEFAULT_SCHEDULE, SINGLE_STAGE
 
 HEADROOM = 0.15
 
@@ -133,10 +134,6 @@ def recomputed(layers: Sequence[Layer], activations: int) -> int:
     kept = sum(layer.output_bytes_per_sample for layer in layers if layer.parameters)
     largest = max((layer.activation_bytes_per_sample for layer in layers), default=0)
     return min(activations, kept + largest)
-
-
-# Schedules in which a rank has one stage; in the others it has two unless it is told.
-SINGLE_STAGE = ("gpipe", "1f1b")
 
 
 def in_flight(candidate: Candidate, stage: int) -> int:

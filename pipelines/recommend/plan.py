@@ -14,7 +14,6 @@ from drivetrain.pipelines.recommend.instances import Instance
 
 # Precision -> (bytes of what is stored, bytes of what is computed), both over those of fp32.
 PRECISIONS = {"fp32": (1.0, 1.0), "tf32": (1.0, 1.0), "bf16": (1.0, 0.5), "fp16": (1.0, 0.5), "fp64": (2.0, 2.0)}
-DEFAULT_SCHEDULE = "1f1b"
 # Micro-batches for each stage that the training program takes where nobody says a number, and those that are
 # recommended: a bubble of a third, and of a fifth.
 DEFAULT_MICRO_BATCHES_A_STAGE = 2

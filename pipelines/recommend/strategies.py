@@ -16,6 +16,12 @@ from typing import Any
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
 DATA_DIMENSIONS = ("replicate", "shard")
 AUTO = "auto"
+# DataParallel: one process drives all GPUs of a host by threads.
+THREADS = "dp"
+# Of strategies with stages: the schedule unless one is given, and those in which a rank has one stage (in the others it
+# has two unless it is told).
+DEFAULT_SCHEDULE = "1f1b"
+SINGLE_STAGE = ("gpipe", "1f1b")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,15 @@ from typing import Any
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.recommend.degrees import World, data_size, fill
 from drivetrain.pipelines.recommend.json_options import parse_options, wrong_type
-from drivetrain.pipelines.recommend.strategies import AUTO, StrategyFacts, read_strategy, strategy_names
+from drivetrain.pipelines.recommend.strategies import (
+    AUTO,
+    DEFAULT_SCHEDULE,
+    SINGLE_STAGE,
+    THREADS,
+    StrategyFacts,
+    read_strategy,
+    strategy_names,
+)
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
 from drivetrain.pipelines.spec.trainings import Training, trainings
@@ -94,6 +102,17 @@ def lone_strategies_have_one_process(graph: Graph) -> Iterator[str]:
 
 
 @rule
+def threads_have_several_gpus(graph: Graph) -> Iterator[str]:
+    for training in trainings(graph.pipeline):
+        instance = training.instance
+        if training.strategy == THREADS and instance and instance.gpus < 2:
+            yield (
+                f"{training.where}: strategy {THREADS!r} copies the model to several GPUs, and {instance.name} has "
+                f"{instance.gpus}. Use strategy 'single', or 'ddp' with several processes."
+            )
+
+
+@rule
 def degrees_fit_the_processes(graph: Graph) -> Iterator[str]:
     for training, strategy, options, world in _distributed(graph):
         try:
@@ -137,6 +156,18 @@ def stages_have_enough_micro_batches(graph: Graph) -> Iterator[str]:
             yield (
                 f"{training.where}: strategy {strategy.name!r}: {micro_batches} micro-batches for {stages} stages; "
                 f"some stages would always wait. Give micro_batches {stages} or more (4 a stage is usual)."
+            )
+
+
+@rule
+def interleaved_schedules_get_whole_rounds(graph: Graph) -> Iterator[str]:
+    for training, strategy, options, world in _distributed(graph):
+        stages = fill(strategy.name, strategy.dimensions, options, world).get("stage", 1)
+        schedule, micro_batches = options.get("schedule", DEFAULT_SCHEDULE), options.get("micro_batches") or 0
+        if stages > 1 and schedule not in SINGLE_STAGE and micro_batches % stages:
+            yield (
+                f"{training.where}: strategy {strategy.name!r}: micro_batches={micro_batches} with schedule "
+                f"{schedule!r}, which sends them in rounds of one a rank; allowed are multiples of {stages}."
             )
 
 

@@ -87,6 +87,34 @@ def test_frozen_parameters_keep_no_state() -> None:
     assert found["optimizer"]["state_bytes"] == 63 * 4
 
 
+@pytest.mark.parametrize("name", ["digits_cnn", "cifar10_resnet"])
+def test_what_is_measured_without_values_is_what_a_real_pass_keeps(name: str) -> None:
+    recipe = load_recipe(name, {})
+    found = measure(recipe, name, {})
+    model, batch = recipe.model().train(), measure_module._example(recipe, name, 8)
+    known = {
+        t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers(), batch.inputs, batch.targets)
+    }
+    kept: dict[int, int] = {}
+    tensors: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage.nbytes()
+            tensors.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        recipe.losses(model(batch.inputs), batch.targets).sum().backward()
+    optimizer = recipe.optimizer(model, learning_rate=1e-3, weight_decay=0.0)
+    optimizer.step()
+    state = [value for each in optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
+    # All but what a batch of any size keeps once, such as running statistics.
+    assert sum(kept.values()) == pytest.approx(8 * found["activation_bytes_per_sample"], rel=0.002)
+    assert sum(value.nbytes for value in state if value.dim()) == found["optimizer"]["state_bytes"]
+
+
 class Numbers(Small):
     """Rows of single numbers: no example is needed."""
 

@@ -28,7 +28,11 @@ MADE_UP = {
     "lone": ((), "pass"),
     "replicas": (("replicate",), "bucket_mb: int = 25"),
     "shards_tensors": (("shard", "tensor"), "shard: int = 0\n    tensor: int = 2"),
-    "stages": (("stage", "replicate"), "stage: int = 4\n    replicate: int = 0\n    micro_batches: int = 0"),
+    "stages": (
+        ("stage", "replicate"),
+        "stage: int = 4\n    replicate: int = 0\n    micro_batches: int = 0\n    schedule: str = '1f1b'",
+    ),
+    "dp": ((), "pass"),
 }
 
 
@@ -122,6 +126,13 @@ def test_rule_lone_strategies_have_one_process() -> None:
     accepted(training(strategy="lone", cluster=Cluster(instance_type="ml.g5.12xlarge"), processes=1))
 
 
+def test_rule_threads_have_several_gpus() -> None:
+    message = refusal(training(strategy="dp"))
+    assert "strategy 'dp' copies the model to several GPUs, and ml.m5.xlarge has 0" in message
+    assert "ml.g5.xlarge has 1" in refusal(training(strategy="dp", cluster=Cluster(instance_type="ml.g5.xlarge")))
+    accepted(training(strategy="dp", cluster=Cluster(instance_type="ml.g5.12xlarge", processes=1)))
+
+
 def test_rule_degrees_fit_the_processes() -> None:
     made = training(strategy="shards_tensors", cluster=HOSTS, options={"tensor": 3})
     assert "tensor 3 needs a multiple of 3 processes, but there are 16 processes (2 hosts x 8)" in refusal(made)
@@ -144,6 +155,13 @@ def test_rule_tensor_ranks_have_fast_links() -> None:
 def test_rule_stages_have_enough_micro_batches() -> None:
     made = training(strategy="stages", cluster=HOSTS, options={"micro_batches": 2})
     assert "2 micro-batches for 4 stages" in refusal(made)
+
+
+def test_rule_interleaved_schedules_get_whole_rounds() -> None:
+    options = {"micro_batches": 6, "schedule": "zero_bubble"}
+    made = training(strategy="stages", cluster=HOSTS, options=options, global_batch=48)
+    assert "micro_batches=6 with schedule 'zero_bubble', which sends them in rounds" in refusal(made)
+    accepted(training(strategy="stages", cluster=HOSTS, options={**options, "schedule": "1f1b"}, global_batch=48))
 
 
 def test_rule_micro_batches_divide_the_batch() -> None:
