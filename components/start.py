@@ -13,7 +13,8 @@ program:
 With --training the arguments are read from the platform's files: every hyperparameter as --name VALUE, every channel
 as --<channel> FOLDER, and --model, --output and --checkpoints where --folders asks for them. In both kinds of job the
 hosts arrive as DRIVETRAIN_HOSTS, DRIVETRAIN_HOST and DRIVETRAIN_NETWORK_INTERFACE, and the file in which the platform
-looks for the reason of a failure as DRIVETRAIN_FAILURE_FILE: programs never read /opt/ml themselves.
+looks for the reason of a failure as DRIVETRAIN_FAILURE_FILE, that of TensorBoard's files (in a training job) as
+DRIVETRAIN_TENSORBOARD_FOLDER: programs never read /opt/ml themselves.
 
 Wheels count only where `wheels.sha256` in the archive lists them (lines as sha256sum writes them), so one hash vouches
 for all code. Standard library only, Python 3.9 or newer, no package beside it: images differ. It needs no
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if os.path.isdir(base):  # not in a plain shell
             os.makedirs(os.path.dirname(failure_file), exist_ok=True)
             environment["DRIVETRAIN_FAILURE_FILE"] = failure_file
+            if options["training"]:  # where TensorBoardOutputConfig copies from, unless it names another LocalPath
+                environment.setdefault("DRIVETRAIN_TENSORBOARD_FOLDER", os.path.join(base, "output", "tensorboard"))
         sys.stdout.flush()
         os.execve(sys.executable, command, environment)
     except (StartError, OSError) as error:

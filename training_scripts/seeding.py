@@ -17,15 +17,22 @@ def seed_everything(*key: int) -> None:
     torch.manual_seed(seed)
 
 
-def seed_torch(device: torch.device, *key: int) -> None:
-    """Seed torch's generator of `device`, and that of the CPU, from `key`: cheap enough for each step.
+class StepSeeds:
+    """Seeds of torch's generators, on the CPU and on `device`, as a function of the key and the step.
 
-    What a model draws (dropout) then depends on the step alone, wherever a training was interrupted.
+    What a model draws (dropout) then depends on the step alone, wherever a training was interrupted. Cheap enough for
+    every step: torch's generators make unlike sequences of neighbouring seeds.
     """
-    seed = _hashed(*key)
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.default_generators[device.index].manual_seed(seed)
+
+    def __init__(self, device: torch.device, *key: int) -> None:
+        self._base = _hashed(*key) >> 1  # with the step it stays within 64 bits
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            self._generators.append(torch.cuda.default_generators[device.index])
+
+    def start(self, step: int) -> None:
+        for generator in self._generators:
+            generator.manual_seed(self._base + step)
 
 
 def _hashed(*key: int) -> int:

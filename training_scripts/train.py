@@ -29,7 +29,7 @@ from drivetrain.training_scripts.profiling import Profile
 from drivetrain.training_scripts.recipe import load_recipe, source_hash
 from drivetrain.training_scripts.result import HISTORY_FILE, History, save_result
 from drivetrain.training_scripts.running_loss import RunningLoss
-from drivetrain.training_scripts.seeding import seed_everything, seed_torch
+from drivetrain.training_scripts.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.strategy import Strategy, load_strategy
 from drivetrain.training_scripts.watch import Watch
 from drivetrain.training_scripts.weights import load_weights
@@ -64,6 +64,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     told = load_weights(model, Path(config.start_from)) if config.start_from and not found else []
     strategy = strategy_class(recipe, model, process, plan.common_options(config), options)
     layout, optimizer = strategy.layout, strategy.optimizer
+    seeds = StepSeeds(process.device, config.seed, layout.data_rank)
     losses, watch = RunningLoss(process), Watch(config.monitor, config.early_stopping)
     step, consumed, best = 0, 0, None
     history: History = []
@@ -102,7 +103,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             reports = validates or step % config.log_every == 0
 
             learning_rate = schedule.apply(optimizer, step - 1)
-            seed_torch(process.device, config.seed, step, layout.data_rank)
+            seeds.start(step)
             taken = strategy.train_step(
                 given.batch.to(process.device, strategy.precision.parameters),
                 num_samples=given.num_samples,

@@ -113,6 +113,7 @@ def test_a_script_of_the_source_folder_runs_from_a_fresh_folder(tmp_path: Path) 
     assert path[1:3] == [str(root), str(root / "source")]
     assert folder == str(channel.base)
     assert environment["DRIVETRAIN_FAILURE_FILE"] == str(channel.base / "output" / "message")
+    assert "DRIVETRAIN_TENSORBOARD_FOLDER" not in environment
 
 
 def test_a_target_runs_through_call_and_its_children_import_the_same_code(tmp_path: Path) -> None:
@@ -161,6 +162,7 @@ def test_training_reads_the_platforms_files(tmp_path: Path) -> None:
     assert environment["DRIVETRAIN_HOST"] == "algo-2"
     assert environment["DRIVETRAIN_NETWORK_INTERFACE"] == "eth0"
     assert environment["DRIVETRAIN_FAILURE_FILE"] == f"{base}/output/failure"
+    assert environment["DRIVETRAIN_TENSORBOARD_FOLDER"] == f"{base}/output/tensorboard"
     assert (channel.base / "output").is_dir()
 
 

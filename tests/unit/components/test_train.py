@@ -26,15 +26,38 @@ def test_declaration() -> None:
     assert all(parameter.help for parameter in train.parameters.values())
 
 
-def test_its_defaults_are_those_of_the_program() -> None:
-    from drivetrain.training_scripts.train import Config
+def test_its_parameters_are_the_fields_of_the_program() -> None:
+    """Names, types, defaults, and in the same order."""
+    from drivetrain.training_scripts.config import Config
 
-    program = {field.name: field.default for field in fields(Config)}
-    declared = {name: parameter.default for name, parameter in train.parameters.items()}
-    assert declared.pop("processes") == 0
-    assert declared.pop("recipe") == "digits_cnn"
-    program.pop("recipe")  # the program has none
-    assert declared == program
+    program = [(field.name, field.type, field.default) for field in fields(Config)]
+    declared = [(name, p.type.__name__, p.default) for name, p in train.parameters.items()]
+    assert declared.pop() == ("processes", "int", 0)
+    assert declared[0] == ("recipe", "str", "digits_cnn")
+    assert program[0][:2] == ("recipe", "str")  # the program has no default for it
+    assert declared[1:] == program[1:]
+
+
+def test_a_training_job_can_carry_them() -> None:
+    """At most 100 hyperparameters of 256 characters."""
+    assert len(train.parameters) <= 100
+    assert all(len(name) <= 256 and len(str(p.default)) <= 256 for name, p in train.parameters.items())
+
+
+def test_what_may_change_in_a_resumed_training_only_looks_on() -> None:
+    from drivetrain.training_scripts.config import MAY_CHANGE
+
+    assert set(train.resumable) < MAY_CHANGE
+    # These decide which model comes out, so they get checkpoints of their own.
+    assert not {"epochs", "max_steps", "early_stopping", "validate_every", "start_from"} & set(train.resumable)
+
+
+def test_the_help_names_every_strategy_and_reader() -> None:
+    from drivetrain.training_scripts import plugins
+
+    for parameter, family in (("strategy", "strategies"), ("reader", "readers")):
+        words = re.findall(r"\w+", train.parameters[parameter].help)
+        assert set(plugins.names(family)) | {"auto"} <= set(words)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +66,8 @@ def test_its_defaults_are_those_of_the_program() -> None:
         ("train_loss", "0.0123"),
         ("validation_loss", "1.2e-05"),
         ("validation_accuracy", "0.9778"),
-        ("samples_per_second", "8051.2"),
+        ("learning_rate", "0.0001"),
+        ("gradient_norm", "inf"),
     ],
 )
 def test_the_progress_lines_carry_the_declared_metrics(
@@ -51,14 +75,17 @@ def test_the_progress_lines_carry_the_declared_metrics(
 ) -> None:
     import torch
 
+    from drivetrain.training_scripts.journal import Journal
     from drivetrain.training_scripts.process import Process
-    from drivetrain.training_scripts.train import report
 
     values = {"train_loss": 0.0123, "validation_loss": 1.2e-05, "validation_accuracy": 0.9778}
-    report(Process(0, 1, 0, 1, torch.device("cpu")), 2, 10, 120, {**values, "samples_per_second": 8051.2})
+    with Journal(Process(0, 1, 0, 1, torch.device("cpu")), None, epochs=10, total_steps=400) as journal:
+        journal.begin(0, 0, [])
+        journal.progress(2, 120, 3840, values, learning_rate=1e-4, gradient_norm=float("inf"))
     line = capsys.readouterr().out
     assert line.startswith("epoch 3/10 step 120 train_loss=0.0123 ")
     assert re.findall(train.logs[name], line) == [expected]
+    assert float(re.findall(train.logs["samples_per_second"], line)[0]) > 0
 
 
 def test_the_names_that_the_two_sides_share() -> None:
@@ -68,6 +95,7 @@ def test_the_names_that_the_two_sides_share() -> None:
     from drivetrain.training_scripts import failure, parent
 
     assert call.FAILURE_FILE == failure.FAILURE_FILE
+    assert f'"{train_module.TENSORBOARD_FOLDER}"' in (Path(str(train_module.__file__)).parent / "start.py").read_text()
     for module in (train_module, evaluate_module):
         assert f'"{parent.PARENT}": str(os.getpid())' in Path(str(module.__file__)).read_text()
 
@@ -95,6 +123,7 @@ COMMAND = ["--train", "t", "--model", "m", "--output", "o", "--checkpoints", "c"
 
 def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = given(monkeypatch, is_the_step=True)
+    monkeypatch.setenv(train_module.TENSORBOARD_FOLDER, "t/b")
     with pytest.raises(SystemExit):
         train(**read(train, COMMAND))
     ((how, command),) = calls
@@ -104,14 +133,17 @@ def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> N
         "drivetrain.training_scripts.train",
     ]
     assert {"--train=t", "--model=m", "--output=o", "--checkpoints=c", "--seed=-3"} <= set(command)
+    assert {"--tensorboard=t/b", "--strategy-options={}", "--keep-best=False", "--weight-column="} <= set(command)
     assert not any(argument.startswith("--validation") for argument in command)
 
 
 def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = given(monkeypatch, is_the_step=False)
+    monkeypatch.delenv(train_module.TENSORBOARD_FOLDER, raising=False)
     train(**read(train, [*COMMAND, "--validation", "v", "--processes", "2"]))
     ((how, command),) = calls
     assert how == "run"
+    assert not any(argument.startswith("--tensorboard") for argument in command)
     assert {"--validation=v", "--processes=2"} <= set(command)
 
 

@@ -18,7 +18,7 @@ from drivetrain.training_scripts.divergence import refuse_divergence, refuse_inf
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
-from drivetrain.training_scripts.seeding import seed_everything, seed_torch
+from drivetrain.training_scripts.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
@@ -35,12 +35,14 @@ def test_seeds_are_a_function_of_their_key() -> None:
 
 
 def test_the_seeds_of_a_step() -> None:
-    def draw(*key: int) -> float:
-        seed_torch(ALONE.device, *key)
+    def draw(seed: int, rank: int, step: int) -> float:
+        StepSeeds(ALONE.device, seed, rank).start(step)
         return float(torch.rand(()))
 
     assert draw(1, 2, 3) == draw(1, 2, 3)
-    assert len({draw(0, step, rank) for step in range(50) for rank in range(2)}) == 100
+    drawn = [draw(seed, rank, step) for seed in range(2) for rank in range(2) for step in range(100)]
+    assert len(set(drawn)) == 400
+    assert abs(sum(drawn) / 400 - 0.5) < 0.06  # four standard deviations: neighbouring seeds are not alike
 
 
 def test_divergence_is_one_clear_error() -> None:

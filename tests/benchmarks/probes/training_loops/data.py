@@ -13,7 +13,7 @@ from work import GLOBAL_BATCH, SEGMENT
 
 DIGITS = Path(__file__).resolve().parents[4] / "pipelines" / "ready" / "data" / "digits.csv.gz"
 # The last segment is only closed by the request for one more step.
-STEPS = 48 * SEGMENT + 1
+STEPS = 96 * SEGMENT + 1
 
 
 def digits(rows: int) -> dict[str, np.ndarray]:

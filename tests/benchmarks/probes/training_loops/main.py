@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,17 @@ def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> Non
 
 def in_turn(work: Work, loops: list[str], turn: int) -> dict[str, list[float]]:
     """The seconds of each segment of each loop, over all ranks, the warm-up left out."""
-    loops = loops[turn % len(loops) :] + loops[: turn % len(loops)]
-    turns = Turns(loops)
+    turns = Turns(loops, turn)
     taken: dict[str, list[float]] = {}
 
     def one(name: str) -> None:
         turns.wait(name)
         own = replace(work, name=name, turns=turns, folder=work.folder / f"{turn}-{name}")
-        taken[name] = importlib.import_module(LOOPS[name]).run(own).segments[SKIPPED:]
+        try:
+            taken[name] = importlib.import_module(LOOPS[name]).run(own).segments[SKIPPED:]
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)  # the other loops would wait for their turns for ever
         turns.leave()
 
     gc.collect()

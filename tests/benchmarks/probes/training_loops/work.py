@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -32,25 +33,35 @@ SKIPPED = 4
 
 
 class Turns:
-    """Lets one of several threads run at a time, in the order of their names."""
+    """Lets one of several threads run at a time: all of them once, in an order by lot, then all of them again.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)
+    The lot falls the same way on every rank: the loops talk to themselves across the ranks.
+    """
+
+    def __init__(self, names: Sequence[str], seed: int) -> None:
+        self.random = random.Random(seed)
+        self.names = sorted(names)
+        self.coming: list[str] = []
         self.changed = threading.Condition()
+        self._draw()
 
     def wait(self, name: str) -> None:
         with self.changed:
-            self.changed.wait_for(lambda: self.names[0] == name)
+            self.changed.wait_for(lambda: self.coming[0] == name)
 
     def give_on(self) -> None:
         with self.changed:
-            self.names.append(self.names.pop(0))
+            self.coming.pop(0)
+            self._draw()
             self.changed.notify_all()
 
     def leave(self) -> None:
-        with self.changed:
-            self.names.pop(0)
-            self.changed.notify_all()
+        self.names.remove(self.coming[0])
+        self.give_on()
+
+    def _draw(self) -> None:
+        if not self.coming:
+            self.coming = self.random.sample(self.names, len(self.names))
 
 
 class Watch:
