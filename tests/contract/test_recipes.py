@@ -158,6 +158,18 @@ def test_losses_and_metrics_are_stated_a_sample(recipe: Recipe, batch: Batch) ->
         torch.testing.assert_close(torch.cat(by_part).double(), values.double())
 
 
+def test_it_computes_in_bfloat16(recipe: Recipe, batch: Batch) -> None:
+    """Multiplications in half the bits, as mixed precision does; losses as in fp32."""
+    model = new_model(recipe).eval()
+    expected = recipe.losses(model(batch.inputs), batch.targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = model(batch.inputs)
+    assert outputs.dtype == torch.bfloat16
+    losses = recipe.losses(outputs.float(), batch.targets)
+    losses.sum().backward()
+    torch.testing.assert_close(losses, expected, rtol=0.1, atol=0.1)
+
+
 def test_an_optimizer_of_any_part_has_the_same_groups(recipe: Recipe) -> None:
     """A pipeline's stage may be any run of layers, one without parameters among them."""
     children = list(new_model(recipe).named_children())

@@ -34,11 +34,25 @@ MOMENTUM = 0.9
 MARGIN = 8 / 7
 
 
-class FrozenBatchNorm(nn.BatchNorm2d):
-    """Batch normalization by the statistics that it has, also while training: nothing in it looks across samples."""
+class FrozenBatchNorm(nn.Module):
+    """Batch normalization by the statistics that it has, also while training: nothing in it looks across samples.
 
-    def train(self, mode: bool = True) -> FrozenBatchNorm:
-        return super().train(False)
+    Names are those of nn.BatchNorm2d. (It is none, so that nothing takes it for one that could be synchronized.)
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(width), requires_grad=False)
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias)
 
 
 @dataclass(frozen=True, kw_only=True)

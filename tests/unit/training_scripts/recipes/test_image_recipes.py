@@ -78,6 +78,21 @@ def test_frozen_samples_do_not_know_of_each_other_while_training() -> None:
     torch.testing.assert_close(model(inputs)[:1], model(inputs[:1]))
 
 
+def test_a_frozen_network_is_the_same_network() -> None:
+    frozen, free = (
+        load_recipe("ants_bees_resnet18", {"freeze": freeze, "size": 32}).model() for freeze in (True, False)
+    )
+    with torch.no_grad():
+        for name, tensor in free.state_dict().items():
+            if "running" in name:
+                tensor.uniform_(0.5, 2.0)
+    frozen.load_state_dict(free.state_dict())
+    inputs = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(frozen.train()(inputs), free.eval()(inputs))
+    synchronized = nn.SyncBatchNorm.convert_sync_batchnorm(frozen)
+    assert not any(isinstance(module, nn.SyncBatchNorm) for module in synchronized.modules())
+
+
 def test_the_backbone_learns_at_a_share_of_the_rate() -> None:
     recipe = load_recipe("ants_bees_resnet18", {"backbone_share": 0.25})
     model = recipe.model()
