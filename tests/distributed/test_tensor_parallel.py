@@ -1,0 +1,190 @@
+"""Split matrices: the language model with all its options, along the sequence too, and dropout as in one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from drivetrain.training_scripts import state
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.recipes import decoder_lm
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.distributed import strategy_models
+from tests.distributed.strategy_runs import Run
+from tests.distributed.strategy_training import Setting, difference, fit
+
+MODEL = decoder_lm.Recipe(layers=2, width=16, heads=4, hidden=24, length=8, vocabulary=19, bias=True)
+Result = tuple[list[float], dict[str, Any], int]
+
+
+def learn(
+    process: Process, name: str, options: dict[str, Any], recipe: decoder_lm.Recipe, common: dict[str, Any]
+) -> Result:
+    """Losses, parameters and how many of them are cut, after 6 steps with clipping and accumulation."""
+    torch.manual_seed(0)
+    kind, built = load_strategy(name, options)
+    given = {"precision": "fp64", "clip_norm": 0.5, "accumulation": 2, "weight_decay": 1e-2} | common
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2, **given), built)
+    strategy.model.train()
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(recipe.vocabulary, (5, recipe.length + 1), generator=generator)
+    rows = slice(5 * strategy.layout.data_rank // strategy.layout.data_size, None)
+    rows = slice(rows.start, 5 * (strategy.layout.data_rank + 1) // strategy.layout.data_size)
+    batch = Batch(tokens[rows, :-1], tokens[rows, 1:])
+    losses = []
+    for step in range(6):
+        torch.manual_seed(step)
+        taken = strategy.train_step(batch, num_samples=len(batch.inputs), num_global_samples=5)
+        losses.append(float(process.sum(taken.loss)))
+    cut = sum(isinstance(p, DTensor) and any(q.is_shard() for q in p.placements) for p in strategy.parameters.values())
+    return losses, {n: t.detach().clone().numpy() for n, t in state.gather(strategy).model.items()}, cut
+
+
+def distance(one: Result, other: Result) -> float:
+    assert one[1].keys() == other[1].keys()
+    losses = max(abs(a - b) for a, b in zip(one[0], other[0], strict=True))
+    return max(losses, *(float(abs(values - other[1][name]).max()) for name, values in one[1].items()))
+
+
+@pytest.mark.parametrize(
+    ("world_size", "name", "options", "changes", "common"),
+    [
+        (2, "tp", {}, {}, {}),
+        (2, "tp", {"sequence": True}, {}, {}),
+        (2, "tp", {}, {"dropout": 0.2}, {}),
+        (2, "tp", {"sequence": True}, {"dropout": 0.2}, {"activation_checkpointing": True}),
+        (1, "tp", {}, {}, {}),
+        pytest.param(4, "tp", {"sequence": True}, {}, {}, marks=pytest.mark.slow),
+        (4, "fsdp_tp", {"tensor": 2, "sequence": True}, {}, {}),
+        pytest.param(4, "fsdp_tp", {"tensor": 4}, {}, {}, marks=pytest.mark.slow),
+        pytest.param(2, "fsdp_tp", {"tensor": 1}, {}, {}, marks=pytest.mark.slow),
+        pytest.param(8, "tp_pp_fsdp", {}, {}, {}, marks=pytest.mark.slow),
+        pytest.param(2, "pp", {"schedule": "zero_bubble"}, {}, {}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_language_model_is_that_of_one_process(
+    world_size: int, name: str, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], forked: Any
+) -> None:
+    recipe = decoder_lm.Recipe(**(vars(MODEL) | changes))
+    (expected,) = forked(1, learn, "single", {}, recipe, {})
+    first, *others = forked(world_size, learn, name, options, recipe, common)
+    assert distance(first, expected) < 1e-10
+    for other in others:
+        assert other[0] == first[0]
+    if name == "tp":
+        # Each block: query, key, value and up with their biases, out and down without; the embedding; the head.
+        assert first[2] == 2 * (4 * 2 + 2) + 1 + 2
+
+
+def test_dropout_on_split_features_has_the_masks_of_one_process(forked: Any) -> None:
+    """`conv` with dropout between the two layers that are split: each rank drops its own features."""
+    setting = Setting(kind="dropout", steps=5)
+    (expected,) = forked(1, fit, Run("single", 1), setting)
+    for trained in forked(2, fit, Run("tp", 2), setting):
+        assert difference(trained, expected) < 1e-10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(strategy_models.Recipe):
+    """A plan of the test's own; None for the one that is found."""
+
+    plan: Any = None
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "tensor_plan":
+            if self.plan is None:
+                raise AttributeError(name)
+            return lambda: self.plan
+        return super().__getattribute__(name)
+
+
+class Mlp(nn.Module):
+    """Two layers with something between, outside of a chain."""
+
+    def __init__(self, between: nn.Module) -> None:
+        super().__init__()
+        self.up, self.between, self.down = nn.Linear(4, 6), between, nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.between(self.up(x)))
+
+
+def tied() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].weight = model[0].weight
+    return model
+
+
+class Heads(nn.Module):
+    head_dim = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.out = nn.Linear(4, 6), nn.Linear(6, 4)
+
+
+def refused(process: Process, model: nn.Module, plan: Any, options: dict[str, Any]) -> str:
+    kind, built = load_strategy("tp", options)
+    with pytest.raises(InputError) as caught:
+        kind(Recipe(plan=plan), model, process, Common(learning_rate=1e-2), built)
+    return str(caught.value)
+
+
+PAIR = {"up": "colwise", "down": "rowwise"}
+
+
+@pytest.mark.parametrize(
+    ("model", "plan", "options", "words"),
+    [
+        (nn.Conv2d(1, 1, 1), None, {}, "the recipe has no method tensor_plan() -> dict"),
+        (nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 4)), None, {}, "whose inner features 2 ranks can share"),
+        (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 4)), None, {}, "no two Linear layers in a row"),
+        (Mlp(nn.ReLU()), {"up": "colwize"}, {}, "Did you mean 'colwise'?"),
+        (Mlp(nn.ReLU()), {"upp": "colwise"}, {}, "Did you mean 'up'?"),
+        (Mlp(nn.ReLU()), {"between": "colwise"}, {}, "'colwise' for 'between', a ReLU"),
+        (Mlp(nn.Dropout(0.5)), PAIR, {}, "does 'between' drop features that are split?"),
+        (nn.Sequential(nn.Linear(4, 3)), {"0": "colwise"}, {}, "'0' has 3 features, which 2 ranks cannot share evenly"),
+        (Heads(), {"query": "colwise", "out": "rowwise"}, {}, "'query' makes 3 heads"),
+        (tied(), {"0": "colwise", "1": "rowwise"}, {}, "'0.weight' and '1.weight' are one and the same parameter"),
+        (Mlp(nn.LayerNorm(6)), PAIR, {"sequence": True}, "'between' would see some positions only"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(
+    model: nn.Module, plan: Any, options: dict[str, Any], words: str, forked: Any
+) -> None:
+    assert all(words in message for message in forked(2, refused, model, plan, options))
+
+
+def uneven(process: Process) -> str:
+    kind, built = load_strategy("tp", {"sequence": True})
+    strategy = kind(MODEL, MODEL.model(), process, Common(learning_rate=1e-2), built)
+    tokens = torch.zeros(2, 7, dtype=torch.int64)
+    with pytest.raises(InputError) as caught:
+        strategy.train_step(Batch(tokens, tokens), num_samples=2, num_global_samples=2)
+    return str(caught.value)
+
+
+def test_a_sequence_that_cannot_be_shared_evenly_is_refused(forked: Any) -> None:
+    assert all("2 ranks cannot share the positions" in message for message in forked(2, uneven))
+
+
+def test_a_plan_is_found_for_pairs_of_linears(forked: Any) -> None:
+    answers = forked(2, placements, nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 3), nn.Linear(3, 2)))
+    assert answers[0] == {"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}
+
+
+def placements(process: Process, model: nn.Module) -> dict[str, str]:
+    kind, built = load_strategy("tp", {})
+    strategy = kind(Recipe(), model, process, Common(learning_rate=1e-2), built)
+    return {
+        name: str(*parameter.placements)
+        for name, parameter in strategy.parameters.items()
+        if isinstance(parameter, DTensor)
+    }
