@@ -95,8 +95,8 @@ def parallelize(
         style = plan.get(prefix + name)
         if isinstance(module, DROPOUTS):
             dimension = -1 if style == "colwise" else 1 if sequence else None
-            if dimension is not None and module.p:
-                module.forward = partial(_split_dropout, module, mesh.get_local_rank(), mesh.size(), dimension)
+            if dimension is not None:
+                split_dropouts(module, mesh.get_local_rank(), mesh.size(), dimension)
         elif style and (made := _style(module, style, sequence)):
             # Every rank has the same values already: nothing has to travel.
             parallelize_module(module, mesh, made, src_data_rank=None)
@@ -198,6 +198,13 @@ def _style(module: nn.Module, style: str, sequence: bool) -> ParallelStyle | Non
     if style == "sequence" and sequence:
         return SequenceParallel(use_local_output=True)
     return None
+
+
+def split_dropouts(model: nn.Module, rank: int, size: int, dimension: int) -> None:
+    """Have the dropouts of `model` work on a part of `size` in a dimension, as one process would on the whole."""
+    for module in model.modules():
+        if isinstance(module, DROPOUTS) and module.p:
+            module.forward = partial(_split_dropout, module, rank, size, dimension)
 
 
 def _split_dropout(module: nn.Dropout, rank: int, size: int, dimension: int, x: Tensor) -> Tensor:

@@ -73,6 +73,10 @@ class Recipe:
             return inward | {f"*.{name}": "rowwise" for name in ("output", "down")}
         return {"6": "colwise", "8": "rowwise"}
 
+    def context_plan(self) -> dict[str, int]:
+        """The buffers with an entry for each position, for context parallelism."""
+        return {"*.positions": 0} if self.kind == "transformer" else {}
+
     def samples(self, count: int, *, seed: int = 0) -> Batch:
         """Samples that a model can learn something from; inputs in float64."""
         generator = torch.Generator().manual_seed(seed)
@@ -110,10 +114,10 @@ class Embedding(nn.Module):
         super().__init__()
         self.token = nn.Embedding(VOCABULARY, WIDTH)
         self.position = nn.Embedding(LENGTH, WIDTH)
+        self.register_buffer("positions", torch.arange(LENGTH), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
-        return self.token(tokens) + self.position(positions)
+        return self.token(tokens) + self.position(self.positions[: tokens.shape[1]])
 
 
 class Attention(nn.Module):

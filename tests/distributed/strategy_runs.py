@@ -42,6 +42,10 @@ class Run:
 
 
 RUNS: dict[str, list[Run]] = {
+    "cp": [
+        Run("cp", 2, models=("transformer",), refuses=frozenset({"compile"})),
+        Run("cp", 4, {"replicate": 2}, models=("transformer",)),
+    ],
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with
 }
