@@ -121,3 +121,17 @@ def test_one_of_several_components_of_a_file(drivetrain) -> None:
     assert "Allowed: count, other." in drivetrain.error("submit", "two_jobs.py")
     with pytest.raises(UserError, match="Did you mean 'count'"):
         find_component(f"{drivetrain.folder / 'two_jobs.py'}:cuont")
+
+
+@pytest.mark.slow
+def test_a_training_with_auto_runs_here(drivetrain) -> None:
+    home = ("--home", drivetrain.home)
+    drivetrain("submit", "prepare-data", "-s", "raw=example:digits", "-s", "key=id", "-s", "label=label", *home)
+    places = dict(line.split(": ", 1) for line in drivetrain.out.splitlines() if ": " in line)
+    given = ("-s", f"train={places['train']}", "-s", "strategy=auto", "-s", "epochs=1", "--processes", "2")
+    text = drivetrain("submit", "train", *given, *home)
+    assert "✓ submit-train succeeded" in text
+    (model,) = [line.removeprefix("model: ") for line in text.splitlines() if line.startswith("model: ")]
+    assert Path(model).exists()
+    shown = json.loads(drivetrain("runs", "show", "latest", "--json", *home))
+    assert shown["steps"][0]["settings"]["strategy"] == "ddp"
