@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from drivetrain.training_scripts import state
 from drivetrain.training_scripts.process import Process
@@ -39,9 +40,22 @@ def test_options_that_change_nothing_but_the_way(options: dict[str, Any], forked
     assert difference(trained, expected) < 1e-10, worst(trained, expected)
 
 
+class Listening(TorchDispatchMode):
+    """Hears in which formats gradients are sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.formats: list[torch.dtype] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "reduce_scatter" in str(func):
+            self.formats.append(next(each.dtype for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)))
+        return func(*args, **(kwargs or {}))
+
+
 def slices_and_formats(process: Process) -> tuple[float, set[torch.dtype], set[torch.dtype], set[torch.dtype]]:
     """The share of the parameters that this rank holds; formats of what is held, fetched and multiplied, sent back."""
-    fetched, sent = set(), set()
+    fetched = set()
     strategy = build(process, Run("fsdp", 2), Setting(kind="transformer", precision="bf16"))
     held = {parameter.dtype for parameter in strategy.parameters.values()}
     numbers = [sum(p.to_local().numel() if own else p.numel() for p in strategy.parameters.values()) for own in (1, 0)]
@@ -51,15 +65,10 @@ def slices_and_formats(process: Process) -> tuple[float, set[torch.dtype], set[t
 
     for layer in fsdp.layers_to_shard(strategy.model):
         layer.register_forward_pre_hook(look)
-    right = dist.reduce_scatter_tensor
-
-    def listening(*tensors: Any, **given: Any) -> Any:
-        sent.update(tensor.dtype for tensor in (*tensors, *given.values()) if isinstance(tensor, Tensor))
-        return right(*tensors, **given)
-
-    dist.reduce_scatter_tensor = listening  # in the forked rank only
     samples = strategy_models.Recipe(kind="transformer").samples(4)
-    strategy.train_step(samples, num_samples=4, num_global_samples=8)
+    with Listening() as heard:
+        strategy.train_step(samples, num_samples=4, num_global_samples=8)
+    sent = set(heard.formats)
     assert all(isinstance(parameter, DTensor) for parameter in strategy.parameters.values())
     return numbers[0] / numbers[1], held, fetched, sent
 
@@ -73,18 +82,11 @@ def test_a_rank_holds_a_slice_and_half_precision_travels(forked: Any) -> None:
 
 
 def count_exchanges(process: Process, run: Run, accumulation: int) -> int:
-    counted = []
-    right = dist.reduce_scatter_tensor
-
-    def counting(*tensors: Any, **given: Any) -> Any:
-        counted.append(1)
-        return right(*tensors, **given)
-
-    dist.reduce_scatter_tensor = counting  # in the forked rank only
     strategy = build(process, run, Setting(kind="conv", accumulation=accumulation))
     samples = strategy_models.Recipe(kind="conv").samples(12)
-    strategy.train_step(samples, num_samples=12, num_global_samples=12 * process.world_size)
-    return len(counted)
+    with Listening() as heard:
+        strategy.train_step(samples, num_samples=12, num_global_samples=12 * process.world_size)
+    return len(heard.formats)
 
 
 def test_accumulated_pieces_travel_once(forked: Any) -> None:

@@ -62,11 +62,13 @@ class Strategy(strategy.Strategy):
         if self.process.world_size == 1:
             return model
         options = self.options
+        # The start and the buffers are agreed on as under every other strategy. (torch is about to rename the argument
+        # that turns its own way off.)
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [n for n, _ in model.named_buffers()])
         wrapper = DistributedDataParallel(
             model,
             device_ids=[self.process.device.index] if self.process.device.type == "cuda" else None,
-            init_sync=False,  # the start and the buffers are agreed on as under every other strategy
-            broadcast_buffers=False,
+            init_sync=False,
             bucket_cap_mb=options.bucket_mb,  # type: ignore[arg-type]  # torch takes fractions, and says int
             gradient_as_bucket_view=options.gradient_as_bucket_view,
             static_graph=options.static_graph,
