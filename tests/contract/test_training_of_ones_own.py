@@ -136,8 +136,8 @@ def test_the_rank_that_failed_is_the_reason_of_the_run(tmp_path: Path) -> None:
 
 
 def test_a_script_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    run = run_script(tmp_path, script="reports.py")
+    run = run_script(tmp_path, script="reports.py", source=SCRIPTS)
     assert run.summary.status == "Failed"
     assert "error: no script 'reports.py' in " in str(run.summary.reason)
-    assert "(it holds report.py)" in str(run.summary.reason)
+    assert "report.py" in str(run.summary.reason)
     assert "Traceback" not in run.log

@@ -58,6 +58,7 @@ from drivetrain.pipelines.targets.sagemaker.wheels import Wheel, find_wheels
 VERSION = "2020-12-01"
 
 Json = dict[str, Any]
+TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
 # Parameters whose values are names of files in training_scripts (read here, never imported).
 PLUGINS = {TRAIN: {"recipe": "recipes"}}
 TYPES = {
@@ -242,15 +243,26 @@ class _Compiler:
             if given not in known:
                 raise SpecError(f"Step {step.name!r}: no {name} {given!r}. {did_you_mean(given, known)}")
 
+    def check_script(self, step: JobStep) -> None:
+        """A script of the user's own that would not be there, unless it comes with an input (or all is known later)."""
+        script = step.program.target if step.program.kind == "script" else None
+        if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:
+            script = step.parameters.get("script")
+        if not isinstance(script, str) or self.source is None or script in self.travelling:
+            return
+        there = (self.source / script).is_file()
+        raise SpecError(
+            f"Step {step.name!r}: script {script!r} in {self.source} does not travel: only Python files do. Give the "
+            "folder that it lies in as an input."
+            if there
+            else f"Step {step.name!r}: there is no script {script!r} in {self.source}. "
+            f"{did_you_mean(script, self.travelling)}"
+        )
+
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         self.check_plugins(step)
-        script = step.program.target if step.program.kind == "script" and self.source is not None else None
-        if script is not None and script not in self.travelling:
-            raise SpecError(
-                f"Step {step.name!r}: there is no script {script!r} in {self.source}. "
-                f"{did_you_mean(script, self.travelling)}"
-            )
+        self.check_script(step)
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))

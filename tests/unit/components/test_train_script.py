@@ -15,6 +15,7 @@ from drivetrain.components.command_line import read
 from drivetrain.components.errors import InputError
 from drivetrain.components.train_script import train_script
 from drivetrain.pipelines import Cluster, Parameter, Pipeline, join, step
+from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.targets.sagemaker.assets import code_archive
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
@@ -236,3 +237,24 @@ def test_a_folder_of_its_own_travels_with_all_that_lies_in_it(tmp_path: Path) ->
     (uri,) = [each["DataSource"]["S3DataSource"]["S3Uri"] for each in channels if each["ChannelName"] == "source"]
     names = {asset.uri.removeprefix(uri) for asset in compiled.assets if asset.uri.startswith(uri)}
     assert names == {"report.py", "run.sh", "settings.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("reports.py", r"Step 'train-script': there is no script 'reports\.py' in .*report\.py"),
+        ("launch.sh", r"script 'launch\.sh' in .* does not travel: only Python files do\. Give the folder"),
+    ],
+)
+def test_a_script_that_would_not_be_there_is_found_before_anything_runs(script: str, message: str) -> None:
+    fit = step(train_script, train="s3://bucket/train/", script=script)
+    with pytest.raises(SpecError, match=message):
+        compile_pipeline(Pipeline(name="own", steps=[fit]), source=FIXTURES)
+    with_folder = step(train_script, train="s3://bucket/train/", script=script, source=FIXTURES)
+    assert compile_pipeline(Pipeline(name="own", steps=[with_folder]), source=FIXTURES).definition["Steps"]
+
+
+def test_its_name_in_the_compiler() -> None:
+    from drivetrain.pipelines.targets.sagemaker.compile import TRAIN_SCRIPT
+
+    assert train_script.target == TRAIN_SCRIPT
