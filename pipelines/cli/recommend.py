@@ -73,7 +73,8 @@ def recommend(
       drivetrain recommend --recipe my_recipes.faces --recipe-options '{"width": 512}' --write
       drivetrain recommend retraining --set epochs=20
     """
-    from drivetrain.pipelines.cli.recommended import Wanted, recommendations, say_recommendations, write_facts
+    from drivetrain.pipelines.cli.recommend_cases import Wanted, recommendations, write_facts
+    from drivetrain.pipelines.cli.recommend_table import say_recommendations
 
     wanted = Wanted(
         target=target,

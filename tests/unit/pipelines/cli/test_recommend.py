@@ -36,7 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         return found | ({"write_bytes_per_second": 5e8} if write_speed else {})
 
     monkeypatch.setattr(measuring, "measure", measure)
-    monkeypatch.setattr("drivetrain.pipelines.cli.recommended.measure", measure)
+    monkeypatch.setattr("drivetrain.pipelines.cli.recommend_cases.measure", measure)
     return asked
 
 

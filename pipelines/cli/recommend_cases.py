@@ -1,4 +1,4 @@
-"""What `drivetrain recommend` gathers and says."""
+"""What `drivetrain recommend` is asked: recipes and machines, from its options or from a pipeline's training steps."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.recommend.choice import Recommendation, Row, recommend
+from drivetrain.pipelines.recommend.choice import Recommendation, recommend
 from drivetrain.pipelines.recommend.facts import Facts, FactsError, new_file
 from drivetrain.pipelines.recommend.facts_places import beside, look_up
-from drivetrain.pipelines.recommend.instances import GIB, LOCAL, get_instance
+from drivetrain.pipelines.recommend.instances import LOCAL, get_instance
 from drivetrain.pipelines.recommend.json_options import parse_options
 from drivetrain.pipelines.recommend.measuring import measure, merged
-from drivetrain.pipelines.recommend.memory import HEADROOM
 from drivetrain.pipelines.recommend.plan import Plan
 from drivetrain.pipelines.recommend.strategies import all_strategies
-
-MIB = 1024**2
-_COLUMNS = (
-    *("strategy", "layout", "param.", "grad.", "optim.", "activ.", "buffers", "working", "total", "fits"),
-    *("sent", "time", "bubble", "note"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,132 +187,3 @@ def _facts(case: Case) -> Facts:
 
 def _each_recipe(cases: Iterable[Case]) -> list[Case]:
     return list({f"{case.folder} {case.recipe} {case.recipe_options} {case.instance}": case for case in cases}.values())
-
-
-def say_recommendations(found: Sequence[tuple[Case, Recommendation]], *, as_json: bool) -> None:
-    """A table for each case, or all of them as JSON."""
-    from drivetrain.pipelines.cli.terminal import paint, say, say_json, table
-
-    if as_json:
-        say_json([_as_json(case, made) for case, made in found])
-        return
-    for place, (case, made) in enumerate(found):
-        plan, facts = made.plan, made.plan.facts
-        unit, name = (GIB, "GiB") if plan.usable_memory >= 4 * GIB and _largest(made) >= GIB else (MIB, "MiB")
-        whose = "GPU" if plan.instance.gpus else "process"
-        if place:
-            say()
-        options = f" {case.recipe_options}" if case.recipe_options else ""
-        say(
-            paint(f"{case.title + ': ' if case.title else ''}{case.recipe}{options}", "bold")
-            + f", {facts.num_parameters:,} parameters, global batch {plan.global_batch}, {plan.precision}"
-        )
-        say(f"on {plan.hosts} x {plan.instance.name} ({plan.instance.described()}), {plan.world.described()}")
-        say()
-        memory = plan.instance.memory_of_a_process(plan.world.processes)
-        rows = [_cells(row, unit) for row in made.rows]
-        styles = [[_style(made, row, column) for column in _COLUMNS] for row in made.rows]
-        say(table(_COLUMNS, rows, styles=styles))
-        say()
-        say(paint(_explained(name, whose, memory / unit, plan.usable_memory / unit), "dim"))
-        if made.choice is None:
-            say(paint(made.reason[:1].upper() + made.reason[1:], "Failed"))
-        else:
-            say(f"Choice: {made.reason}")
-
-
-def _explained(unit: str, whose: str, memory: float, usable: float) -> str:
-    return (
-        f"Estimates. Memory in {unit} a {whose}; of {memory:,.1f} it may fill {usable:,.1f} ({HEADROOM:.0%} stay free)."
-        f" Sent by one {whose} in a step, and the time of it at the links' peak rates, nothing overlapped."
-    )
-
-
-def _cells(row: Row, unit: int) -> list[str]:
-    if row.candidate is None or row.memory is None:
-        return [row.strategy, *[""] * (len(_COLUMNS) - 2), row.note]
-    memory = row.memory
-    sizes = (memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.buffers, memory.working)
-    layout = " x ".join(f"{name} {degree}" for name, degree in row.candidate.degrees.items())
-    pipelined = row.candidate.degree("stage") > 1
-    notes = [f"{row.candidate.micro_batches} micro-batches"] if pipelined else []
-    notes += ["crosses hosts"] if any(each.between_hosts for each in row.traffic) else []
-    return [
-        row.strategy,
-        layout or "whole",
-        *(f"{size / unit:,.1f}" for size in (*sizes, memory.total)),
-        "yes" if row.fits else "no",
-        _bytes(row.sent_bytes) if row.traffic else "-",
-        _seconds(row.seconds) if row.traffic else "-",
-        f"{row.bubble:.0%}" if pipelined else "-",
-        ", ".join(notes),
-    ]
-
-
-def _style(made: Recommendation, row: Row, column: str) -> str:
-    if made.choice is not None and row.strategy == made.choice.strategy:
-        return "bold"
-    if row.candidate is None:
-        return "dim"
-    return "Failed" if column == "fits" and not row.fits else ""
-
-
-def _largest(made: Recommendation) -> int:
-    return max((row.memory.total for row in made.rows if row.memory), default=0)
-
-
-def _bytes(count: float) -> str:
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= unit:
-            return f"{count / unit:,.1f} {name}"
-    return f"{count:.0f} B"
-
-
-def _seconds(seconds: float) -> str:
-    return (
-        f"{seconds:,.1f} s"
-        if seconds >= 1
-        else f"{seconds * 1e3:.2g} ms"
-        if seconds < 0.01
-        else f"{seconds * 1e3:.0f} ms"
-    )
-
-
-def _as_json(case: Case, made: Recommendation) -> dict[str, Any]:
-    plan = made.plan
-    return {
-        "step": case.title.removeprefix("step ") or None,
-        "recipe": case.recipe,
-        "recipe_options": case.recipe_options,
-        "instance": plan.instance.name,
-        "hosts": plan.hosts,
-        "processes": plan.world.processes,
-        "global_batch": plan.global_batch,
-        "precision": plan.precision,
-        "memory_bytes": plan.instance.memory_of_a_process(plan.world.processes),
-        "usable_bytes": plan.usable_memory,
-        "estimates": True,
-        "choice": made.choice.strategy if made.choice else None,
-        "strategy_options": dict(made.options),
-        "reason": made.reason,
-        "strategies": [_row_as_json(row) for row in made.rows],
-    }
-
-
-def _row_as_json(row: Row) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    if row.candidate is None or row.memory is None:
-        return {"strategy": row.strategy, "possible": False, "note": row.note}
-    return {
-        "strategy": row.strategy,
-        "possible": True,
-        "degrees": dict(row.candidate.degrees),
-        "micro_batches": row.candidate.micro_batches,
-        "memory_bytes": {**asdict(row.memory), "total": row.memory.total},
-        "traffic": [asdict(each) for each in row.traffic],
-        "sent_bytes": row.sent_bytes,
-        "communication_seconds": row.seconds,
-        "bubble": row.bubble,
-        "fits": row.fits,
-    }
