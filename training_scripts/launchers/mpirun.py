@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 from collections.abc import Iterable, Mapping
 
@@ -53,7 +54,7 @@ def run(job: Job) -> Ended:
             stop_signal=MPI_STOP,
         )
         others.tell(code)
-    if code > 128 and stopped is None:
+    if code - 128 in signal.valid_signals() and stopped is None:
         code = 128 - code  # mpirun's word for a signal
     return Ended(code, stopped, reported(job.ranks), "mpirun")
 
@@ -75,8 +76,10 @@ def mpirun_command(
     }
     if interface:
         settings |= {"btl_tcp_if_include": interface, "oob_tcp_if_include": interface}
-    words = ["mpirun", "-np", str(cluster.world_size), "--map-by", "slot"]
-    words += ["--host", ",".join(f"{host}:{cluster.processes}" for host in cluster.hosts)]
+    hosts = [f"{host}:{cluster.processes}" for host in cluster.hosts]
+    if all(is_this_machine(host) for host in cluster.hosts):
+        hosts = [f"localhost:{cluster.world_size}"]  # its other addresses mpirun would try to reach by ssh
+    words = ["mpirun", "-np", str(cluster.world_size), "--map-by", "slot", "--host", ",".join(hosts)]
     for name, value in settings.items():
         words += ["--mca", name, value]
     if len(cluster.hosts) > 1:

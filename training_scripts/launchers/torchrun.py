@@ -21,8 +21,13 @@ SUMMARY = "processes that torch.distributed joins; static or elastic, with resta
 def run(job: Job) -> Ended:
     report = job.folder / "failures.json"
     command = torchrun_command(job.cluster, job.program, job.options, report=report, log_folder=job.folder / "torchrun")
+    environment = dict(job.environment)
+    if job.options.max_restarts or (len(job.cluster.hosts) > 1 and not is_static(job.cluster, job.options)):
+        # torch 2.13 shares one store among all rounds of a c10d rendezvous: after a restart a rank finds the addresses
+        # of those that are gone, and cannot connect. So rank 0 keeps a fresh one each time.
+        environment.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     # torchrun itself still has a group to end when the time of its ranks is over.
-    [code], stopped = supervise([(command, job.environment)], stop_seconds=job.options.stop_timeout + 10, tick=job.tick)
+    [code], stopped = supervise([(command, environment)], stop_seconds=job.options.stop_timeout + 10, tick=job.tick)
     found = json_or_none(report) or []
     return Ended(code, stopped, [from_rank(f["rank"], f["exit_code"], f["record"]) for f in found], "torchrun")
 

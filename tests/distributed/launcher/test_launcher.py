@@ -76,6 +76,9 @@ def test_sigterm_ends_all(start: Start, ranks: Any, assert_gone: Any) -> None:
     assert_gone([pid for values in found.values() for pid in (values["pid"], values["parent"])])
 
 
+LEFT = ("1 process", "2 processes")  # or none: they end by themselves when torchrun does
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["launcher", "torchrun"])
 def test_nobody_outlives_a_killed_parent(victim: str, start: Start, ranks: Any, assert_gone: Any) -> None:
@@ -83,8 +86,10 @@ def test_nobody_outlives_a_killed_parent(victim: str, start: Start, ranks: Any, 
     found = ranks(process, 2)
     os.kill(process.pid if victim == "launcher" else found[0]["parent"], signal.SIGKILL)
     out, err = process.communicate(timeout=60)  # ends with the last holder of the pipe
-    assert out == ""
-    if victim == "torchrun":
+    if victim == "launcher":
+        assert out == ""
+    else:
+        assert out in ("", *(f"launcher: ended {some} that the program had left behind\n" for some in LEFT))
         assert process.returncode == 75
         assert err == "torchrun on 127.0.0.1 was ended by SIGKILL; it can be tried again.\n"
     assert_gone([pid for values in found.values() for pid in (values["pid"], values["parent"])])
