@@ -3,6 +3,7 @@
 A file `readers/<name>.py`, or a module of the user's own, has
 
     def recognises(folder: Path) -> bool        what `reader: auto` asks; it looks at names, and reads no data
+    FALLBACK = True                             optional: asked only where no other format is recognised
     class Options                               a frozen dataclass: plain values with defaults
     class Reader(reader.Reader)                 below
 
@@ -151,12 +152,11 @@ def load_reader(
         name = recognised(folder)
     module = plugins.load("readers", name, kind="reader", own_modules=True)
     reader: Any = getattr(module, "Reader", None)
-    option_class: Any = getattr(module, "Options", None)
-    if not isinstance(reader, type) or not dataclasses.is_dataclass(option_class):
+    if not isinstance(reader, type) or not dataclasses.is_dataclass(getattr(module, "Options", None)):
         raise InputError(f"reader {name!r} ({module.__file__}) lacks a class Reader or a dataclass Options.")
-    fields = {field.name for field in dataclasses.fields(option_class)}
+    fields = {field.name for field in dataclasses.fields(module.Options)}
     given = {key: value for key, value in (defaults or {}).items() if key in fields} | dict(options)
-    return reader(folder, build_options(option_class, given, f"reader {name!r}"), process)
+    return reader(folder, build_options(module.Options, given, f"reader {name!r}"), process)
 
 
 def recognised(folder: Path) -> str:
@@ -166,7 +166,12 @@ def recognised(folder: Path) -> str:
         InputError: none, or several.
     """
     available = plugins.names("readers")
-    found = [name for name in available if plugins.load("readers", name, kind="reader").recognises(folder)]
+    # A manifest vouches for the folder: nobody else need be asked, or imported.
+    if "prepared" in available and plugins.load("readers", "prepared", kind="reader").recognises(folder):
+        return "prepared"
+    modules = {name: plugins.load("readers", name, kind="reader") for name in available}
+    found = [name for name, module in modules.items() if module.recognises(folder)]
+    found = [name for name in found if not getattr(modules[name], "FALLBACK", False)] or found
     if not found:
         raise InputError(
             f"{folder} is not prepared data: no manifest.json. Run prepare_data first, or say what it is with "

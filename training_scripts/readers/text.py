@@ -19,6 +19,7 @@ from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_whole_number
 
 VOCABULARY = 256
+FALLBACK = True  # other formats come with a readme
 
 
 def recognises(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from drivetrain.training_scripts.cursor import Order, StreamOrder, WeightedOrder
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, matrix
+from drivetrain.training_scripts.reader import Columns, matrix, recognised
 from drivetrain.training_scripts.recipe import Batch
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
@@ -151,11 +151,28 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         dataset(tmp_path / "nowhere")
 
 
-def test_a_folder_of_two_formats(folder: Path) -> None:
-    (folder / "notes.txt").write_text("hello")
-    with pytest.raises(InputError, match=r"can be read as prepared or as text\. Say which with reader"):
-        dataset(folder)
-    assert len(dataset(folder, reader="prepared")) == 12
+def test_a_readme_is_no_second_format(folder: Path, tmp_path: Path) -> None:
+    (folder / "readme.txt").write_text("hello" * 100)
+    np.savez(folder / "more.npz", x=np.zeros(3))
+    assert recognised(folder) == "prepared"  # a manifest vouches for the folder
+    (tmp_path / "cifar").mkdir()
+    (tmp_path / "cifar" / "data_batch_1.bin").write_bytes(bytes(3073))
+    (tmp_path / "cifar" / "batches.meta.txt").write_text("airplane\n" * 100)
+    assert recognised(tmp_path / "cifar") == "cifar10"
+
+
+def test_a_folder_of_two_formats(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x=np.arange(6), y=np.arange(6) % 2)
+    (tmp_path / "test_batch.bin").write_bytes(bytes(3073))
+    with pytest.raises(InputError, match=r"can be read as cifar10 or as npz\. Say which with reader"):
+        dataset(tmp_path)
+    assert len(dataset(tmp_path, reader="npz")) == 6
+
+
+def test_labels_outside_the_recipes_classes(tmp_path: Path) -> None:
+    (tmp_path / "test_batch.bin").write_bytes(bytes(3073) + bytes([7]) + bytes(3072))
+    with pytest.raises(InputError, match=r"test_batch\.bin, row 2: label label=7 is outside the 3 classes"):
+        dataset(tmp_path, Sums(("image",)))
 
 
 def test_another_label(folder: Path) -> None:
