@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from drivetrain.components.declaration import Checkpoints, Input, Output, component
 
@@ -93,8 +94,8 @@ def train(
         checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint.
         recipe: what is learnt: a recipe of the package, or a module of your own.
         recipe_options: the recipe's options, a JSON object.
-        strategy: how the model is distributed: single, dp, ddp, fsdp, hsdp, tp, fsdp_tp, pp, pp_ddp,
-            tp_pp_fsdp, or auto for the one that `drivetrain recommend` would choose.
+        strategy: how the model is distributed: single, dp, ddp, fsdp, hsdp, tp, fsdp_tp, pp, pp_ddp, tp_pp_fsdp,
+            cp, or auto for the one that `drivetrain recommend` would choose.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
         reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, or auto for the
             one that recognises it.
@@ -141,7 +142,8 @@ def train(
     """
     settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
     folders = {"train": train, "validation": validation, "model": model, "output": output, "checkpoints": checkpoints}
-    folders["tensorboard"] = os.environ.get(TENSORBOARD_FOLDER)
+    if TENSORBOARD_FOLDER in os.environ:
+        folders["tensorboard"] = Path(os.environ[TENSORBOARD_FOLDER])
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={processes}"),
         "drivetrain.training_scripts.train",

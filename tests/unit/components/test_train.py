@@ -179,3 +179,12 @@ def test_its_import_brings_no_torch() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for module in ("torch", "numpy", "pyarrow", "drivetrain.training_scripts"):
         assert f"'{module}'" not in ended.stdout
+
+
+def test_its_page_names_every_field_and_strategy() -> None:
+    from drivetrain.training_scripts import plugins
+
+    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
+    named = set(re.findall(r"`([a-z_]+)`", page))
+    assert {name for name in train.parameters if name != "processes"} <= named
+    assert set(plugins.names("strategies")) <= named
