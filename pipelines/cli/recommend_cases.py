@@ -149,12 +149,22 @@ def _default_case(recipe: str) -> Case:
     )
 
 
-def write_facts(cases: Iterable[Case], write_speed: Path | None) -> list[Path]:
-    """Measure each recipe and keep what was found beside the pipeline; returns the files written."""
+def write_facts(cases: Sequence[Case], write_speed: Path | None) -> list[Path]:
+    """Measure each recipe and keep what was found beside the pipeline; returns the files written.
+
+    Raises:
+        UserError: a recipe that cannot be measured; a disk's speed for several instance types.
+    """
     from drivetrain.pipelines.cli.files import write_text
 
+    each_once = {f"{case.folder} {case.recipe} {case.recipe_options}": case for case in cases}.values()
+    if write_speed is not None and len(instances := {case.instance for case in cases}) > 1:
+        raise UserError(
+            f"--write-speed measures the disk of this machine, but there are {len(instances)} instance types. Give the "
+            "one that this is: --instance TYPE."
+        )
     written: dict[Path, None] = {}
-    for case in _each_recipe(cases):
+    for case in each_once:
         measured = measure(case.recipe, case.recipe_options, case.folder, write_speed)
         path = beside(case.recipe, case.folder)
         write_text(path, merged(path, measured, case.instance).text())
@@ -183,7 +193,3 @@ def _facts(case: Case) -> Facts:
     facts = new_file(measure(case.recipe, case.recipe_options, case.folder)).find(case.recipe_options)
     assert facts is not None
     return facts
-
-
-def _each_recipe(cases: Iterable[Case]) -> list[Case]:
-    return list({f"{case.folder} {case.recipe} {case.recipe_options} {case.instance}": case for case in cases}.values())

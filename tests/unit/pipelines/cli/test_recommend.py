@@ -111,6 +111,10 @@ def test_nothing_fits_is_a_failure(drivetrain, measured: list[Any]) -> None:
         (["--recipe", "digits_cnn", "--precision", "fp23"], "Did you mean 'fp32'"),
         (["--recipe", "digits_cnn", "--set", "a=1"], "settings of a pipeline"),
         (["--recipe", "digits_cnn", "--instance", "ml.g5.xlarge", "--processes", "3"], "3 processes, but ml.g5.xlarge"),
+        (
+            ["--recipe", "digits_cnn", "--instance", "local", "--instance", "ml.m5.large", "--write-speed", "."],
+            "measures the disk of this machine, but there are 2 instance types",
+        ),
         (["nowhere"], "No pipeline 'nowhere'"),
     ],
 )
