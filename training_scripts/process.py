@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 # A peer that hangs is invisible until a collective times out; gloo's own 30 minutes is a long time to pay for a
 # cluster that does nothing. Longer than any step, shorter than patience.
-COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+COLLECTIVE_TIMEOUT = 600.0
 
 # Which library moves the tensors of which device. What lies on the CPU travels also where GPUs compute.
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
@@ -65,8 +65,10 @@ class Process:
 
 
 @contextmanager
-def join_group() -> Generator[Process]:
+def join_group(collective_timeout: float = COLLECTIVE_TIMEOUT) -> Generator[Process]:
     """Join the processes that the launcher started; one process alone needs no group.
+
+    A collective fails after `collective_timeout` seconds, in which some other process has not come to it.
 
     Reads the variables that torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
     """
@@ -81,7 +83,7 @@ def join_group() -> Generator[Process]:
     if world_size == 1:
         yield process
         return
-    dist.init_process_group(BACKENDS[device.type], timeout=COLLECTIVE_TIMEOUT)
+    dist.init_process_group(BACKENDS[device.type], timeout=timedelta(seconds=collective_timeout))
     yield process
     # Only after success: leaving in order needs the others, and after a failure they may be gone.
     dist.destroy_process_group()
