@@ -12,13 +12,16 @@ mpirun it also has the variables that torchrun would have set (RANK, WORLD_SIZE,
 
 from __future__ import annotations
 
+import atexit
 import builtins
+import ctypes
 import faulthandler
 import importlib.machinery
 import os
 import runpy
 import signal
 import sys
+import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -93,14 +96,15 @@ def _script(path: str) -> None:
     exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
 
 
-def _supervised(program: Callable[[], None]) -> None:
-    """Run it; an exception, or an end with another code than 0, is reported and leaves the interpreter in order."""
+def _supervised(program: Callable[[], None]) -> NoReturn:
+    """Run it and end as it does; an exception, or an end with another code than 0, is reported."""
+    code = 0
     try:
         program()
     except SystemExit as ending:
         if ending.code not in (None, 0):
             report_exit(ending)
-        raise
+        code = _exit_code(ending)
     except Exception as error:
         code = report_failure(error)
         sys.stdout.flush()
@@ -109,6 +113,27 @@ def _supervised(program: Callable[[], None]) -> None:
         os._exit(code)
     finally:
         heartbeat.finished()
+    _leave(code)
+
+
+def _exit_code(ending: SystemExit) -> int:
+    """What Python makes of it: words go to stderr, and count as 1."""
+    if ending.code is None or isinstance(ending.code, int):
+        return (ending.code or 0) & 0xFF
+    print(ending.code, file=sys.stderr)
+    return 1
+
+
+def _leave(code: int) -> NoReturn:
+    """Do what Python does at its end, all but taking the interpreter down: gloo's threads release the tensors of the
+    last collective a moment after it is done, and one that then needs the interpreter aborts a process whose work is
+    done."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)  # what native code has printed
+    os._exit(code)
 
 
 def _command(words: list[str]) -> NoReturn:
