@@ -1,0 +1,146 @@
+"""Sequences split over ranks: the language model with all that it may have, and what cannot be split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.recipes import decoder_lm
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.distributed import strategy_models
+from tests.distributed.language_model_training import MODEL, distance, learn
+
+
+@pytest.mark.parametrize(
+    ("world_size", "options", "changes", "common"),
+    [
+        (2, {}, {}, {}),
+        (2, {}, {"dropout": 0.2}, {"activation_checkpointing": True}),
+        (1, {}, {}, {}),
+        pytest.param(4, {}, {}, {}, marks=pytest.mark.slow),
+        pytest.param(4, {"replicate": 2}, {}, {}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_language_model_is_that_of_one_process(
+    world_size: int, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], forked: Any
+) -> None:
+    """Sequences of 8 tokens, of 10 that the model has positions for."""
+    recipe = decoder_lm.Recipe(**(vars(MODEL) | changes))
+    (expected,) = forked(1, learn, "single", {}, recipe, {})
+    first, *others = forked(world_size, learn, "cp", options, recipe, common)
+    assert distance(first, expected) < 1e-10
+    for other in others:
+        assert other[0] == first[0]
+
+
+class Attention(nn.Module):
+    """Of features [samples, positions, 4], with one head; `others` go to torch's attention."""
+
+    def __init__(self, *, others: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.out, self.others = nn.Linear(4, 4), others
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(functional.scaled_dot_product_attention(x, x, x, **self.others))
+
+
+class Hidden(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+class Mean(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(dim=1)
+
+
+class Saved(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("positions", torch.arange(6))
+
+
+class Recipe(strategy_models.Recipe):
+    """Any model; the plan is what it is given."""
+
+    plan: dict[str, int]
+
+    def context_plan(self) -> dict[str, int]:
+        return self.plan
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs - targets).square().mean(dim=(1, 2))
+
+
+def recipe(plan: dict[str, int]) -> Recipe:
+    made = Recipe()
+    object.__setattr__(made, "plan", plan)
+    return made
+
+
+def gradients(process: Process, name: str, model: nn.Module, length: int) -> list[Any]:
+    """After one step of plain gradient descent of length 1: the parameters are what they were less the gradients."""
+    kind, built = load_strategy(name, {})
+    strategy = kind(recipe({}), model, process, Common(learning_rate=1.0, precision="fp64"), built)
+    strategy.optimizer = torch.optim.SGD(strategy.parameters.values(), lr=1.0)
+    x = torch.randn(3, length, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    strategy.train_step(Batch(x, x.flip(1)), num_samples=3, num_global_samples=3)
+    return [parameter.detach().numpy() for parameter in strategy.parameters.values()]
+
+
+@pytest.mark.parametrize("others", [{}, {"is_causal": True}, {"is_causal": True, "scale": 0.3}])
+def test_attention_that_looks_everywhere_and_that_looks_back(others: dict[str, Any], forked: Any) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), Attention(others=others), nn.Linear(4, 4))
+    (expected,) = forked(1, gradients, "single", model, 6)
+    for found in forked(2, gradients, "cp", model, 6):
+        for one, other in zip(found, expected, strict=True):
+            assert abs(one - other).max() < 1e-13
+
+
+def refused(process: Process, model: nn.Module, plan: Any, length: int) -> str:
+    kind, built = load_strategy("cp", {})
+    given = recipe(plan) if plan is not None else NoPlan()
+    x = torch.zeros(2, length, 4)
+    with pytest.raises(InputError) as caught:
+        strategy = kind(given, model, process, Common(learning_rate=1e-2), built)
+        strategy.train_step(Batch(x, x), num_samples=2, num_global_samples=2)
+    return str(caught.value)
+
+
+class NoPlan(strategy_models.Recipe):
+    def __getattribute__(self, name: str) -> Any:
+        if name == "context_plan":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+LINEAR = nn.Linear(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("model", "plan", "length", "words"),
+    [
+        (LINEAR, None, 6, "the recipe has no method context_plan() -> dict"),
+        (LINEAR, {"positons": 0}, 6, "buffer of context_plan()"),
+        (Saved(), {"positions": 0}, 6, "Register it with persistent=False"),
+        (LINEAR, {}, 7, "2 ranks cannot share the positions"),
+        (nn.Sequential(LINEAR, Mean()), {}, 6, "A model that sums up the sequence cannot be split along it"),
+        (Hidden(), {}, 6, "the model attends by torch.nn.MultiheadAttention"),
+        (Attention(others={"dropout_p": 0.5}), {}, 6, "attention with dropout"),
+        (Attention(others={"attn_mask": torch.ones(6, 6).bool()}), {}, 6, "attention with a mask"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(model: nn.Module, plan: Any, length: int, words: str, forked: Any) -> None:
+    assert all(words in message for message in forked(2, refused, model, plan, length))
