@@ -4,28 +4,9 @@ A file `recipes/<name>.py`, or a module of the user's own, has a class `Recipe`:
 the recipe's options (plain values with defaults), with the members below. Everything is stated a sample, never as a
 mean, so that uneven batches and any number of processes give exactly what one process would.
 
-A recipe may also have
-
-    reader: str                         the format that its data comes in (readers/), where the user names none
-    reader_options: Mapping[str, Any]   that reader's options, where the user gives none
-    augment(batch, seeds) -> Batch      change samples at random, while training only; see below
-    example(batch_size) -> Batch        a batch whose values do not matter, to be measured with; needed where rows of
-                                        `columns` are not single numbers
-    tensor_plan() -> dict[str, str]     pattern of names of layers (as in fnmatch) -> how tensor parallelism splits them
-    context_plan() -> dict[str, int]    pattern of names of buffers that have a row for each position of the sequence ->
-                                        the dimension of the positions; inputs and targets have it as dimension 1
-
-`augment` gets one seed a sample, uint64 of shape [samples], made from (seed, epoch, sample), and draws from nothing
-else (drivetrain.training_scripts.augmentation): a sample is then changed alike on whichever rank it is.
-
-Words of a tensor plan:
-
-    colwise         the output features are split over the ranks, and what follows works on its own part of them
-    colwise_gather  the output features are split, and then put together again on every rank
-    rowwise         the input features are split, as a colwise layer leaves them, and the outputs added up (an
-                    embedding: its rows, the vocabulary)
-    sequence        the layer works on each position by itself, so that its input may be split along the sequence
-    replicate       every rank has all of it, as of a layer that the plan does not name
+What a recipe may also have is optional: `reader` (the format that its data comes in, of readers/, where the user names
+none), `reader_options` (that reader's options, where the user gives none), and the methods of `HasAugment`,
+`HasExample`, `HasTensorPlan` and `HasContextPlan`.
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.
@@ -102,6 +83,58 @@ class Recipe(Protocol):
         That may be a part of what `model()` gives (a pipeline's stage, even one without parameters), under the same
         names; parameters may be slices. Every part must give the same groups of parameters in the same order. The rate
         of a group is its highest: the loop multiplies it by the schedule's factor.
+        """
+        ...
+
+
+@runtime_checkable
+class HasAugment(Protocol):
+    """A recipe that changes samples at random, while training only."""
+
+    def augment(self, batch: Batch, seeds: NDArray[np.uint64]) -> Batch:
+        """The batch changed; the one given stays as it is.
+
+        Args:
+            seeds: one a sample, shape [samples], made from (seed, epoch, sample). Nothing else may be drawn from
+                (drivetrain.training_scripts.augmentation): a sample is then changed alike on whichever rank it is.
+        """
+        ...
+
+
+@runtime_checkable
+class HasExample(Protocol):
+    """A recipe whose `columns` have rows that are not single numbers, and that can be measured all the same."""
+
+    def example(self, batch_size: int) -> Batch:
+        """A batch whose values do not matter, in the shapes and types of real ones."""
+        ...
+
+
+@runtime_checkable
+class HasTensorPlan(Protocol):
+    """A recipe that says how tensor parallelism splits its model."""
+
+    def tensor_plan(self) -> dict[str, str]:
+        """Pattern of names of layers (as in fnmatch) -> what becomes of them:
+
+        colwise         the output features are split over the ranks; what follows works on its own part of them
+        colwise_gather  the output features are split, and then put together again on every rank
+        rowwise         the input features are split, as a colwise layer leaves them, and the outputs added up (an
+                        embedding: its rows, the vocabulary)
+        sequence        the layer works on each position by itself: its input may be split along the sequence
+        replicate       every rank has all of it, as of a layer that the plan does not name
+        """
+        ...
+
+
+@runtime_checkable
+class HasContextPlan(Protocol):
+    """A recipe whose model works on each position by itself, but in scaled_dot_product_attention."""
+
+    def context_plan(self) -> dict[str, int]:
+        """Pattern of names of buffers with an entry for each position -> the dimension of the positions.
+
+        Of inputs, outputs and targets it is dimension 1.
         """
         ...
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,15 @@ from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.layers import layers_of
 from drivetrain.training_scripts.measure import measure
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe
+from drivetrain.training_scripts.recipe import (
+    Batch,
+    HasAugment,
+    HasContextPlan,
+    HasExample,
+    HasTensorPlan,
+    Recipe,
+    load_recipe,
+)
 from tests.fixtures import tiny_data
 
 NAMES = plugins.names("recipes")
@@ -28,9 +37,9 @@ ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 ROWS = 20
 
 
-def having(member: str) -> pytest.MarkDecorator:
-    """For the recipes alone that have an optional member."""
-    found = [name for name in NAMES if hasattr(load_recipe(name, {}), member)]
+def having(kind: type) -> pytest.MarkDecorator:
+    """For the recipes alone that have an optional method."""
+    found = [name for name in NAMES if isinstance(load_recipe(name, {}), kind)]
     return pytest.mark.parametrize("name", found, indirect=True)
 
 
@@ -123,9 +132,10 @@ def test_a_batch_has_its_rows_in_order(dataset: Dataset, batch: Batch) -> None:
     assert torch.equal(dataset.batch(slice(2, 4)).inputs, batch.inputs[2:4])
 
 
-@having("example")
-def test_an_example_is_like_a_batch(recipe: Recipe, batch: Batch) -> None:
-    example: Batch = recipe.example(6)  # type: ignore[attr-defined]
+@having(HasExample)
+def test_an_example_is_like_a_batch(recipe: object, batch: Batch) -> None:
+    assert isinstance(recipe, HasExample)
+    example = recipe.example(6)
     for made, real in ((example.inputs, batch.inputs), (example.targets, batch.targets)):
         assert (made.shape, made.dtype) == (real.shape, real.dtype)
 
@@ -205,9 +215,10 @@ def test_it_learns(recipe: Recipe, dataset: Dataset) -> None:
     assert evaluated_loss() < 0.7 * before
 
 
-@having("augment")
-def test_augmentation_knows_nothing_but_the_sample_and_its_seed(recipe: Recipe, batch: Batch) -> None:
-    augment = recipe.augment  # type: ignore[attr-defined]
+@having(HasAugment)
+def test_augmentation_knows_nothing_but_the_sample_and_its_seed(recipe: object, batch: Batch) -> None:
+    assert isinstance(recipe, HasAugment)
+    augment = recipe.augment
     seeds = np.random.default_rng(0).integers(0, 2**64, size=6, dtype=np.uint64)
     untouched = Batch(batch.inputs.clone(), batch.targets.clone())
     whole = augment(batch, seeds)
@@ -221,11 +232,12 @@ def test_augmentation_knows_nothing_but_the_sample_and_its_seed(recipe: Recipe, 
     assert augment(in_float64(batch), seeds).inputs.dtype == torch.float64
 
 
-@having("tensor_plan")
-def test_a_tensor_plan_names_layers_that_there_are(recipe: Recipe) -> None:
-    plan: dict[str, str] = recipe.tensor_plan()  # type: ignore[attr-defined]
+@having(HasTensorPlan)
+def test_a_tensor_plan_names_layers_that_there_are(recipe: Any) -> None:
+    assert isinstance(recipe, HasTensorPlan)
+    plan = recipe.tensor_plan()
     assert plan
-    modules = dict(new_model(recipe).named_modules())
+    modules = dict(recipe.model().named_modules())
     for pattern, style in plan.items():
         found = [modules[name] for name in modules if fnmatchcase(name, pattern)]
         assert found, pattern
@@ -235,12 +247,13 @@ def test_a_tensor_plan_names_layers_that_there_are(recipe: Recipe) -> None:
             assert all(isinstance(module, linear) for module in found)
 
 
-@having("context_plan")
-def test_a_context_plan_names_buffers_of_the_length(recipe: Recipe) -> None:
-    plan: dict[str, int] = recipe.context_plan()  # type: ignore[attr-defined]
+@having(HasContextPlan)
+def test_a_context_plan_names_buffers_of_the_length(recipe: Any) -> None:
+    assert isinstance(recipe, HasContextPlan)
+    plan = recipe.context_plan()
     assert plan
-    buffers = dict(new_model(recipe).named_buffers())
+    buffers = dict(recipe.model().named_buffers())
     for pattern, dimension in plan.items():
         found = [buffer for name, buffer in buffers.items() if fnmatchcase(name, pattern)]
         assert found, pattern
-        assert {buffer.shape[dimension] for buffer in found} == {recipe.length}  # type: ignore[attr-defined]
+        assert {buffer.shape[dimension] for buffer in found} == {recipe.length}

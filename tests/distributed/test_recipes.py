@@ -97,7 +97,9 @@ def test_it_trains_on_one_process_and_on_two(name: str, forked: Forked, tmp_path
     assert difference < 1e-9 if name in ALONE else difference > 0
 
 
-@pytest.mark.parametrize(("strategy", "options"), [("fsdp", {}), ("tp", {}), ("tp", {"sequence": True}), ("pp", {})])
+@pytest.mark.parametrize(
+    ("strategy", "options"), [("fsdp", {}), ("tp", {}), ("tp", {"sequence": True}), ("cp", {}), ("pp", {})]
+)
 def test_the_language_model_is_the_same_under_the_strategies_it_is_for(
     strategy: str, options: dict[str, Any], forked: Forked, tmp_path: Path
 ) -> None:
