@@ -47,7 +47,7 @@ class Layout:
         rest = self.process.rank
         for name in reversed(list(self.degrees)):
             rest, found[name] = divmod(rest, self.degrees[name])
-        return found
+        return {name: found[name] for name in self.degrees}
 
     @cached_property
     def data_size(self) -> int:

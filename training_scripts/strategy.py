@@ -88,6 +88,11 @@ class Strategy:
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
         self.recipe, self.process, self.common, self.options = recipe, process, common, options
         self.precision = precision_of(common.precision)
+        if common.sync_batchnorm and process.device.type != "cuda":
+            raise InputError(
+                "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
+                "normalization that does not look across samples (GroupNorm, LayerNorm)."
+            )
         self.layout: Layout = lay_out(process, self.name, self.dimensions, self.degrees(), mesh=self.needs_mesh)
         self.check()
         self.precision.set_up()
@@ -96,7 +101,7 @@ class Strategy:
             for tensor in self.model.state_dict().values():
                 dist.broadcast(tensor, src=0)
         if common.sync_batchnorm:
-            self.model = self.with_synchronized_batchnorm(self.model)
+            self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
         self.module: nn.Module = self.distribute(self.model)
         self.parameters = dict(self.model.named_parameters())
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
@@ -220,14 +225,6 @@ class Strategy:
         if self.common.activation_checkpointing:
             recompute_activations(model)
         return model
-
-    def with_synchronized_batchnorm(self, model: nn.Module) -> nn.Module:
-        if self.process.device.type != "cuda":
-            raise InputError(
-                "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
-                "normalization that does not look across samples (GroupNorm, LayerNorm)."
-            )
-        return nn.SyncBatchNorm.convert_sync_batchnorm(model)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's optimizer of this rank's part; each group keeps its highest learning rate in `initial_lr`."""

@@ -11,19 +11,39 @@ import torch
 
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_models import Memory
-from tests.distributed.strategy_runs import FIRST, Run, parameters
+from tests.distributed.strategy_runs import FEATURES, FIRST, Run, parameters
 from tests.distributed.strategy_training import NUM_SAMPLES, Setting, build, difference, fit, fit_each, identical, worst
 
 ALONE = Run("single", 1)
 
 
-def honoured(run: Run, feature: str, forked: Any, function: Any, *arguments: Any, timeout: float = 60) -> Any:
-    """What the ranks answer; None where the strategy refuses, as its Run says."""
-    if feature not in run.refuses:
-        return forked(run.world_size, function, run, *arguments, timeout=timeout)
-    with pytest.raises(AssertionError, match=rf"InputError: .*{feature.partition('_')[0]}"):
-        forked(run.world_size, function, run, *arguments, timeout=timeout)
-    return None
+def that_take(feature: str) -> list[Any]:
+    """One run of each strategy that does not refuse."""
+    return parameters([run for run in FIRST if feature not in run.refuses], quick_ranks=2)
+
+
+COMMON: dict[str, dict[str, Any]] = {
+    "fp16": {"precision": "fp16"},
+    "bf16": {"precision": "bf16"},
+    "clipping": {"clip_norm": 1.0},
+    "ema": {"ema_decay": 0.9},
+    **{name: {"common": {name: True}} for name in ("activation_checkpointing", "compile", "fused")},
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "feature"),
+    [pytest.param(run, name, id=f"{run.id}-{name}") for run in FIRST for name in FEATURES if name in run.refuses]
+    or [pytest.param(None, "", marks=pytest.mark.skip("no strategy refuses anything"))],
+)
+def test_what_a_strategy_refuses(run: Run, feature: str, forked: Any) -> None:
+    word = COMMON[feature].get("precision", feature.removesuffix("ping"))
+    with pytest.raises(AssertionError, match=rf"InputError: .*{word}"):
+        forked(run.world_size, build_only, run, Setting(kind=run.models[-1], **COMMON[feature]))
+
+
+def build_only(process: Process, run: Run, setting: Setting) -> None:
+    build(process, run, setting)
 
 
 def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[list[float], list[bool], list[float]]:
@@ -52,12 +72,10 @@ def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[l
     return scales, changed, losses
 
 
-@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+@pytest.mark.parametrize("run", that_take("fp16"))
 def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run, forked: Any) -> None:
     setting = Setting(kind=run.models[0], precision="fp16", ema_decay=0.5, clip_norm=1.0)
-    answers = honoured(run, "fp16", forked, learn_with_overflow, setting)
-    if answers is None:
-        return
+    answers = forked(run.world_size, learn_with_overflow, run, setting)
     scales, changed, losses = answers[0]
     assert not any(changed[:5]), "the first scale was not too large"
     assert sum(changed[-10:]) >= 8, "it does not recover"
@@ -68,13 +86,17 @@ def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run
         assert other == answers[0]
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+@pytest.mark.parametrize(
+    ("run", "precision"),
+    [
+        pytest.param(*each.values, name, id=f"{each.id}-{name}", marks=each.marks)
+        for name in ("bf16", "fp16")
+        for each in that_take(name)
+    ],
+)
 def test_half_precision_learns_nearly_the_same(run: Run, precision: str, forked: Any) -> None:
     setting = Setting(kind=run.models[-1], optimizer="momentum", precision=precision, learning_rate=0.05)
-    answers = honoured(run, precision, forked, fit, setting)
-    if answers is None:
-        return
+    answers = forked(run.world_size, fit, run, setting)
     (exact,) = forked(1, fit, ALONE, Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05))
     trained = answers[0]
     assert all(values.dtype == np.float32 for values in trained.model.values())
@@ -82,25 +104,21 @@ def test_half_precision_learns_nearly_the_same(run: Run, precision: str, forked:
     assert trained.losses != pytest.approx(exact.losses, rel=1e-5), "nothing was computed in half precision"
 
 
-@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+@pytest.mark.parametrize("run", that_take("activation_checkpointing"))
 def test_activation_checkpointing_changes_no_bit(run: Run, forked: Any) -> None:
     kinds = ["transformer", *(["batchnorm", "dropout"] if "conv" in run.models and run.deals_alike else [])]
     without = [Setting(kind=kind, steps=4, accumulation=2) for kind in kinds]
     recomputed = [Setting(**vars(each) | {"common": {"activation_checkpointing": True}}) for each in without]
-    answers = honoured(run, "activation_checkpointing", forked, fit_each, [*without, *recomputed])
-    if answers is None:
-        return
+    answers = forked(run.world_size, fit_each, run, [*without, *recomputed])
     plain, again = answers[0][: len(kinds)], answers[0][len(kinds) :]
     for one, other in zip(plain, again, strict=True):
         assert identical(one, other), worst(one, other)
 
 
-@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+@pytest.mark.parametrize("run", that_take("fused"))
 def test_a_fused_optimizer_is_the_same_within_rounding(run: Run, forked: Any) -> None:
     settings = [Setting(kind=run.models[0], steps=5, common=common) for common in ({}, {"fused": True})]
-    answers = honoured(run, "fused", forked, fit_each, settings)
-    if answers is None:
-        return
+    answers = forked(run.world_size, fit_each, run, settings)
     plain, fused = answers[0]
     assert difference(plain, fused) < 1e-10, worst(plain, fused)
     assert all(group["fused"] for group in fused.values["groups"])

@@ -1,47 +1,103 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import nn
 
-from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, load_recipe
-from drivetrain.training_scripts.strategy import Common, load_strategy
+from drivetrain.training_scripts.strategies import dp
+from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy, pieces
+
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
+BATCH = Batch(torch.rand(5, 1, 8, 8, dtype=torch.float64), torch.arange(5))
+
+
+def build(name: str = "single", **common: Any) -> Strategy:
+    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
+    torch.manual_seed(0)
+    kind, options = load_strategy(name, {})
+    settings = {"learning_rate": 0.0, "precision": "fp64"} | common
+    return kind(recipe, recipe.model(), ALONE, Common(**settings), options)
 
 
 def test_a_typo_gets_the_closest_name() -> None:
-    with pytest.raises(InputError, match=r"no strategy 'dpp'\. Did you mean 'ddp'\? Available: .*ddp, .*single"):
-        load_strategy("dpp", {})
+    with pytest.raises(InputError, match=r"no strategy 'singel'\. Did you mean 'single'\? Available: .*ddp, .*single"):
+        load_strategy("singel", {})
 
 
-@pytest.mark.parametrize("name", plugins.names("strategies"))
-def test_one_process_needs_no_group_and_the_gradient_is_the_mean(name: str) -> None:
-    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
-    torch.manual_seed(0)
-    model = recipe.model().double()
-    inputs, targets = torch.rand(5, 1, 8, 8, dtype=torch.float64), torch.arange(5)
-    losses = recipe.losses(model(inputs), targets)
-    expected = torch.autograd.grad(losses.mean(), list(model.parameters()))
-
-    process = Process(0, 1, 0, 1, torch.device("cpu"))
-    kind, options = load_strategy(name, {})
-    strategy = kind(recipe, model, process, Common(learning_rate=0.0, precision="fp64"), options)
-    loss = strategy.train_step(Batch(inputs, targets), num_samples=5, num_global_samples=5).loss
-
-    torch.testing.assert_close(loss, losses.sum().detach())
-    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+@pytest.mark.parametrize("name", ["single", "ddp"])
+@pytest.mark.parametrize("accumulation", [1, 2, 7])
+def test_the_gradient_is_the_mean_of_all_samples(name: str, accumulation: int) -> None:
+    strategy = build(name, accumulation=accumulation)
+    losses = strategy.recipe.losses(strategy.model(BATCH.inputs), BATCH.targets)
+    expected = torch.autograd.grad(losses.mean(), list(strategy.model.parameters()))
+    step = strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+    torch.testing.assert_close(step.loss, losses.sum().detach())
+    assert step.gradient_norm is None
+    for parameter, gradient in zip(strategy.model.parameters(), expected, strict=True):
         assert parameter.grad is not None
         torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-14)
-    assert strategy.model is model  # bare: its parameters keep their names
+
+
+def test_the_norm_is_measured_when_wanted() -> None:
+    strategy = build()
+    step = strategy.train_step(BATCH, num_samples=5, num_global_samples=5, measure=True)
+    expected = nn.utils.get_total_norm([p.grad for p in strategy.model.parameters() if p.grad is not None])
+    assert step.gradient_norm is not None
+    assert float(step.gradient_norm) == float(expected)
 
 
 def test_a_stand_in_batch_counts_nothing() -> None:
-    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
-    process = Process(0, 1, 0, 1, torch.device("cpu"))
-    kind, options = load_strategy("ddp", {})
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=0.0), options)
-    batch = Batch(torch.rand(1, 1, 8, 8), torch.zeros(1, dtype=torch.int64))
-    loss = strategy.train_step(batch, num_samples=0, num_global_samples=3).loss
-    assert loss.item() == 0.0
+    strategy = build("ddp")
+    step = strategy.train_step(Batch(BATCH.inputs[:1], BATCH.targets[:1]), num_samples=0, num_global_samples=3)
+    assert step.loss.item() == 0.0
     assert all(p.grad is not None and not p.grad.any() for p in strategy.model.parameters())
+
+
+def test_each_rank_goes_through_the_same_number_of_pieces() -> None:
+    cut = [(piece.targets.tolist(), counted, last) for piece, counted, last in pieces(BATCH, 5, 3)]
+    assert cut == [([0], 1, False), ([1, 2], 2, False), ([3, 4], 2, True)]
+    two = Batch(BATCH.inputs[:2], BATCH.targets[:2])
+    assert [counted for _, counted, _ in pieces(two, 2, 4)] == [0, 1, 0, 1]
+    assert all(len(piece.targets) == 1 for piece, _, _ in pieces(two, 2, 4))
+    assert [counted for _, counted, _ in pieces(two, 0, 2)] == [0, 0]  # a stand-in is one in each
+
+
+def test_learning_rates_of_groups_are_kept_as_shares() -> None:
+    strategy = build(learning_rate=0.3)
+    assert all(group["initial_lr"] == group["lr"] for group in strategy.optimizer.param_groups)
+
+
+def test_the_average_is_what_is_evaluated() -> None:
+    strategy = build(learning_rate=0.1, ema_decay=0.5)
+    before = [parameter.detach().clone() for parameter in strategy.model.parameters()]
+    strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+    after = [parameter.detach().clone() for parameter in strategy.model.parameters()]
+    with strategy.evaluated:
+        for parameter, first, last in zip(strategy.model.parameters(), before, after, strict=True):
+            torch.testing.assert_close(parameter.detach(), (first + last) / 2)
+    for parameter, last in zip(strategy.model.parameters(), after, strict=True):
+        assert torch.equal(parameter, last)
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "common", "message"),
+    [
+        ("cpu", 0, {}, "there is none here"),
+        ("cuda", 1, {}, "is for several GPUs, and one is visible"),
+        ("cuda", 4, {"compile": True}, "compile=True does not work with strategy 'dp'"),
+    ],
+)
+def test_data_parallel_where_it_makes_no_sense(
+    device: str, count: int, common: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    strategy = object.__new__(dp.Strategy)
+    strategy.process = Process(0, 1, 0, 1, torch.device(device))
+    strategy.common = Common(learning_rate=0.1, **common)
+    with pytest.raises(InputError, match=message):
+        strategy.check()

@@ -1,0 +1,65 @@
+"""What a strategy cannot do is refused before anything is built, on every rank, with what to use instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivetrain.training_scripts.process import Process
+from tests.distributed.strategy_runs import ALL, Run
+from tests.distributed.strategy_training import Setting, build
+
+
+def refused(process: Process, run: Run, setting: Setting) -> None:
+    build(process, run, setting)
+
+
+@pytest.mark.parametrize(
+    ("run", "setting", "message"),
+    [
+        (Run("single", 2), Setting(), "strategy 'single' is for one process, but 2 were started.*Use strategy 'ddp'"),
+        (Run("dp", 2), Setting(), "strategy 'dp' is one process for all GPUs of a host, but 2.*Use strategy 'ddp'"),
+        (Run("dp", 1), Setting(), "there is none here.*Use strategy 'single'"),
+        (
+            Run("ddp", 2),
+            Setting(common={"sync_batchnorm": True}),
+            "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels.*GroupNorm",
+        ),
+        (
+            Run("fsdp", 2),
+            Setting(optimizer="rprop", common={"fused": True}),
+            "fused=True, but Rprop of the recipe has no fused kernel.*AdamW, Adam or SGD",
+        ),
+        (
+            Run("hsdp", 4, {"shard": 3}),
+            Setting(),
+            "shard 3 needs a multiple of 3 processes, but 4 were started. Change strategy_options",
+        ),
+        (Run("hsdp", 2, {"shard": 2, "replicate": 2}), Setting(), "replicate 2 x shard 2 needs 4 processes, but 2"),
+        (Run("fsdp", 1, {"prefetch": -1}), Setting(), "prefetch=-1; allowed are whole numbers from 0"),
+        (Run("ddp", 1, {"bucket_mb": 0}), Setting(), "bucket_mb=0; allowed are numbers above 0"),
+        (
+            Run("ddp", 1, {"communication_hook": "fp8"}),
+            Setting(),
+            "communication_hook='fp8'; allowed are none, fp16, bf16",
+        ),
+        (
+            Run("ddp", 1, {"static_graph": True, "find_unused_parameters": True}),
+            Setting(),
+            "static_graph and find_unused_parameters contradict each other",
+        ),
+        (Run("ddp", 1, {"bucket_size": 1}), Setting(), "no option of strategy 'ddp' 'bucket_size'. Did you mean"),
+        (Run("fsdp", 1, {"cpu_offload": 1}), Setting(), "strategy 'fsdp': cpu_offload=1; allowed is true or false"),
+    ],
+    ids=lambda value: value.id if isinstance(value, Run) else "",
+)
+def test_what_cannot_be(run: Run, setting: Setting, message: str, forked: Any) -> None:
+    with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{message}"):
+        forked(run.world_size, refused, run, setting)
+
+
+def test_every_strategy_is_in_the_suite_or_refused_here() -> None:
+    from drivetrain.training_scripts import plugins
+
+    assert {run.strategy for run in ALL} == set(plugins.names("strategies")) - {"single", "dp"}
