@@ -11,6 +11,7 @@ any number of processes.
 from __future__ import annotations
 
 import copy
+import signal
 import threading
 import traceback
 import weakref
@@ -27,6 +28,7 @@ from torch import Tensor
 from drivetrain.training_scripts.cursor import Indices, Order, share
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.parent import follow_parent
 from drivetrain.training_scripts.recipe import Batch
 
 # Small batches are read several steps at a time: what numpy, torch and the recipe cost a call is spread over them.
@@ -317,6 +319,7 @@ class _Workers:
             num_workers=workers,
             prefetch_factor=max(1, -(-ahead // workers)),
             collate_fn=_as_it_is,
+            worker_init_fn=_end_with_loop,
             pin_memory=pin,
             multiprocessing_context="fork",  # the columns that are held, or mapped, are there without being sent
         )
@@ -358,6 +361,11 @@ class _Once:
 
 def _as_it_is(chunk: Any) -> Any:
     return chunk
+
+
+def _end_with_loop(_: int) -> None:
+    """torch's workers look for their parent every few seconds; a launcher that has killed a rank does not wait."""
+    follow_parent(signal.SIGKILL)
 
 
 def _sendable(error: Exception) -> Exception:

@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import select
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -258,3 +262,48 @@ def test_after_close_there_is_nothing(folder: Path, how: str) -> None:
 def test_numbers_that_are_none(folder: Path, given: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Loader(dataset(folder), Order(NUM_ROWS, 8, 4), **given)
+
+
+ENDS = """
+import os, sys
+from pathlib import Path
+import torch
+from drivetrain.training_scripts.dataset import Dataset
+from drivetrain.training_scripts.loader import Loader
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import load_recipe
+
+folder, how, end = sys.argv[1:]
+data = Dataset(Path(folder), load_recipe("digits_cnn", {}), Process(0, 1, 0, 1, torch.device("cpu")))
+reading = Loader(data, data.order(global_batch=4, seed=0), workers=int(how), prefetch=40)
+next(reading)
+print("children", *Path(f"/proc/self/task/{os.getpid()}/children").read_text().split(), flush=True)
+if end == "os._exit":
+    os._exit(3)
+elif end == "error":
+    raise KeyError("in the loop")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["0", "2"])
+@pytest.mark.parametrize(("end", "code"), [("return", 0), ("error", 1), ("os._exit", 3)])
+def test_a_process_with_an_open_loader_ends(
+    prepared_data: ModuleType, tmp_path: Path, how: str, end: str, code: int
+) -> None:
+    folder = prepared_data.write_prepared(tmp_path / "digits", prepared_data.digit_columns(2000))
+    command = [sys.executable, "-c", ENDS, str(folder), how, end]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == code, ended.stderr
+    assert ("KeyError: 'in the loop'" in ended.stderr) == (end == "error")
+    assert "Fatal" not in ended.stderr and "terminate called" not in ended.stderr
+    children = [int(word) for word in ended.stdout.split()[1:]]
+    assert len(children) >= int(how)
+    for child in children:
+        try:
+            handle = os.pidfd_open(child)
+        except ProcessLookupError:
+            continue
+        ended_in_time = select.select([handle], [], [], 3)[0]
+        os.close(handle)
+        assert ended_in_time, f"worker {child} lives on"
