@@ -76,6 +76,7 @@ def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any
         "flops_per_sample": per_sample("flops"),
         "is_chain": isinstance(model, nn.Sequential),
         "has_tensor_plan": hasattr(recipe, "tensor_plan"),
+        "has_context_plan": hasattr(recipe, "context_plan"),
         "layers": [
             {
                 "name": layer,

@@ -38,9 +38,12 @@ def say_recommendations(found: Sequence[tuple[Case, Recommendation]], *, as_json
         say(f"on {plan.hosts} x {plan.instance.name} ({plan.instance.described()}), {plan.world.described()}")
         say()
         memory = plan.instance.memory_of_a_process(plan.world.processes)
-        rows = [_cells(row, unit) for row in made.rows]
-        styles = [[_style(made, row, column) for column in _COLUMNS] for row in made.rows]
-        say(table(_COLUMNS, rows, styles=styles))
+        possible = [row for row in made.rows if row.candidate is not None]
+        styles = [[_style(made, row, column) for column in _COLUMNS] for row in possible]
+        say(table(_COLUMNS, [_cells(row, unit) for row in possible], styles=styles))
+        for row in made.rows:
+            if row.candidate is None:
+                say(paint(f"not {row.strategy}: {row.note}", "dim"))
         say()
         say(paint(_explained(name, whose, memory / unit, plan.usable_memory / unit), "dim"))
         if made.choice is None:
@@ -57,8 +60,7 @@ def _explained(unit: str, whose: str, memory: float, usable: float) -> str:
 
 
 def _cells(row: Row, unit: int) -> list[str]:
-    if row.candidate is None or row.memory is None:
-        return [row.strategy, *[""] * (len(_COLUMNS) - 2), row.note]
+    assert row.candidate is not None and row.memory is not None
     memory = row.memory
     sizes = (memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.buffers, memory.working)
     layout = " x ".join(f"{name} {degree}" for name, degree in row.candidate.degrees.items())
@@ -80,8 +82,6 @@ def _cells(row: Row, unit: int) -> list[str]:
 def _style(made: Recommendation, row: Row, column: str) -> str:
     if made.choice is not None and row.strategy == made.choice.strategy:
         return "bold"
-    if row.candidate is None:
-        return "dim"
     return "Failed" if column == "fits" and not row.fits else ""
 
 
@@ -97,13 +97,9 @@ def _bytes(count: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return (
-        f"{seconds:,.1f} s"
-        if seconds >= 1
-        else f"{seconds * 1e3:.2g} ms"
-        if seconds < 0.01
-        else f"{seconds * 1e3:.0f} ms"
-    )
+    if seconds >= 1:
+        return f"{seconds:,.1f} s"
+    return f"{seconds * 1e3:.2g} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms"
 
 
 def _as_json(case: Case, made: Recommendation) -> dict[str, Any]:

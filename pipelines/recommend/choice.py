@@ -97,7 +97,7 @@ def estimate(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row:
 
 def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
     """Ways to lay a strategy over the processes that this recipe, these links and this batch allow."""
-    for degrees in all_degrees(strategy.dimensions, plan.world.size):
+    for degrees in _ways(strategy, plan.world):
         tensor, stages = degrees.get("tensor", 1), degrees.get("stage", 1)
         if plan.world.processes % tensor:
             continue
@@ -112,6 +112,12 @@ def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
         micro_batches = wanted if divides else _largest_divisor(samples, wanted, data_size(degrees), plan)
         if stages <= len(plan.facts.layers) and micro_batches >= stages:
             yield Candidate(strategy.name, degrees, micro_batches)
+
+
+def _ways(strategy: StrategyFacts, world: World) -> Iterator[dict[str, int]]:
+    yield from all_degrees(strategy.dimensions, world.size)
+    if strategy.dimensions == ("replicate", "context"):  # copies are no more than possible there
+        yield {"replicate": 1, "context": world.size}
 
 
 def options_of(candidate: Candidate, strategy: StrategyFacts, world: World) -> dict[str, Any]:
@@ -165,8 +171,8 @@ def _impossible(plan: Plan, strategy: StrategyFacts) -> str:
             return f"{instance.link} between the ranks of a host: too slow to wait for in every layer"
     if "stage" in strategy.dimensions and not facts.is_chain:
         return "the recipe's model is no nn.Sequential"
-    if "context" in strategy.dimensions and facts.sequence_length is None:
-        return "the recipe's samples are no sequences"
+    if "context" in strategy.dimensions and not facts.has_context_plan:
+        return "the recipe has no context_plan()"
     if strategy.name == "hsdp" and world.hosts == 1:
         return "one host: no hosts to copy the model to"
     return ""

@@ -58,6 +58,7 @@ class Facts:
     """Of a forward pass."""
     is_chain: bool
     has_tensor_plan: bool
+    has_context_plan: bool
     layers: tuple[Layer, ...]
     checkpoint_bytes_per_second: Mapping[str, float] = field(default_factory=dict[str, float])
     """Instance type -> how fast a file reaches its checkpoints folder, where that was measured."""
@@ -198,6 +199,7 @@ def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]
         flops_per_sample=number("flops_per_sample"),
         is_chain=bool(measured["is_chain"]),
         has_tensor_plan=bool(measured["has_tensor_plan"]),
+        has_context_plan=bool(measured["has_context_plan"]),
         layers=tuple(Layer(**layer) for layer in measured["layers"]),
         checkpoint_bytes_per_second=speeds,
     )

@@ -69,7 +69,8 @@ def test_numbers_worked_out_by_hand() -> None:
     assert [layer["name"] for layer in found["layers"]] == ["0", "1", "2"]
     assert [layer["output_bytes_per_sample"] for layer in found["layers"]] == [80, 80, 12]
     assert [layer["activation_bytes_per_sample"] for layer in found["layers"]] == [0, 80, 0]
-    assert found["is_chain"] and not found["has_tensor_plan"] and found["sequence_length"] is None
+    assert found["is_chain"] and found["sequence_length"] is None
+    assert not found["has_tensor_plan"] and not found["has_context_plan"]
     assert len(found["source_hash"]) == 64
 
 

@@ -26,7 +26,7 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "pp": ("stage",),
     "pp_ddp": ("stage", "replicate"),
     "tp_pp_fsdp": ("stage", "shard", "tensor"),
-    "cp": ("context",),
+    "cp": ("replicate", "context"),
 }
 
 
@@ -79,6 +79,7 @@ def make_facts() -> Callable[..., Facts]:
             "flops_per_sample": 2 * count,
             "is_chain": True,
             "has_tensor_plan": True,
+            "has_context_plan": True,
             "layers": tuple(Layer(name=str(i), **layer) for i in range(num_layers)),
         }
         return Facts(**{**made, **fields})
@@ -120,6 +121,7 @@ def write_facts(tmp_path: Path) -> Callable[..., Path]:
             "flops_per_sample": 2 * num_parameters,
             "is_chain": True,
             "has_tensor_plan": False,
+            "has_context_plan": False,
             "layers": [{"name": str(number), **layer} for number in range(32)],
         }
         speed = fields.pop("speed", {})

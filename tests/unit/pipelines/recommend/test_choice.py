@@ -69,10 +69,10 @@ def test_what_is_impossible_says_why(make_plan: Make, make_facts: Callable[..., 
     found = notes(make_plan("ml.g5.12xlarge"))
     assert found["tp"] == "PCIe 4 x16 between the ranks of a host: too slow to wait for in every layer"
     assert found["single"] == "for one process; there are 4"
-    found = notes(make_plan(facts=make_facts(is_chain=False, has_tensor_plan=False, sequence_length=None)))
+    found = notes(make_plan(facts=make_facts(is_chain=False, has_tensor_plan=False, has_context_plan=False)))
     assert found["pp"] == found["pp_ddp"] == "the recipe's model is no nn.Sequential"
     assert found["tp"] == "the recipe has no tensor_plan()"
-    assert found["cp"] == "the recipe's samples are no sequences"
+    assert found["cp"] == "the recipe has no context_plan()"
     assert notes(make_plan("ml.g5.xlarge"))["ddp"] == "one process: nothing to share"
     assert "cannot be laid out" in notes(make_plan(hosts=2))["tp"]
 
@@ -132,3 +132,12 @@ def test_a_plan_that_cannot_be_is_refused(make_plan: Make) -> None:
             make_plan(**fields)
     assert make_plan(hosts=2).world.described() == "16 processes (2 hosts x 8)"
     assert make_plan("ml.g5.xlarge").usable_memory == round(get_instance("ml.g5.xlarge").gpu_memory * 0.85)
+
+
+def test_a_sequence_may_be_split_among_all(make_plan: Make, strategies: Strategies) -> None:
+    found = [each.degrees for each in candidates(make_plan(), strategies["cp"])]
+    assert found == [
+        {"replicate": 2, "context": 4},
+        {"replicate": 4, "context": 2},
+        {"replicate": 1, "context": 8},
+    ]

@@ -36,6 +36,7 @@ def measured(recipe: str = "faces", options: dict[str, Any] | None = None, sourc
         "flops_per_sample": 60,
         "is_chain": True,
         "has_tensor_plan": False,
+        "has_context_plan": False,
         "layers": [{**layer, "activation_bytes_per_sample": 100, "output_bytes_per_sample": 40}],
     }
 
