@@ -153,5 +153,6 @@ def _train(work: str) -> None:
 
     given = json.loads(work)
     folders = Folders(**{name: Path(folder) for name, folder in given["folders"].items()})
-    with join_group() as process:
-        train(Config(**given["config"]), folders, process)
+    config = Config(**given["config"])
+    with join_group(config.collective_timeout) as process:
+        train(config, folders, process)

@@ -179,7 +179,7 @@ def main() -> None:
     def program() -> None:
         folders = Folders(**{field.name: given.pop(field.name) for field in fields(Folders)})
         config = Config(**given)
-        with join_group() as process:
+        with join_group(config.collective_timeout) as process:
             train(config, folders, process)
 
     run_rank(program)

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from drivetrain.training_scripts.process import join_group
+
+
+def test_one_process_alone_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    with join_group() as process:
+        assert (process.rank, process.world_size, process.is_main) == (0, 1, True)
+        assert not dist.is_initialized()
+
+
+def test_the_collectives_wait_as_long_as_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[Any] = []
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, timeout: joined.append(timeout))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: joined.append("left"))
+    for name, value in {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with join_group(2.5) as process:
+        assert (process.rank, process.world_size, process.local_rank, process.local_world_size) == (3, 4, 1, 2)
+    assert joined == [timedelta(seconds=2.5), "left"]
+
+    # After a failure the others may be gone: leaving in order would wait for them.
+    joined.clear()
+    with pytest.raises(RuntimeError, match="boom"), join_group():
+        raise RuntimeError("boom")
+    assert joined == [timedelta(seconds=600)]
