@@ -17,7 +17,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import loader
+from drivetrain.training_scripts import chunks
 from drivetrain.training_scripts.cursor import Order, StreamOrder, WeightedOrder
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
@@ -171,14 +171,14 @@ def test_chunks_lie_on_a_grid_that_does_not_depend_on_the_start(folder: Path, mo
     taken(data, order, NUM_ROWS + 24, 4, prefetch=0)
     assert seen == [1, NUM_ROWS]
     seen.clear()
-    monkeypatch.setattr(loader, "CHUNK_BYTES", 8 * 16 * 3)  # three steps of eight samples of two numbers
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 8 * 16 * 3)  # three steps of eight samples of two numbers
     taken(data, order, NUM_ROWS + 24, 4, prefetch=0)
     assert seen == [1, 24, 5]
 
 
 @pytest.mark.parametrize("how", ["inline", "thread", "two workers"])
 def test_an_error_comes_where_the_step_would_have_come(folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "CHUNK_STEPS", 1)
+    monkeypatch.setattr(chunks, "CHUNK_STEPS", 1)
     order = Order(NUM_ROWS, 8, 4)
     bad_row = int(order.batch(24)[5])
     with Loader(dataset(folder, Numbers(bad_row)), order, **HOW[how]) as reading:
@@ -212,7 +212,7 @@ def test_an_error_that_cannot_leave_its_process_comes_as_text(folder: Path) -> N
 
 def test_the_thread_reads_no_further_than_it_was_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And it goes on as soon as there is room."""
-    monkeypatch.setattr(loader, "CHUNK_STEPS", 1)
+    monkeypatch.setattr(chunks, "CHUNK_STEPS", 1)
     data, read, progressed = dataset(folder), [], threading.Condition()
     real = Dataset.batch
 
