@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.layers import layers_of
+from drivetrain.training_scripts.saved_model import WEIGHTS_FILE
 from drivetrain.training_scripts.state import unwrapped
 
 # Under which key training programs keep the model's state dict in a larger file.
@@ -73,7 +74,7 @@ def head_of(model: nn.Module) -> set[str]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, by name, on the CPU.
+    """The tensors of a file, or of the model folder of an earlier training, by name, on the CPU.
 
     A state dict of torch is read by torch's own restricted reader, which makes tensors and plain containers and calls
     nothing else that a file may name.
@@ -81,11 +82,15 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     Raises:
         InputError: no such file, or no weights in it.
     """
+    if (path / WEIGHTS_FILE).is_file():
+        path = path / WEIGHTS_FILE
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
     except OSError as error:
-        raise InputError(f"start_from={str(path)!r}: {error.strerror}. Give a file of weights.") from None
+        raise InputError(
+            f"start_from={str(path)!r}: {error.strerror}. Give a file of weights, or a model folder."
+        ) from None
     is_torch = start.startswith((_ZIP, _PICKLE))
     try:
         value = torch.load(path, map_location="cpu", weights_only=True) if is_torch else load_file(path)

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.saved_model import save_model
 from drivetrain.training_scripts.weights import head_of, load_weights, read_weights
 
 
@@ -91,6 +92,14 @@ def test_other_number_formats_and_older_files(pretrained: dict[str, Tensor], tmp
     assert line.endswith("took 8 of 9 tensors")
     assert model.state_dict()["0.weight"].dtype == torch.float64
     assert torch.equal(model.state_dict()["0.weight"], half["0.weight"].double())
+
+
+def test_the_model_folder_of_an_earlier_training(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
+    save_model(tmp_path / "model", pretrained, {"recipe": "any"})
+    model = network(10)
+    (line,) = load_weights(model, tmp_path / "model")
+    assert line.endswith("took 9 of 9 tensors")
+    assert torch.equal(model.state_dict()["1.running_var"], pretrained["1.running_var"])
 
 
 def test_what_the_model_does_not_have_is_told(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
@@ -173,7 +182,9 @@ def test_damage_is_told_or_changes_values_only(name: str, pretrained: dict[str, 
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nothing\.pth': No such file or directory\. Give a file of weights"):
+    with pytest.raises(
+        InputError, match=r"nothing\.pth': No such file or directory\. Give a file of weights, or a model"
+    ):
         read_weights(tmp_path / "nothing.pth")
     with pytest.raises(InputError, match=r"Is a directory"):
         read_weights(tmp_path)
