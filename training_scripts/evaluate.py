@@ -35,10 +35,19 @@ def run(model_folder: Path, data: Path, process: Process, *, batch_size: int) ->
         raise InputError(f"evaluate runs as one process on one host, but {process.world_size} were started.")
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size}; allowed are whole numbers from 1.")
-    recipe, model, _ = load_model(model_folder)
+    recipe, model, description = load_model(model_folder)
     model = model.to(process.device).eval()
     dtype = next(model.parameters()).dtype
-    dataset = Dataset(data, recipe, process)
+    trained_on = description.get("data", {})
+    dataset = Dataset(
+        data,
+        recipe,
+        process,
+        reader=trained_on.get("reader", "auto"),
+        reader_options=trained_on.get("reader_options", {}),
+        split="test",
+        fitted=trained_on.get("fitted"),
+    )
     result = evaluate(model, dataset, Layout(process, {}), batch_size=batch_size, dtype=dtype)
     numbers = {"num_samples": result.num_samples, **result.means, **result.class_means}
     for name, value in numbers.items():

@@ -54,7 +54,14 @@ def save_result(
             "label": dataset.label,
             "num_classes": recipe.num_classes,
             "input_statistics": dataset.statistics,
-            "data": {"content_hash": dataset.content_hash, "rows": len(dataset)},
+            # With the same options and what was learnt from the training data other data is read as it was.
+            "data": {
+                "content_hash": dataset.content_hash,
+                "rows": len(dataset),
+                "reader": config.reader,
+                "reader_options": parse_options(config.reader_options, "reader"),
+                "fitted": dataset.fitted,
+            },
             "training": {
                 **asdict(config),
                 "world_size": process.world_size,

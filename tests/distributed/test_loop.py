@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
+from tests.fixtures import tiny_data
 
 # 50 rows in batches of 16: 4 steps an epoch.
 CONFIG = Config(
@@ -254,3 +255,38 @@ def test_weights_to_start_from(forked: Any, digits: Path, tmp_path: Path, capfd:
     file.unlink()
     forked(2, fit, replace(config, epochs=2), digits, tmp_path / "third", tmp_path / "checkpoints")
     assert "start from" not in capfd.readouterr().out
+
+
+def evaluate_it(process: Process, model: Path, data: Path) -> dict[str, float]:
+    from drivetrain.training_scripts.evaluate import run
+
+    return run(model, data, process, batch_size=512)
+
+
+def test_a_model_is_evaluated_on_data_read_as_it_was_trained(forked: Any, tmp_path: Path) -> None:
+    """Reviews in the numbers of the words of the training reviews; with the reader's options of the training."""
+    data = tiny_data.write("imdb", tmp_path / "reviews", rows=20)
+    config = Config(
+        recipe="imdb_sentiment",
+        recipe_options=json.dumps(tiny_data.SMALL["imdb_sentiment"]),
+        reader_options='{"length": 7}',
+        global_batch=8,
+        epochs=2,
+    )
+    forked(2, fit, config, data, tmp_path / "run")
+    (numbers,) = forked(1, evaluate_it, tmp_path / "run/model", data)
+    assert len(description(tmp_path / "run")["data"]["fitted"]["vocabulary"]) > 3
+    assert numbers["loss"] == description(tmp_path / "run")["metrics"]["validation_loss"]
+
+
+# pp and fsdp keep what the ranks hold apart: all of it comes together in a checkpoint, and goes back.
+@pytest.mark.parametrize("strategy", ["fsdp", "pp"])
+def test_a_restart_loses_nothing_of_a_model_in_parts(
+    strategy: str, forked: Any, prepared_data: ModuleType, tmp_path: Path
+) -> None:
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(48))
+    config = replace(RICH, strategy=strategy, schedule="constant", clip_norm=0.5, validate_every=2)
+    forked(2, fit, replace(config, max_steps=8), data, tmp_path / "whole", tmp_path / "one")
+    forked(2, fit, replace(config, max_steps=4), data, tmp_path / "cut", tmp_path / "two")
+    forked(2, fit, replace(config, max_steps=8), data, tmp_path / "cut", tmp_path / "two")
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
