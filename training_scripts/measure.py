@@ -35,7 +35,15 @@ from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.failure import run_rank
 from drivetrain.training_scripts.layers import chain_of, layers_of
 from drivetrain.training_scripts.options import parse_options
-from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe, source_hash
+from drivetrain.training_scripts.recipe import (
+    Batch,
+    HasContextPlan,
+    HasExample,
+    HasTensorPlan,
+    Recipe,
+    load_recipe,
+    source_hash,
+)
 
 # Two sizes tell what grows with the batch from what does not; batch normalization refuses a batch of one.
 SMALL, LARGE = 2, 4
@@ -75,8 +83,8 @@ def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any
         "activation_bytes_per_sample": per_sample("activation_bytes"),
         "flops_per_sample": per_sample("flops"),
         "is_chain": isinstance(model, nn.Sequential),
-        "has_tensor_plan": hasattr(recipe, "tensor_plan"),
-        "has_context_plan": hasattr(recipe, "context_plan"),
+        "has_tensor_plan": isinstance(recipe, HasTensorPlan),
+        "has_context_plan": isinstance(recipe, HasContextPlan),
         "layers": [
             {
                 "name": layer,
@@ -145,9 +153,8 @@ def _layers(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def _example(recipe: Recipe, name: str, size: int) -> Batch:
     """A batch whose values do not matter."""
-    example = getattr(recipe, "example", None)
-    if example is not None:
-        batch = example(size)
+    if isinstance(recipe, HasExample):
+        batch: Any = recipe.example(size)
         if not isinstance(batch, Batch):
             raise InputError(f"recipe {name!r}: example() returned a {type(batch).__name__}; it must return a Batch.")
         return batch
