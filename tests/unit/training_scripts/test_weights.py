@@ -182,9 +182,7 @@ def test_damage_is_told_or_changes_values_only(name: str, pretrained: dict[str, 
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"nothing\.pth': No such file or directory\. Give a file of weights, or"
-    ):
+    with pytest.raises(InputError, match=r"nothing\.pth': No such file or directory\. Give a file of weights, or"):
         read_weights(tmp_path / "nothing.pth")
     with pytest.raises(InputError, match=r"Is a directory"):
         read_weights(tmp_path)
