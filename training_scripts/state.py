@@ -43,9 +43,13 @@ def gather(strategy: Strategy) -> State:
     The tensors are copies: training may go on.
     """
     average = strategy.average.values if strategy.average else {}
-    found = (_model_state(strategy), _optimizer_state(strategy), average)
     scale = {"loss_scale": strategy.loss_scale.state()} if strategy.loss_scale else {}
-    return State(*(_gathered(strategy, tensors) for tensors in found), {"groups": _groups(strategy)} | scale)
+    return State(
+        _gathered(strategy, _model_state(strategy)),
+        _gathered(strategy, _optimizer_state(strategy)),
+        _gathered(strategy, average),
+        {"groups": _groups(strategy)} | scale,
+    )
 
 
 def gather_model(strategy: Strategy) -> dict[str, Tensor]:
@@ -100,7 +104,7 @@ def _model_state(strategy: Strategy) -> dict[str, Tensor]:
     return dict(strategy.model.state_dict(keep_vars=True))
 
 
-def _names(strategy: Strategy) -> dict[nn.Parameter, str]:
+def _names(strategy: Strategy) -> dict[Tensor, str]:
     return {parameter: name for name, parameter in strategy.parameters.items()}
 
 

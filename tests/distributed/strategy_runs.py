@@ -1,7 +1,7 @@
 """How each strategy runs in the contract suite (test_strategies_*.py).
 
 A file of strategies/ needs no word here: it runs on 2 processes for each of its dimensions, each of degree 2, and on
-1 and 4 where it only deals samples (among the slow tests). What is different about one stands in `RUNS`.
+4 where it only deals samples (among the slow tests). What is different about one stands in `RUNS`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def runs_of(name: str) -> list[Run]:
     dimensions: tuple[str, ...] = module.DIMENSIONS
     options = {f.name: 2 for f in fields(module.Options) if f.name in dimensions}
     if len(dimensions) == 1 and dimensions[0] in DATA_DIMENSIONS:
-        return [Run(name, 2), Run(name, 4, slow=True), Run(name, 1, slow=True)]
+        return [Run(name, 2), Run(name, 4, slow=True)]
     # Stages see a part in micro-batches.
     deals_alike = "stage" not in dimensions
     return [Run(name, 2 ** len(dimensions), options, deals_alike=deals_alike, slow=len(dimensions) > 2)]

@@ -141,6 +141,14 @@ def test_a_parameter_that_two_layers_share(forked: Any) -> None:
     assert (weights["embedding.weight"] == weights["head.weight"]).all()
 
 
+@pytest.mark.parametrize("name", ["ddp", "fsdp", "hsdp"])
+def test_one_process_is_enough(name: str, forked: Any) -> None:
+    settings = [SETTING, replace(SETTING, kind="batchnorm", accumulation=2)]
+    expected = forked(1, fit_each, ALONE, settings)[0]
+    for trained, exact in zip(forked(1, fit_each, Run(name, 1), settings)[0], expected, strict=True):
+        assert difference(trained, exact) < 1e-10, worst(trained, exact)
+
+
 def where_slices_lie(process: Process, options: dict[str, Any]) -> list[str]:
     strategy = build(Process(process.rank, 4, process.rank % 2, 2, process.device), Run("hsdp", 4, options), Setting())
     return strategy.layout.describe()

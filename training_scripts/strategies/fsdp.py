@@ -43,8 +43,6 @@ class Options:
 class Strategy(strategy.Strategy):
     """See drivetrain.training_scripts.strategy.Strategy."""
 
-    options: Options
-
     def distribute(self, model: nn.Module) -> nn.Module:
         self.shape_layers(model)
         mesh = self.layout.mesh
