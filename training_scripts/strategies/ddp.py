@@ -64,7 +64,8 @@ class Strategy(strategy.Strategy):
         options = self.options
         # The start and the buffers are agreed on as under every other strategy. (torch is about to rename the argument
         # that turns its own way off.)
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [n for n, _ in model.named_buffers()])
+        buffers = [name for name, _ in model.named_buffers()]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, buffers)
         wrapper = DistributedDataParallel(
             model,
             device_ids=[self.process.device.index] if self.process.device.type == "cuda" else None,
