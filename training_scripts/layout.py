@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
+import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -89,7 +91,11 @@ class Layout:
         assert self.mesh is not None
         names = tuple(name for name in self.degrees if name != "stage")
         assert names, "each rank holds layers of its own"
-        return (self.mesh[names] if len(names) == 1 else self.mesh[names]._flatten("stage_group")).get_group()
+        if len(names) == 1:
+            return self.mesh[names].get_group()
+        group = self.mesh[names]._flatten("stage_group").get_group()
+        dist.distributed_c10d._set_pg_timeout(_timeout(), group)
+        return group
 
     def describe(self) -> list[str]:
         """Lines for people: which ranks share a model, which are replicas."""
@@ -168,10 +174,38 @@ def lay_out(
         return Layout(process, degrees)
     if not dist.is_initialized():  # one process alone: a group of one costs nothing and needs no port
         dist.init_process_group(BACKENDS[process.device.type], store=dist.HashStore(), rank=0, world_size=1)
-    from torch.distributed.device_mesh import init_device_mesh
+    return Layout(process, degrees, _build_mesh(Layout(process, degrees)))
 
-    made = init_device_mesh(process.device.type, tuple(degrees.values()), mesh_dim_names=tuple(degrees))
-    return Layout(process, degrees, made)
+
+def _build_mesh(layout: Layout) -> DeviceMesh:
+    """torch's mesh of a layout. Each group of ranks has the time-out of the group of all: torch would give it one of
+    its own, half an hour, in which nobody sees that a peer hangs."""
+    process, names, sizes = layout.process, tuple(layout.degrees), tuple(layout.degrees.values())
+    timeout, own = _timeout(), []
+    for name in names:
+        made = {tuple(ranks): _group(ranks, process, timeout) for ranks in layout._groups(name)}
+        own.append(next(group for ranks, group in made.items() if process.rank in ranks))
+    if len(names) == 1:
+        return DeviceMesh.from_group(own[0], process.device.type, mesh_dim_names=names)
+    return DeviceMesh.from_group(
+        own, process.device.type, torch.arange(process.world_size).view(sizes), mesh_dim_names=names
+    )
+
+
+def _group(ranks: list[int], process: Process, timeout: timedelta) -> dist.ProcessGroup:
+    """A group of some ranks. Every rank must ask for every group, in the same order."""
+    everyone = dist.group.WORLD
+    assert everyone is not None
+    if len(ranks) == process.world_size:
+        return everyone
+    return dist.new_group(ranks, timeout=timeout)
+
+
+def _timeout() -> timedelta:
+    """That of the group of all ranks."""
+    everyone = dist.group.WORLD
+    assert everyone is not None
+    return everyone._get_backend(everyone._device_types[-1]).options._timeout
 
 
 def _shorten(groups: list[list[int]], shown: int = 4) -> str:

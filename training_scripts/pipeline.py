@@ -263,6 +263,9 @@ class PipelineStrategy(strategy.Strategy):
         """After the last backward pass of a step: bring the gradients of ranks with the same stage together."""
 
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
+        if stage := self.layout.coordinates["stage"]:
+            # The ranks of a replica are seeded alike; layers of different stages must not drop the same features.
+            torch.manual_seed(int(torch.randint(2**62, ())) + stage)
         total = torch.zeros((), dtype=torch.float64, device=self.process.device)
         for piece, counted, _ in pieces(batch, num_samples, self.common.accumulation):
             total += self.pipeline.backward(piece, counted, gradient_scale)

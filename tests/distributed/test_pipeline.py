@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.recipes import decoder_lm
 from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed.strategy_models import Recipe
@@ -126,4 +132,74 @@ def fails_on_the_last_stage(process: Process) -> str:
 def test_a_failure_on_one_stage_ends_the_others(forked: Any) -> None:
     answer, died = forked(2, fails_on_the_last_stage, may_die={1})
     assert died is None
-    assert "closed by peer" in answer
+    assert "gloo" in answer
+
+
+def waits_for_a_hung_stage(process: Process, folder: Path) -> tuple[str, float]:
+    """The last stage of both pipelines hangs in its first layer until the first one has given up."""
+    dist.destroy_process_group()
+    store = dist.FileStore(str(folder / "store"), process.world_size)
+    dist.init_process_group(
+        "gloo", store=store, rank=process.rank, world_size=process.world_size, timeout=timedelta(seconds=8)
+    )
+    strategy = build(process, Run("pp_ddp", 4), Setting(kind="conv"))
+    samples = Recipe(kind="conv").samples(8)
+    told = folder / f"told-{process.rank % 2}"
+    if process.rank >= 2:
+        strategy.model[0].register_forward_hook(lambda *_: os._exit(int(told.read_text() != "given up")))
+    started = time.monotonic()
+    try:
+        strategy.train_step(samples, num_samples=8, num_global_samples=16)
+    except RuntimeError as error:
+        waited = time.monotonic() - started
+        told.write_text("given up")
+        return str(error), waited
+    return "it went on", 0.0
+
+
+@pytest.mark.slow
+def test_a_hung_stage_ends_the_others_by_the_time_out(forked: Any, tmp_path: Path) -> None:
+    """The time-out is that of the group of all ranks, though the stages of a pipeline talk in a group of their own."""
+    for name in ("told-0", "told-1"):
+        os.mkfifo(tmp_path / name)  # who reads it waits until it is written
+    *answers, third, fourth = forked(4, waits_for_a_hung_stage, tmp_path, may_die={2, 3})
+    assert third is None and fourth is None
+    for message, waited in answers:
+        assert "imed out" in message
+        assert 7 < waited < 30
+
+
+def time_outs(process: Process, folder: Path) -> set[float]:
+    dist.destroy_process_group()
+    store = dist.FileStore(str(folder / "store"), process.world_size)
+    dist.init_process_group(
+        "gloo", store=store, rank=process.rank, world_size=process.world_size, timeout=timedelta(seconds=77)
+    )
+    strategy = build(process, Run("tp_pp_fsdp", 4, {"shard": 1}), Setting(kind="transformer"))
+    groups = [*strategy.layout.mesh.get_all_groups(), strategy.layout.stage_group()]  # type: ignore[union-attr]
+    return {g._get_backend(process.device).options._timeout.total_seconds() for g in groups}  # type: ignore[union-attr]
+
+
+def test_every_group_of_ranks_has_the_time_out_of_all(forked: Any, tmp_path: Path) -> None:
+    assert forked(4, time_outs, tmp_path) == [{77.0}] * 4
+
+
+def dropped(process: Process) -> list[bool]:
+    """Which features the dropout of this rank's stage left out."""
+    layers = [nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 64), nn.Dropout(0.5)]
+    kind, options = load_strategy("pp", {"split": ["2"], "micro_batches": 2})
+    strategy = kind(Recipe(kind="conv"), nn.Sequential(*layers), process, Common(learning_rate=1e-3), options)
+    masks: list[bool] = []
+    layer = strategy.model[1]
+    layer.register_forward_hook(lambda _module, _inputs, outputs: masks.extend((outputs == 0).flatten().tolist()))
+    torch.manual_seed(5)
+    samples = Batch(torch.randn(2, 64), torch.zeros(2, dtype=torch.int64))
+    strategy.train_step(samples, num_samples=2, num_global_samples=2)
+    return masks
+
+
+def test_stages_that_are_seeded_alike_drop_other_features(forked: Any) -> None:
+    first, second = forked(2, dropped)
+    assert len(first) == len(second) == 128
+    assert 30 < sum(first) < 98 and 30 < sum(second) < 98
+    assert 30 < sum(a != b for a, b in zip(first, second, strict=True)) < 98
