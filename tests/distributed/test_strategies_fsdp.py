@@ -149,6 +149,33 @@ def test_one_process_is_enough(name: str, forked: Any) -> None:
         assert difference(trained, exact) < 1e-10, worst(trained, exact)
 
 
+def train_with_and_without_evaluation(process: Process, options: dict[str, Any]) -> list[list[float]]:
+    """Losses of four steps, of a training that is evaluated after the second one and of one that is not."""
+    found: list[list[float]] = []
+    for evaluated in (True, False):
+        run = Run("fsdp", 2, options)
+        strategy = build(process, run, Setting(kind="transformer", ema_decay=0.99, learning_rate=0.05))
+        batch = strategy_models.Recipe(kind="transformer").samples(4, seed=process.rank)
+        losses = []
+        for step in range(4):
+            losses.append(float(strategy.train_step(batch, num_samples=4, num_global_samples=8).loss))
+            if evaluated and step == 1:
+                strategy.model.eval()
+                with strategy.evaluated, torch.no_grad():
+                    strategy.forward(batch.inputs)
+                strategy.model.train()
+        found.append(losses)
+    return found
+
+
+@pytest.mark.parametrize("reshard_after_forward", [True, False])
+def test_training_goes_on_with_its_own_parameters_after_an_evaluation(reshard_after_forward: bool, forked: Any) -> None:
+    """An evaluation computes with the average; layers that it left whole must not be trained on."""
+    options = {"reshard_after_forward": reshard_after_forward}
+    for evaluated, not_evaluated in forked(2, train_with_and_without_evaluation, options):
+        assert evaluated == not_evaluated
+
+
 def where_slices_lie(process: Process, options: dict[str, Any]) -> list[str]:
     strategy = build(Process(process.rank, 4, process.rank % 2, 2, process.device), Run("hsdp", 4, options), Setting())
     return strategy.layout.describe()
