@@ -63,7 +63,7 @@ class Loader:
             raise InputError(f"workers={workers} with prefetch=0: workers read ahead. Give a prefetch from 1.")
         chunks = Chunks(dataset, order, consumed, data_rank, data_size, augment=augment)
         positions = chunks.positions(consumed, end)
-        pin = device is not None and device.type == "cuda"
+        pin = device if device is not None and device.type == "cuda" else None
         ahead = -(-prefetch // chunks.steps)
         self._source: Source
         if workers:

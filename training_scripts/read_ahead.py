@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from drivetrain.training_scripts.chunks import Chunk, Chunks, Step
@@ -32,14 +33,14 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-def _finished(chunk: Chunk, *, pin: bool) -> list[Step]:
-    if pin:
+def _finished(chunk: Chunk, *, pin: torch.device | None) -> list[Step]:
+    if pin is not None:
         chunk = Chunk(chunk.consumed, chunk.shares, tuple(tensor.pin_memory() for tensor in chunk.tensors))
     return chunk.steps(Batch)
 
 
 class Inline:
-    def __init__(self, chunks: Chunks, positions: Iterator[int], *, pin: bool) -> None:
+    def __init__(self, chunks: Chunks, positions: Iterator[int], *, pin: torch.device | None) -> None:
         self._chunks, self._positions, self._pin = chunks, positions, pin
 
     def next(self) -> list[Step]:
@@ -60,8 +61,10 @@ class _Shelf:
         self.ended = False
         self.closed = False
 
-    def fill(self, chunks: Chunks, positions: Iterator[int], pin: bool) -> None:
+    def fill(self, chunks: Chunks, positions: Iterator[int], pin: torch.device | None) -> None:
         try:
+            if pin is not None:  # a new thread is on the first GPU: every rank would take memory there
+                torch.cuda.set_device(pin)
             for position in positions:
                 made = _finished(chunks.read(position), pin=pin)
                 with self.changed:
@@ -102,7 +105,7 @@ class _Shelf:
 
 
 class Thread:
-    def __init__(self, chunks: Chunks, positions: Iterator[int], *, ahead: int, pin: bool) -> None:
+    def __init__(self, chunks: Chunks, positions: Iterator[int], *, ahead: int, pin: torch.device | None) -> None:
         self._shelf = _Shelf(ahead)
         thread = threading.Thread(target=self._shelf.fill, args=(chunks, positions, pin), name="loader", daemon=True)
         # Also when nobody closes it: with the loader, and before the interpreter takes its threads apart.
@@ -117,7 +120,9 @@ class Thread:
 
 
 class Workers:
-    def __init__(self, chunks: Chunks, positions: Iterator[int], workers: int, *, ahead: int, pin: bool) -> None:
+    def __init__(
+        self, chunks: Chunks, positions: Iterator[int], workers: int, *, ahead: int, pin: torch.device | None
+    ) -> None:
         from torch.utils.data import DataLoader
 
         loader: Any = DataLoader(
@@ -128,7 +133,7 @@ class Workers:
             prefetch_factor=max(1, -(-ahead // workers)),
             collate_fn=_as_it_is,
             worker_init_fn=_end_with_loop,
-            pin_memory=pin,
+            pin_memory=pin is not None,  # by a thread of torch's, on the device of this one
             multiprocessing_context="fork",  # the columns that are held, or mapped, are there without being sent
         )
         self._iterator: Iterator[tuple[Any, ...]] = iter(loader)

@@ -210,6 +210,27 @@ def test_an_error_that_cannot_leave_its_process_comes_as_text(folder: Path) -> N
         next(reading)
 
 
+@pytest.mark.parametrize("how", ["inline", "thread"])
+def test_batches_for_a_gpu_are_pinned_on_that_gpu(folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, str, object]] = []
+
+    def note(call: str, result: Any = None) -> Any:
+        def noted(given: Any) -> Any:
+            calls.append((call, threading.current_thread().name, given))
+            return result(given) if result else None
+
+        return noted
+
+    monkeypatch.setattr(torch.cuda, "set_device", note("device"))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", note("pin", torch.Tensor.clone))
+    second = torch.device("cuda", 1)
+    found = taken(dataset(folder), Order(NUM_ROWS, 8, 4), 0, 7, device=second, end=NUM_ROWS, **HOW[how])
+    assert found == taken(dataset(folder), Order(NUM_ROWS, 8, 4), 0, 7)
+    assert [call for call, _, _ in calls] == ["device"] * (how == "thread") + ["pin", "pin"]  # one chunk, two tensors
+    assert {thread for _, thread, _ in calls} == {"loader" if how == "thread" else threading.main_thread().name}
+    assert how == "inline" or calls[0][2] == second
+
+
 def test_the_thread_reads_no_further_than_it_was_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And it goes on as soon as there is room."""
     monkeypatch.setattr(chunks, "CHUNK_STEPS", 1)
