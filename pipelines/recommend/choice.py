@@ -106,11 +106,13 @@ def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
         if stages == 1:
             yield Candidate(strategy.name, degrees)
             continue
+        if stages > len(plan.facts.layers):
+            continue
         samples = plan.global_batch // data_size(degrees)
         wanted = min(MICRO_BATCHES_A_STAGE * stages, samples)
         divides = plan.global_batch % (wanted * data_size(degrees)) == 0 if wanted else False
         micro_batches = wanted if divides else _largest_divisor(samples, wanted, data_size(degrees), plan)
-        if stages <= len(plan.facts.layers) and micro_batches >= stages:
+        if micro_batches >= stages:
             yield Candidate(strategy.name, degrees, micro_batches)
 
 

@@ -97,7 +97,12 @@ def all_degrees(dimensions: Sequence[str], size: int) -> Iterator[dict[str, int]
         if size > 1:
             yield {first: size}
         return
-    for degree in range(2, size):
-        if size % degree == 0:
-            for others in all_degrees(rest, size // degree):
-                yield {first: degree, **others}
+    for degree in _divisors(size)[1:-1]:
+        for others in all_degrees(rest, size // degree):
+            yield {first: degree, **others}
+
+
+def _divisors(number: int) -> list[int]:
+    """In order. By way of the root: somebody may ask for a million hosts."""
+    small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})

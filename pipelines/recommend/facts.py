@@ -7,6 +7,7 @@ own), read here without torch. One file holds one recipe as its source was, with
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,18 +172,27 @@ def read_file(path: Path) -> FactsFile:
 
 
 def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]) -> Facts:
-    def number(*path: str) -> int:
+    def number(*path: str | int) -> int:
         value: Any = measured
         for part in path:
             value = value[part]
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"{'.'.join(path)} is {value!r}; allowed are whole numbers from 0")
+            raise ValueError(f"{'.'.join(map(str, path))} is {value!r}; allowed are whole numbers from 0")
         return value
 
     def total(name: str) -> int:
         return sum(number(name, "bytes", kind) for kind in measured[name]["bytes"])
 
+    def layer(place: int) -> Layer:
+        given: Mapping[str, Any] = measured["layers"][place]
+        sizes = ("parameters", "matrix_parameters", "activation_bytes_per_sample", "output_bytes_per_sample")
+        found = {name: number("layers", place, name) for name in sizes}
+        return Layer(name=str(given["name"]), kind=str(given["kind"]), **found)
+
     sequence_length: Any = measured["sequence_length"]
+    state = float(measured["optimizer"]["state_bytes_per_parameter"])
+    if not 0 <= state < math.inf:
+        raise ValueError(f"optimizer.state_bytes_per_parameter is {state}; allowed are numbers from 0")
     return Facts(
         recipe=recipe,
         recipe_options=dict(measured["recipe_options"]),
@@ -192,7 +202,7 @@ def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]
         matrix_parameters=number("matrix_parameters"),
         buffer_bytes=total("buffers"),
         optimizer=str(measured["optimizer"]["name"]),
-        state_bytes_per_parameter=float(measured["optimizer"]["state_bytes_per_parameter"]),
+        state_bytes_per_parameter=state,
         input_bytes_per_sample=number("input_bytes_per_sample"),
         sequence_length=None if sequence_length is None else int(sequence_length),
         activation_bytes_per_sample=number("activation_bytes_per_sample"),
@@ -200,6 +210,6 @@ def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]
         is_chain=bool(measured["is_chain"]),
         has_tensor_plan=bool(measured["has_tensor_plan"]),
         has_context_plan=bool(measured["has_context_plan"]),
-        layers=tuple(Layer(**layer) for layer in measured["layers"]),
+        layers=tuple(layer(place) for place in range(len(measured["layers"]))),
         checkpoint_bytes_per_second=speeds,
     )

@@ -18,6 +18,7 @@ PRECISIONS = {"fp32": (1.0, 1.0), "tf32": (1.0, 1.0), "bf16": (1.0, 0.5), "fp16"
 # recommended: a bubble of a third, and of a fifth.
 DEFAULT_MICRO_BATCHES_A_STAGE = 2
 MICRO_BATCHES_A_STAGE = 4
+MOST_HOSTS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,8 @@ class Plan:
         for name in ("hosts", "global_batch", "accumulation"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
+        if self.hosts > MOST_HOSTS:
+            raise UserError(f"hosts={self.hosts:,}; no more than {MOST_HOSTS:,} are reckoned with.")
         if self.processes < 0:
             raise UserError(f"processes={self.processes}; allowed are whole numbers from 1, or 0 for one a GPU.")
         if self.instance.gpus and self.processes > self.instance.gpus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -127,11 +128,19 @@ def test_a_plan_that_cannot_be_is_refused(make_plan: Make) -> None:
         ({"global_batch": 0}, "global_batch=0"),
         ({"processes": 9}, "9 processes, but ml.p4d.24xlarge has 8 GPUs"),
         ({"processes": -1}, "processes=-1"),
+        ({"hosts": 10**15}, "no more than 1,000,000"),
     ):
         with pytest.raises(UserError, match=message):
             make_plan(**fields)
     assert make_plan(hosts=2).world.described() == "16 processes (2 hosts x 8)"
     assert make_plan("ml.g5.xlarge").usable_memory == round(get_instance("ml.g5.xlarge").gpu_memory * 0.85)
+
+
+def test_a_million_hosts_take_no_time(make_plan: Make, strategies: Strategies) -> None:
+    started = time.process_time()
+    made = recommend(make_plan(hosts=1_000_000, global_batch=10**12), strategies)
+    assert made.choice is not None
+    assert time.process_time() - started < 1
 
 
 def test_a_sequence_may_be_split_among_all(make_plan: Make, strategies: Strategies) -> None:

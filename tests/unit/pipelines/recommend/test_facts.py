@@ -90,6 +90,8 @@ def test_write_speeds_are_kept_by_instance() -> None:
         ({"parameters": {"count": -1, "bytes": {}}}, "parameters.count is -1"),
         ({"layers": [{"name": "0"}]}, "holds no facts of a recipe"),
         ({"trainable_parameters": "many"}, "trainable_parameters is 'many'"),
+        ({"optimizer": {"name": "A", "state_bytes_per_parameter": float("nan")}}, "state_bytes_per_parameter is nan"),
+        ({"layers": [{**measured()["layers"][0], "parameters": "x"}]}, "layers.0.parameters is 'x'"),
     ],
 )
 def test_what_is_no_facts_file_says_so(folder: Path, content: str | dict[str, Any], message: str) -> None:
