@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -198,7 +199,9 @@ def _group(ranks: list[int], process: Process, timeout: timedelta) -> dist.Proce
     assert everyone is not None
     if len(ranks) == process.world_size:
         return everyone
-    return dist.new_group(ranks, timeout=timeout)
+    made = dist.new_group(ranks, timeout=timeout)
+    assert not isinstance(made, int) or process.rank not in ranks  # (other ranks get a sign instead)
+    return cast(dist.ProcessGroup, made)
 
 
 def _timeout() -> timedelta:

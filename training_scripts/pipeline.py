@@ -194,7 +194,8 @@ class Pipeline:
         if single and not training:
             kind = ScheduleGPipe
         loss = self._weighted_loss if training else None
-        schedule = kind(stages[0] if single else stages, self.plan.micro_batches, loss_fn=loss, scale_grads=False)
+        held: Any = stages[0] if single else stages
+        schedule = kind(held, self.plan.micro_batches, loss_fn=loss, scale_grads=False)
         return _Made(rows, stages, schedule)
 
     def _stage(self, index: int, boundaries: Sequence[Boundary]) -> PipelineStage:
@@ -226,13 +227,13 @@ class PipelineStrategy(strategy.Strategy):
         plan, layout = self.plan, self.layout
         assert layout.mesh is not None
         chain = chain_of(model, self.name)
-        has_example = hasattr(self.recipe, "example")
-        example = self.recipe.example(2).to(self.process.device, self.precision.parameters) if has_example else None
+        example: Callable[[int], Batch] | None = getattr(self.recipe, "example", None)
+        sample = example(2).to(self.process.device, self.precision.parameters).inputs if example else None
         cut = split_chain(
             chain,
             plan.num_stages,
             self.options.split,
-            example.inputs if example else None,
+            sample,
             plan.owner,
             self.may_start([name for name, _ in chain]),
         )

@@ -27,14 +27,14 @@ class StageModule(nn.Sequential):
         super().__init__(OrderedDict(layers))
         self.device_type, self.precision = device_type, precision
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        if inputs.requires_grad:
+    def forward(self, input: Tensor) -> Tensor:
+        if input.requires_grad:
             # Only contiguous tensors travel, and a backward pass that is split may leave another gradient.
-            inputs = inputs.view_as(inputs)
-            inputs.register_hook(Tensor.contiguous)
+            input = input.view_as(input)
+            input.register_hook(Tensor.contiguous)
         mixed = self.precision.is_mixed
         with torch.autocast(self.device_type, self.precision.compute) if mixed else nullcontext():
-            outputs = super().forward(inputs)
+            outputs = super().forward(input)
         if not isinstance(outputs, Tensor):
             return outputs  # (which Shadow refuses before anything runs)
         outputs = outputs.contiguous()

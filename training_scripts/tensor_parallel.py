@@ -15,7 +15,7 @@ A plan says by module name what becomes of each layer:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import groupby
@@ -32,6 +32,7 @@ from torch.distributed.tensor.parallel import (
     SequenceParallel,
     parallelize_module,
 )
+from torch.nn.modules.dropout import _DropoutNd
 
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.layers import layers_of
@@ -42,7 +43,6 @@ SPLITTING = ("colwise", "rowwise", "colwise_gather")
 LINEAR_STYLES, EMBEDDING_STYLES, DROPOUT_STYLES = SPLITTING, ("rowwise",), ("colwise",)
 # What may stand between a Linear split by columns and one split by rows: it works on each feature alone.
 ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.ELU, nn.Identity, nn.Dropout)
-DROPOUTS = (nn.modules.dropout._DropoutNd,)
 
 Plan = dict[str, str]
 
@@ -60,7 +60,8 @@ def plan_for(recipe: Recipe, model: nn.Module, size: int, owner: str, *, sequenc
     Raises:
         InputError: no plan, a plan that does not fit the model, or sizes that cannot be split.
     """
-    given: Mapping[str, str] | None = recipe.tensor_plan() if hasattr(recipe, "tensor_plan") else None
+    plan_of: Callable[[], Mapping[str, str]] | None = getattr(recipe, "tensor_plan", None)
+    given = plan_of() if plan_of else None
     plan = resolve(given, model, owner) if given is not None else pairs_of_linears(model, size)
     if not any(style in SPLITTING for style in plan.values()):
         raise InputError(
@@ -93,7 +94,7 @@ def parallelize(
     """
     for name, module in list(model.named_modules()):
         style = plan.get(prefix + name)
-        if isinstance(module, DROPOUTS):
+        if isinstance(module, _DropoutNd):
             dimension = -1 if style == "colwise" else 1 if sequence else None
             if dimension is not None:
                 split_dropouts(module, mesh.get_local_rank(), mesh.size(), dimension)
@@ -203,11 +204,11 @@ def _style(module: nn.Module, style: str, sequence: bool) -> ParallelStyle | Non
 def split_dropouts(model: nn.Module, rank: int, size: int, dimension: int) -> None:
     """Have the dropouts of `model` work on a part of `size` in a dimension, as one process would on the whole."""
     for module in model.modules():
-        if isinstance(module, DROPOUTS) and module.p:
+        if isinstance(module, _DropoutNd) and module.p:
             module.forward = partial(_split_dropout, module, rank, size, dimension)
 
 
-def _split_dropout(module: nn.Dropout, rank: int, size: int, dimension: int, x: Tensor) -> Tensor:
+def _split_dropout(module: _DropoutNd, rank: int, size: int, dimension: int, x: Tensor) -> Tensor:
     """Dropout of one part of a tensor, with that part of the whole one's mask: every rank draws the whole mask, so
     that the ranks' generators stay in step and the masks are those of one process."""
     if not module.training:
@@ -262,7 +263,7 @@ def _check_heads(plan: Plan, modules: Mapping[str, nn.Module], size: int, owner:
 def _name_dropouts(plan: Plan, modules: Mapping[str, nn.Module], owner: str) -> None:
     """Add the dropouts on split features to the plan, where it can be seen which they are."""
     for name, module in modules.items():
-        if not isinstance(module, DROPOUTS) or not module.p or name in plan:
+        if not isinstance(module, _DropoutNd) or not module.p or name in plan:
             continue
         parent_name = name.rpartition(".")[0]
         prefix = f"{parent_name}." if parent_name else ""
