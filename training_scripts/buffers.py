@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from drivetrain.training_scripts.layout import Layout
+from drivetrain.training_scripts.sharded import local
 
 
 class SharedBuffers:
@@ -35,7 +36,8 @@ class SharedBuffers:
 @torch.no_grad()
 def broadcast(tensors: list[Tensor], *, source: int = 0, group: dist.ProcessGroup | None = None) -> None:
     """Tensors of one type, in one message."""
-    flat = torch.cat([tensor.detach().flatten() for tensor in tensors])
+    held = [local(tensor) for tensor in tensors]
+    flat = torch.cat([tensor.flatten() for tensor in held])
     dist.broadcast(flat, src=source, group=group)
-    values = flat.split([tensor.numel() for tensor in tensors])
-    torch._foreach_copy_(tensors, [value.view_as(tensor) for value, tensor in zip(values, tensors, strict=True)])
+    values = flat.split([tensor.numel() for tensor in held])
+    torch._foreach_copy_(held, [value.view_as(tensor) for value, tensor in zip(values, held, strict=True)])

@@ -33,7 +33,7 @@ from drivetrain.training_scripts.layout import Layout, lay_out
 from drivetrain.training_scripts.options import build_options
 from drivetrain.training_scripts.precision import LossScale, precision_of
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, Recipe
+from drivetrain.training_scripts.recipe import Batch, Recipe, check_values, wrong_answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +98,8 @@ class Strategy:
         self.precision.set_up()
         self.model = model.to(process.device, self.precision.parameters)
         if process.world_size > 1:  # whatever the ranks drew, they start from the same
-            for tensor in self.model.state_dict().values():
-                dist.broadcast(tensor, src=0)
+            for tensor in (*self.model.parameters(), *self.model.buffers()):
+                dist.broadcast(tensor.detach(), src=0)
         if common.sync_batchnorm:
             self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
         self.module: nn.Module = self.distribute(self.model)
@@ -216,7 +216,9 @@ class Strategy:
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The recipe's losses, shape [samples], never in half precision."""
-        return self.recipe.losses(outputs.to(self.precision.parameters), targets)
+        losses = self.recipe.losses(outputs.to(self.precision.parameters), targets)
+        check_values(self.recipe, "losses", losses, targets)
+        return losses
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""
@@ -232,6 +234,8 @@ class Strategy:
         optimizer = self.recipe.optimizer(
             self.model, learning_rate=common.learning_rate, weight_decay=common.weight_decay
         )
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise wrong_answer(self.recipe, "optimizer", optimizer, "a torch.optim.Optimizer")
         if common.fused and "fused" not in optimizer.defaults:
             raise InputError(
                 f"fused=True, but {type(optimizer).__name__} of the recipe has no fused kernel. Leave it off, or use "
