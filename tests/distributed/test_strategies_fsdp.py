@@ -141,14 +141,6 @@ def test_a_parameter_that_two_layers_share(forked: Any) -> None:
     assert (weights["embedding.weight"] == weights["head.weight"]).all()
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp", "hsdp"])
-def test_one_process_is_enough(name: str, forked: Any) -> None:
-    settings = [SETTING, replace(SETTING, kind="batchnorm", accumulation=2)]
-    expected = forked(1, fit_each, ALONE, settings)[0]
-    for trained, exact in zip(forked(1, fit_each, Run(name, 1), settings)[0], expected, strict=True):
-        assert difference(trained, exact) < 1e-10, worst(trained, exact)
-
-
 def train_with_and_without_evaluation(process: Process, options: dict[str, Any]) -> list[list[float]]:
     """Losses of four steps, of a training that is evaluated after the second one and of one that is not."""
     found: list[list[float]] = []
