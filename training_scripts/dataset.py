@@ -14,7 +14,7 @@ from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Indices, Reader, check_labels, load_reader
-from drivetrain.training_scripts.recipe import Batch, Recipe
+from drivetrain.training_scripts.recipe import Batch, Recipe, wrong_answer
 
 SAMPLINGS = ("uniform", "balanced", "weighted")
 
@@ -116,7 +116,15 @@ class Dataset:
         columns = self.reader.read(rows, self._batch_names)
         if self._check_each_batch and self.recipe.num_classes is not None:
             check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
-        return self.recipe.batch(columns, self.label)
+        batch = self.recipe.batch(columns, self.label)
+        if not isinstance(batch, Batch):
+            raise wrong_answer(self.recipe, "batch", batch, "a Batch")
+        if not len(batch.inputs) == len(batch.targets) == len(rows):
+            got = f"{len(batch.inputs)} inputs and {len(batch.targets)} targets for {len(rows)} rows"
+            raise InputError(
+                f"{type(self.recipe).__module__}: batch() of the recipe returned {got}; it must be one each."
+            )
+        return batch
 
     def order(
         self,

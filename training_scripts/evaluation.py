@@ -11,6 +11,7 @@ from torch import Tensor
 
 from drivetrain.training_scripts.dataset import Dataset
 from drivetrain.training_scripts.layout import Layout
+from drivetrain.training_scripts.recipe import check_values
 
 Forward = Callable[[Tensor], Tensor | None]
 
@@ -84,6 +85,8 @@ def evaluate(
             metrics = recipe.metrics(outputs, batch.targets)
             names = ["loss", *metrics]
             losses = recipe.losses(outputs, batch.targets)
+            for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
+                check_values(recipe, method, answer, batch.targets)
             values = torch.stack([v.to(torch.float64) for v in (torch.ones_like(losses), losses, *metrics.values())])
             if table is None:
                 table = torch.zeros(len(values), 1 + num_classes, dtype=torch.float64, device=process.device)

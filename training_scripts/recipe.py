@@ -167,6 +167,37 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
     return recipe
 
 
+def wrong_answer(recipe: Recipe, method: str, answer: object, wanted: str) -> InputError:
+    """The error for a method that returns what the contract does not have."""
+    given = f"shape {list(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
+    return InputError(f"{type(recipe).__module__}: {method}() of the recipe returned {given}; it must return {wanted}.")
+
+
+def build_model(recipe: Recipe) -> nn.Module:
+    """A fresh model of the recipe.
+
+    Raises:
+        InputError: it returned none, or one without parameters.
+    """
+    model = recipe.model()
+    if not isinstance(model, nn.Module):
+        raise wrong_answer(recipe, "model", model, "an nn.Module")
+    if not any(True for _ in model.parameters()):
+        raise InputError(
+            f"{type(recipe).__module__}: the model of the recipe has no parameters; nothing can be learnt."
+        )
+    return model
+
+
+def check_values(recipe: Recipe, method: str, values: object, targets: Tensor) -> None:
+    """
+    Raises:
+        InputError: not one value a sample. (A mean would be taken for the sum, and gradients be too small.)
+    """
+    if not isinstance(values, Tensor) or values.shape != targets.shape[:1]:
+        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{len(targets)}]")
+
+
 def source_hash(recipe: Recipe) -> str:
     """SHA-256 of the recipe's file: an edited recipe is another training."""
     file = sys.modules[type(recipe).__module__].__file__

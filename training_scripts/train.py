@@ -26,7 +26,7 @@ from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.parent import die_with_parent
 from drivetrain.training_scripts.process import Process, join_group
 from drivetrain.training_scripts.profiling import Profile
-from drivetrain.training_scripts.recipe import load_recipe, source_hash
+from drivetrain.training_scripts.recipe import build_model, load_recipe, source_hash
 from drivetrain.training_scripts.result import HISTORY_FILE, History, save_result
 from drivetrain.training_scripts.running_loss import RunningLoss
 from drivetrain.training_scripts.seeding import StepSeeds, seed_everything
@@ -60,7 +60,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     found = load_newest(checkpoints, process) if checkpoints else None
 
     seed_everything(config.seed)
-    model = recipe.model()
+    model = build_model(recipe)
     told = load_weights(model, Path(config.start_from)) if config.start_from and not found else []
     strategy = strategy_class(recipe, model, process, plan.common_options(config), options)
     layout, optimizer = strategy.layout, strategy.optimizer

@@ -1,0 +1,75 @@
+"""A recipe that returns what the contract does not have is told so, by its module and method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from drivetrain.training_scripts.config import Config, Folders
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.train import train
+
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
+OWN = """
+from dataclasses import dataclass
+import torch
+from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.recipes import digits_cnn
+@dataclass(frozen=True, kw_only=True)
+class Recipe(digits_cnn.Recipe):
+    channels: int = 2
+    hidden: int = 4
+    {method}
+"""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    method: str
+    message: str
+
+
+WRONG = {
+    "no model": Wrong(
+        "def model(self): return [super().model()]", r"model\(\) of the recipe returned a list; it must .* nn.Module"
+    ),
+    "nothing to learn": Wrong("def model(self): return torch.nn.Flatten()", "model of the recipe has no parameters"),
+    "no batch": Wrong(
+        "def batch(self, columns, label): b = super().batch(columns, label); return b.inputs, b.targets",
+        r"batch\(\) of the recipe returned a tuple; it must return a Batch",
+    ),
+    "a short batch": Wrong(
+        "def batch(self, columns, label): b = super().batch(columns, label); return Batch(b.inputs, b.targets[:-1])",
+        r"batch\(\) of the recipe returned 1 inputs and 0 targets for 1 rows",
+    ),
+    "a mean": Wrong(
+        "def losses(self, outputs, targets): return super().losses(outputs, targets).mean()",
+        r"losses\(\) of the recipe returned shape \[\]; it must return one number a sample, shape \[4\]",
+    ),
+    "a number": Wrong("def losses(self, outputs, targets): return 0.5", r"losses\(\) of the recipe returned a float"),
+    "one metric": Wrong(
+        "def metrics(self, outputs, targets): return {'accuracy': torch.zeros(1)}",
+        r"metrics\(\) of the recipe returned shape \[1\]; it must return one number a sample",
+    ),
+    "no optimizer": Wrong(
+        "def optimizer(self, model, **given): return list(model.parameters())",
+        r"optimizer\(\) of the recipe returned a list; it must return a torch.optim.Optimizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_it_is_told(what: str, prepared_data: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "own_" + what.replace(" ", "_")
+    method = WRONG[what].method.replace(": ", ":\n        ", 1).replace("; ", "\n        ")
+    (tmp_path / f"{name}.py").write_text(OWN.replace("{method}", method))
+    monkeypatch.syspath_prepend(tmp_path)
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(4))
+    folders = Folders(train=data, validation=data, model=tmp_path / "model")
+    with pytest.raises(InputError, match=rf"^{name}: .*{WRONG[what].message}"):
+        train(Config(recipe=name, epochs=1, global_batch=4), folders, ALONE)
