@@ -21,7 +21,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed._functional_collectives import all_gather_tensor_autograd
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -151,7 +150,7 @@ class GatheredAttention(TorchFunctionMode):
                 "is_causal or none, without dropout inside of it."
             )
         length = query.shape[-2]
-        key, value = (_gathered(each, context.group) for each in (key, value))
+        key, value = (_Gathered.apply(each, context.group, context.rank, context.size) for each in (key, value))
         if not is_causal:
             return functional.scaled_dot_product_attention(query, key, value, **others)
         seen = (context.rank + 1) * length  # nothing after this rank's last position matters
@@ -177,9 +176,22 @@ class _Joined(torch.autograd.Function):
         return gradients[0].chunk(ctx.size, dim=1)[ctx.rank].contiguous(), None, None, None
 
 
-def _gathered(x: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """All ranks' positions (dimension -2), in order; gradients are summed over the ranks and dealt back."""
-    return all_gather_tensor_autograd(x.contiguous(), gather_dim=x.dim() - 2, group=group)
+class _Gathered(torch.autograd.Function):
+    """All ranks' positions (dimension -2), in order; each rank uses them otherwise, so that gradients are summed."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup, rank: int, size: int) -> Tensor:
+        ctx.group, ctx.size = group, size
+        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(size)]
+        dist.all_gather(parts, x.contiguous(), group=group)
+        return torch.cat(parts, dim=-2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        parts = [part.contiguous() for part in gradients[0].chunk(ctx.size, dim=-2)]
+        summed = torch.empty_like(parts[0])
+        dist.reduce_scatter(summed, parts, group=ctx.group)
+        return summed, None, None, None
 
 
 def _inside(mode: TorchFunctionMode, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
