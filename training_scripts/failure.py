@@ -39,9 +39,9 @@ _LOST_PEER = re.compile(
 )
 _DISTRIBUTED_ERRORS = ("DistError", "DistNetworkError", "DistBackendError", "DistStoreError", "DistQueueEmptyError")
 
-Kind = Literal["input", "program", "signal", "hang", "hosts", "peer", "stopped"]
+Kind = Literal["input", "program", "signal", "hang", "apart", "hosts", "peer", "stopped"]
 # A cause comes before its consequences: a peer's loss is one, and so is the SIGTERM by which torchrun ends the rest.
-_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "hang", "hosts", "peer", "stopped")
+_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "hang", "apart", "hosts", "peer", "stopped")
 # The hosts of a job did not meet: torchrun's failure, and no rank's.
 NO_RANK = -1
 
@@ -93,14 +93,19 @@ def report_failure(error: Exception) -> int:
     if kind == "peer" and "torch.distributed" in sys.modules:
         from drivetrain.training_scripts import missing_peers
 
-        if missing := missing_peers.missing_peers(error):
+        missing = missing_peers.missing_peers(error)
+        said = summary.splitlines()[0][:150]
+        if missing:
             missing_peers.tell_launcher(missing)
-            first, host = missing[0], missing_peers.host_of(missing[0])
             others = f" (with it {missing_peers.named(missing[1:])})" if missing[1:] else ""
-            said = summary.splitlines()[0][:150]
             reason = f"it did not come to a collective before the others timed out{others}: {said}"
-            _write_error_file("hang", reason, "", rank=first, host=host)
+            _write_error_file("hang", reason, "", rank=missing[0], host=missing_peers.host_of(missing[0]))
             missing_peers.wait_for_launcher()
+        elif missing is not None:
+            reason = (
+                f"a collective timed out although no rank hangs: they call different ones, or lost the network: {said}"
+            )
+            _write_error_file("apart", reason, details)
     return code
 
 
@@ -188,7 +193,7 @@ def exit_code(cause: Failure) -> int:
     if cause.kind == "program" and cause.exit_code in (BAD_INPUT, RETRY):  # the program's own word
         return cause.exit_code
     killed = cause.kind == "signal" and -cause.exit_code == signal.SIGKILL
-    return RETRY if killed or cause.kind in ("hang", "hosts", "peer", "stopped") else FAILED
+    return RETRY if killed or cause.kind in ("hang", "apart", "hosts", "peer", "stopped") else FAILED
 
 
 def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str) -> str:
@@ -203,7 +208,7 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
     summary = (cause.summary.splitlines() or [""])[0]
     lines = [f"rank {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
     # Who waited in vain for the one that hangs has nothing to add.
-    consequences = ("stopped", "peer", "hang") if cause.kind == "hang" else ("stopped",)
+    consequences = ("stopped", "peer", "hang", "apart") if cause.kind in ("hang", "apart") else ("stopped",)
     others = [failure for failure in failures if failure.kind not in (cause.kind, *consequences)]
     if others:
         lines.append("then " + "; ".join(f"rank {o.rank}: {o.summary.splitlines()[0][:100]}" for o in others))

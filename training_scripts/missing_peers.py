@@ -25,7 +25,7 @@ TIMED_OUT = re.compile(r"[Tt]imed out|timeout|Timeout")
 # A rank whose connection was closed cannot know why until the one that closed it has said so.
 _TOLD_SECONDS = 2.0
 # Ranks do not time out at the same instant: each waits from when it came.
-_ARRIVAL_SECONDS = 10.0
+_ARRIVAL_SECONDS = 8.0
 # Two looks of the launcher, and a traceback.
 LAUNCHER_SECONDS = 2.0
 _PREFIX, _TIMED_OUT = "drivetrain/missing_peers", "timed_out"
@@ -55,7 +55,7 @@ def missing_peers(error: Exception) -> list[int] | None:
             said.say(_TIMED_OUT)
         elif not _within(_TOLD_SECONDS, lambda: said.by(_TIMED_OUT)):
             return None
-        _within(_ARRIVAL_SECONDS, lambda: len(said.absent(world_size)) <= 1)
+        _within(_ARRIVAL_SECONDS, lambda: not said.absent(world_size))
         return said.absent(world_size)
     except (DistError, RuntimeError):
         # Without torchrun rank 0 keeps the store, and it does not answer.

@@ -103,3 +103,25 @@ def test_a_rank_that_was_killed_is_not_said_to_hang(start: Start, tmp_path: Path
     _, err = process.communicate(timeout=60)
     assert process.returncode == 75
     assert err.startswith("rank 1 of 3 on 127.0.0.1 failed: it was ended by SIGKILL")
+
+
+APART = """
+import sys
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=3))
+source = dist.get_rank()
+received = torch.ones(5)
+dist.recv(received, src=1 - source)  # each waits for the other to begin
+"""
+
+
+def test_ranks_that_wait_for_each_other_are_told_from_one_that_hangs(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(APART)
+    process = start("--processes=2", "--script", "train.py")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "a collective timed out although no rank hangs: they call different ones, or lost the network" in err
+    assert "dist.recv(received, src=1 - source)" in err
