@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from drivetrain.pipelines.cli.groups import new_app
-from drivetrain.pipelines.cli.options import Home
+from drivetrain.pipelines.cli.options import Config, Home
 
 app = new_app()
 
@@ -27,6 +27,7 @@ def submit(
         list[str] | None,
         typer.Option("--set", "-s", metavar="NAME=VALUE", help="An input folder or a parameter. Repeatable."),
     ] = None,
+    config: Config = None,
     target: Annotated[Literal["local"], typer.Option("--target", help="Where the job runs.")] = "local",
     instance: Annotated[
         str, typer.Option("--instance", metavar="TYPE", help="The instance type that it is made for.")
@@ -60,6 +61,7 @@ def submit(
     \b
     Examples:
       drivetrain submit train --set train=build/train --set recipe=digits_cnn --processes 2
+      drivetrain submit train --config docs/recipes/mnist_cnn.yaml --set train=mnist
       drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label
       drivetrain submit train --set train=faces/ --set recipe=my_recipes.faces --source .
     """
@@ -69,6 +71,7 @@ def submit(
     job = Job(
         component=component,
         given=tuple(set_ or ()),
+        config=config,
         instance=instance,
         hosts=hosts,
         processes=processes,

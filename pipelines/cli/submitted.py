@@ -27,6 +27,8 @@ class Job:
 
     component: str
     given: tuple[str, ...]
+    config: Path | None = None
+    """A YAML file with more of the same; `given` counts where both say something."""
     instance: str = "ml.m5.xlarge"
     hosts: int = 1
     processes: int | None = None
@@ -92,7 +94,8 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     if job.source is not None and not job.source.is_dir():
         raise UserError(f"--source {job.source}: no such folder.")
     component, source = find_component(job.component)
-    values = read_values(component, pairs("--set", job.given, "NAME=VALUE, such as epochs=20"))
+    given = pairs("--set", job.given, "NAME=VALUE, such as epochs=20")
+    values = {**(_read_config(component, job.config) if job.config else {}), **read_values(component, given)}
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
     built = step(component, cluster=cluster, **values)
     name = "submit-" + component.name.replace("_", "-")
@@ -157,7 +160,20 @@ def _components_in(names: Mapping[str, Any]) -> dict[str, Component[..., Any]]:
     return {name: value for name, value in names.items() if isinstance(value, Component)}
 
 
-def read_values(component: Component[..., Any], given: Mapping[str, str]) -> dict[str, Any]:
+def _read_config(component: Component[..., Any], file: Path) -> dict[str, Any]:
+    """The values of a YAML file; a mapping or a list becomes the JSON text that options are."""
+    import json
+
+    from drivetrain.pipelines.plain_yaml import read_yaml
+
+    texts = {
+        name: json.dumps(value) if isinstance(value, dict | list) else str(value)
+        for name, value in read_yaml(file).items()
+    }
+    return read_values(component, texts, where=f"{file}: ")
+
+
+def read_values(component: Component[..., Any], given: Mapping[str, str], *, where: str = "--set ") -> dict[str, Any]:
     """What is set as the step takes it: folders as paths, parameters in their types.
 
     Raises:
@@ -174,7 +190,7 @@ def read_values(component: Component[..., Any], given: Mapping[str, str]) -> dic
                 values[name] = command_line.parse(component.parameters[name], text)
             except InputError as error:
                 reason = str(error).partition(": ")[2].partition(". With --help")[0]
-                raise UserError(f"--set {spelled}: {reason}.") from None
+                raise UserError(f"{where}{spelled}: {reason}.") from None
         else:
-            raise UserError(f"--set {spelled}: {component.name} does not take it. {did_you_mean(spelled, allowed)}")
+            raise UserError(f"{where}{spelled}: {component.name} does not take it. {did_you_mean(spelled, allowed)}")
     return values

@@ -135,3 +135,35 @@ def test_a_training_with_auto_runs_here(drivetrain) -> None:
     assert Path(model).exists()
     shown = json.loads(drivetrain("runs", "show", "latest", "--json", *home))
     assert shown["steps"][0]["settings"]["strategy"] == "ddp"
+
+
+def test_a_file_of_values_below_what_is_set(drivetrain) -> None:
+    drivetrain.write("counting_config.py", COUNTING)
+    data = drivetrain.write("words.txt", "a b a")
+    file = drivetrain.write("count.yaml", "word: b\ntimes: 3\nloud: true\n")
+    given = ("--config", file, "--set", f"data={data}", "--set", "times=2", "--home", drivetrain.folder / ".home")
+    assert "count: found 2" in drivetrain("submit", "counting_config.py", *given)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wrod: b\n", "wrod: count does not take it. Did you mean 'word'?"),
+        ("times: many\n", "times: "),
+        ("- word\n", "count.yaml"),
+    ],
+)
+def test_a_file_that_says_nothing_useful(drivetrain, text: str, message: str) -> None:
+    drivetrain.write("counting_typo.py", COUNTING)
+    file = drivetrain.write("count.yaml", text)
+    printed = drivetrain.error("submit", "counting_typo.py", "--config", file, "--set", "data=.")
+    assert str(file) in printed and message in printed
+
+
+def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text("recipe_options: {channels: 4}\nstart_from: weights.safetensors\n")
+    job = Job(component="train", given=(f"train={tmp_path}",), config=file)
+    (step,) = one_step_pipeline(job)[0].steps
+    assert step.parameters["recipe_options"] == '{"channels": 4}'  # type: ignore[union-attr]
+    assert step.parameters["start_from"] == "weights.safetensors"  # type: ignore[union-attr]
