@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from drivetrain.training_scripts.dataset import Dataset
+from drivetrain.training_scripts.heartbeat import beat
 from drivetrain.training_scripts.layout import Layout
 from drivetrain.training_scripts.recipe import check_values
 
@@ -76,6 +77,7 @@ def evaluate(
     rounds = -(-len(starts) // layout.data_size)
     with torch.no_grad():
         for index in range(layout.data_rank, rounds * layout.data_size, layout.data_size):
+            beat()  # a long evaluation is no hang
             counts = index < len(starts)
             rows = slice(starts[index], min(stop, starts[index] + batch_size)) if counts else slice(0, 1)
             batch = dataset.batch(rows).to(process.device, dtype)

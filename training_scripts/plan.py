@@ -37,8 +37,6 @@ def open_data(config: Config, folders: Folders, recipe: Recipe, process: Process
         split="test",
         fitted=train.fitted,
     )
-    if not len(validation):
-        raise InputError(f"{folders.validation} has no rows to validate on. Give some, or no validation data.")
     return train, validation
 
 

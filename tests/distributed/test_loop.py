@@ -290,3 +290,19 @@ def test_a_restart_loses_nothing_of_a_model_in_parts(
     forked(2, fit, replace(config, max_steps=4), data, tmp_path / "cut", tmp_path / "two")
     forked(2, fit, replace(config, max_steps=8), data, tmp_path / "cut", tmp_path / "two")
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
+
+
+def beats(process: Process, data: Path, target: Path) -> int:
+    from drivetrain.training_scripts import heartbeat
+
+    ranks = target / "ranks"
+    heartbeat.register(ranks, local_rank=process.local_rank, rank=process.rank, attempt=0)
+    fit(process, CONFIG, data, target)
+    return next(one.beats for one in heartbeat.read_heartbeats(ranks) if one.rank == process.rank)
+
+
+def test_every_step_and_every_batch_of_a_validation_is_a_sign_of_life(
+    forked: Any, digits: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ranks").mkdir()
+    assert forked(2, beats, digits, tmp_path) == [16 + 4, 16 + 4]

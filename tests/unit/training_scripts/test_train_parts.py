@@ -147,7 +147,7 @@ def test_no_batch_is_left(prepared_data: ModuleType, tmp_path: Path) -> None:
 def test_no_rows_to_validate_on(prepared_data: ModuleType, tmp_path: Path) -> None:
     data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(6))
     empty = prepared_data.write_prepared(tmp_path / "empty", prepared_data.digit_columns(0))
-    with pytest.raises(InputError, match="empty has no rows to validate on"):
+    with pytest.raises(InputError, match="empty holds no rows"):
         train(CONFIG, Folders(train=data, validation=empty, model=tmp_path / "model"), ALONE)
 
 
