@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.layers import layers_of
-from drivetrain.training_scripts.recipe import Recipe
+from drivetrain.training_scripts.recipe import HasContextPlan, Recipe
 from drivetrain.training_scripts.tensor_parallel import split_dropouts
 
 # They attend inside, where it cannot be seen.
@@ -59,14 +59,13 @@ class Context:
     def __init__(self, model: nn.Module, recipe: Recipe, group: dist.ProcessGroup, owner: str) -> None:
         self.group, self.owner = group, owner
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        plan_of: Callable[[], dict[str, int]] | None = getattr(recipe, "context_plan", None)
-        if plan_of is None:
+        if not isinstance(recipe, HasContextPlan):
             raise InputError(
                 f"{owner}: the recipe has no method context_plan() -> dict. Give it one if its model works on each "
                 "position alone but in torch's scaled_dot_product_attention; it names the buffers with an entry for "
                 'each position, such as {"*.positions": 0}.'
             )
-        self.positions = _take_buffers(model, plan_of(), owner)
+        self.positions = _take_buffers(model, recipe.context_plan(), owner)
         attention = GatheredAttention(self)
         for module in {model, *(layer for _, layer in layers_of(model))}:
             # In each layer, too: the backward pass may compute it again, by itself.

@@ -26,7 +26,7 @@ from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.layers import chain_of
 from drivetrain.training_scripts.precision import Precision
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.recipe import Batch, HasExample
 from drivetrain.training_scripts.stage_split import Boundary, Shadow, StageModule, split_chain
 from drivetrain.training_scripts.strategy import pieces
 
@@ -227,8 +227,9 @@ class PipelineStrategy(strategy.Strategy):
         plan, layout = self.plan, self.layout
         assert layout.mesh is not None
         chain = chain_of(model, self.name)
-        example: Callable[[int], Batch] | None = getattr(self.recipe, "example", None)
-        sample = example(2).to(self.process.device, self.precision.parameters).inputs if example else None
+        sample = None
+        if isinstance(self.recipe, HasExample):
+            sample = self.recipe.example(2).to(self.process.device, self.precision.parameters).inputs
         cut = split_chain(
             chain,
             plan.num_stages,

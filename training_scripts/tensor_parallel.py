@@ -15,7 +15,7 @@ A plan says by module name what becomes of each layer:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import groupby
@@ -36,7 +36,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.layers import layers_of
-from drivetrain.training_scripts.recipe import Recipe
+from drivetrain.training_scripts.recipe import HasTensorPlan, Recipe
 
 STYLES = ("colwise", "rowwise", "colwise_gather", "sequence", "replicate")
 SPLITTING = ("colwise", "rowwise", "colwise_gather")
@@ -60,9 +60,8 @@ def plan_for(recipe: Recipe, model: nn.Module, size: int, owner: str, *, sequenc
     Raises:
         InputError: no plan, a plan that does not fit the model, or sizes that cannot be split.
     """
-    plan_of: Callable[[], Mapping[str, str]] | None = getattr(recipe, "tensor_plan", None)
-    given = plan_of() if plan_of else None
-    plan = resolve(given, model, owner) if given is not None else pairs_of_linears(model, size)
+    has_plan = isinstance(recipe, HasTensorPlan)
+    plan = resolve(recipe.tensor_plan(), model, owner) if has_plan else pairs_of_linears(model, size)
     if not any(style in SPLITTING for style in plan.values()):
         raise InputError(
             f"{owner}: the recipe has no method tensor_plan() -> dict, and its model no two Linear layers in a row, "

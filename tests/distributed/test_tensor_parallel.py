@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.recipes import decoder_lm
 from drivetrain.training_scripts.strategy import Common, load_strategy
-from tests.distributed import strategy_models
 from tests.distributed.language_model_training import MODEL, distance, learn
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, difference, fit
@@ -59,18 +57,19 @@ def test_dropout_on_split_features_has_the_masks_of_one_process(forked: Any) -> 
         assert difference(trained, expected) < 1e-10
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe(strategy_models.Recipe):
-    """A plan of the test's own; None for the one that is found."""
+class Bare:
+    """What a strategy asks of a recipe before the first step; no plan."""
 
-    plan: Any = None
+    def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), lr=learning_rate)
 
-    def __getattribute__(self, name: str) -> Any:
-        if name == "tensor_plan":
-            if self.plan is None:
-                raise AttributeError(name)
-            return lambda: self.plan
-        return super().__getattribute__(name)
+
+class WithPlan(Bare):
+    def __init__(self, plan: dict[str, str]) -> None:
+        self.plan = plan
+
+    def tensor_plan(self) -> dict[str, str]:
+        return self.plan
 
 
 class Mlp(nn.Module):
@@ -100,8 +99,9 @@ class Heads(nn.Module):
 
 def refused(process: Process, model: nn.Module, plan: Any, options: dict[str, Any]) -> str:
     kind, built = load_strategy("tp", options)
+    recipe: Any = Bare() if plan is None else WithPlan(plan)
     with pytest.raises(InputError) as caught:
-        kind(Recipe(plan=plan), model, process, Common(learning_rate=1e-2), built)
+        kind(recipe, model, process, Common(learning_rate=1e-2), built)
     return str(caught.value)
 
 
@@ -150,7 +150,8 @@ def test_a_plan_is_found_for_pairs_of_linears(forked: Any) -> None:
 
 def placements(process: Process, model: nn.Module) -> dict[str, str]:
     kind, built = load_strategy("tp", {})
-    strategy = kind(Recipe(), model, process, Common(learning_rate=1e-2), built)
+    recipe: Any = Bare()
+    strategy = kind(recipe, model, process, Common(learning_rate=1e-2), built)
     return {
         name: str(*parameter.placements)
         for name, parameter in strategy.parameters.items()
