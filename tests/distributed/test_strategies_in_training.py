@@ -14,6 +14,9 @@ from safetensors.torch import load_file
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategies import ddp
 from drivetrain.training_scripts.train import Config, Folders, train
+from tests.distributed import strategy_training
+from tests.distributed.strategy_runs import Run
+from tests.distributed.strategy_training import Setting, Trained
 
 # 50 rows in batches of 16: 16, 16, 16, 2. Five epochs are 20 steps.
 CONFIG = Config(
@@ -73,6 +76,19 @@ def test_a_training_equals_one_process(
     printed = capfd.readouterr().out.splitlines()
     assert line in printed
     assert any(text.startswith("epoch 5/5 step 20 train_loss=") for text in printed)
+
+
+def fit_from_ones_own_start(process: Process, run: Run, setting: Setting) -> Trained:
+    return strategy_training.fit(process, run, replace(setting, seed=process.rank))
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_whatever_the_ranks_drew_they_start_from_the_same(strategy: str, forked: Any) -> None:
+    """A recipe may draw from a generator that nobody seeded."""
+    setting = Setting(kind="conv", steps=3)
+    (same,) = forked(1, strategy_training.fit, Run(strategy, 1), setting)
+    drawn = forked(2, fit_from_ones_own_start, Run(strategy, 2), setting)[0]
+    assert strategy_training.difference(drawn, same) < 1e-10
 
 
 def unweighted(process: Process, data: Path, target: Path) -> None:
