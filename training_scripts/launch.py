@@ -199,6 +199,8 @@ class Restarts:
             reason = "another host's process failed"
             if failures:
                 cause = root_cause(failures)
+                if cause.kind == "input":  # torchrun does not know that the same would happen again
+                    raise InputError(cause.summary)
                 reason = f"rank {cause.rank}: {(cause.summary.splitlines() or [''])[0]}"
             network.say(f"restart {self.told} of {self.options.max_restarts} ({reason})")
 

@@ -186,6 +186,16 @@ def test_restarts_that_do_not_help_end_with_the_last_reason(start: Start) -> Non
 
 
 @pytest.mark.slow
+def test_bad_input_is_not_tried_again(start: Start, tmp_path: Path) -> None:
+    process = start("--processes=2", "--max-restarts=5", "rank_program", "input")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err == "error: no recipe 'digit'\n"
+    assert "restart" not in out.partition("\n")[2]  # the first line says how many there may be
+    assert (tmp_path / "failure").read_text() == err
+
+
+@pytest.mark.slow
 def test_a_range_of_hosts_starts_without_the_one_that_is_missing(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CRASH_ONCE.replace("first and", "False and"))
     with socket.socket() as held:
