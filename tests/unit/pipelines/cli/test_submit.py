@@ -154,9 +154,10 @@ def test_a_file_of_values_below_what_is_set(drivetrain) -> None:
     ],
 )
 def test_a_file_that_says_nothing_useful(drivetrain, text: str, message: str) -> None:
-    drivetrain.write("counting_typo.py", COUNTING)
+    module = f"counting_typo_{len(text)}"  # a module is loaded once in a process
+    drivetrain.write(f"{module}.py", COUNTING)
     file = drivetrain.write("count.yaml", text)
-    printed = drivetrain.error("submit", "counting_typo.py", "--config", file, "--set", "data=.")
+    printed = drivetrain.error("submit", f"{module}.py", "--config", file, "--set", "data=.")
     assert str(file) in printed and message in printed
 
 
