@@ -233,9 +233,10 @@ def test_the_launcher_is_chosen_by_what_there_is_to_start() -> None:
         choose_launcher(Cluster(), Options(launcher="torchrum"))
 
 
-def test_hosts_that_never_resolve_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hosts_that_never_resolve_are_named() -> None:
     hosts = ("127.0.0.1", "no-such-host.invalid", "nor-this-one.invalid")
-    with pytest.raises(LostHostError, match=r"'no-such-host.invalid', 'nor-this-one.invalid' have no address after 0 s"):
+    missing = r"'no-such-host.invalid', 'nor-this-one.invalid' have no address after 0 s"
+    with pytest.raises(LostHostError, match=missing):
         resolve_hosts(Cluster(hosts=hosts, contract="SM_HOSTS"), Options(resolve_timeout=0))
     # A range of hosts starts without them.
     found = resolve_hosts(Cluster(hosts=hosts, min_hosts=1), Options(resolve_timeout=0))
