@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -15,7 +15,14 @@ def local(tensor: Tensor) -> Tensor:
 def whole(tensor: Tensor) -> Tensor:
     """All of it, detached. Every rank that holds a slice must call this together."""
     tensor = tensor.detach()
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    if not isinstance(tensor, DTensor):
+        return tensor
+    # Slices of slices are put together one dimension after the other; all at once, torch does so too, with a warning.
+    placements = list(tensor.placements)
+    for dimension in range(len(placements)):
+        placements[dimension] = Replicate()
+        tensor = tensor.redistribute(placements=placements)
+    return tensor.to_local()
 
 
 @torch.no_grad()
