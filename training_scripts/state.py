@@ -1,7 +1,6 @@
 """The state of a training's model and optimizer, whole, under the names that the recipe's model gives.
 
-What one strategy saves another can load: slices are put together, parts of other pipeline stages are fetched. (Every
-rank holds the whole for a moment.)
+What one strategy saves another can load: slices are put together on rank 0, parts of other pipeline stages are fetched.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class State:
 
 
 def gather(strategy: Strategy) -> State:
-    """The whole state, on the CPU of rank 0 (others: what they happen to have). Every rank must call this.
+    """The whole state, its tensors on the CPU of rank 0 alone (others: none). Every rank must call this.
 
     The tensors are copies: training may go on.
     """
@@ -53,7 +52,8 @@ def gather(strategy: Strategy) -> State:
 
 
 def gather_model(strategy: Strategy) -> dict[str, Tensor]:
-    """Parameters and buffers alone, with the moving average in the parameters' place where there is one."""
+    """Parameters and buffers alone, with the moving average in the parameters' place where there is one; on rank 0, as
+    `gather`."""
     with strategy.evaluated:
         return _gathered(strategy, _model_state(strategy))
 
@@ -165,10 +165,19 @@ def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
 
 
 def _gathered(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies of whole tensors on the CPU, those of the other pipeline stages among them."""
-    found = {name: _copied(tensor) for name, tensor in tensors.items()}
-    if strategy.layout.degrees.get("stage", 1) == 1:
-        return found
+    """Copies of whole tensors on rank 0's CPU, those of the other pipeline stages among them; {} on other ranks.
+
+    (A host with eight GPUs has no room for eight copies.)
+    """
+    # Rank 0's pipeline: the first rank of each stage.
+    speaks = not any(index for name, index in strategy.layout.coordinates.items() if name != "stage")
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        gathered = whole(tensor)  # all that hold a slice of it take part
+        if speaks:
+            found[name] = _copied(gathered, tensor)
+    if strategy.layout.degrees.get("stage", 1) == 1 or not speaks:
+        return found if strategy.process.is_main else {}
     listing = {name: [list(t.shape), str(t.dtype).removeprefix("torch.")] for name, t in found.items()}
     ranks, group = _stages(strategy)
     merged: dict[str, Tensor] = {}
@@ -177,13 +186,14 @@ def _gathered(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Te
             own = rank == strategy.process.rank
             tensor = found[name] if own else torch.empty(shape, dtype=getattr(torch, dtype))
             dist.broadcast(tensor, src=rank, group=group)
-            merged[name] = tensor
+            if strategy.process.is_main:
+                merged[name] = tensor
     return merged
 
 
 @torch.no_grad()
-def _copied(tensor: Tensor) -> Tensor:
-    copied = whole(tensor).cpu()
+def _copied(gathered: Tensor, tensor: Tensor) -> Tensor:
+    copied = gathered.cpu()
     return copied.clone() if copied.data_ptr() == local(tensor).data_ptr() else copied
 
 
