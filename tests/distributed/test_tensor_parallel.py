@@ -105,6 +105,7 @@ def refused(process: Process, model: nn.Module, plan: Any, options: dict[str, An
     return str(caught.value)
 
 
+NORM, LAST = nn.LayerNorm(4), nn.Linear(4, 4)
 PAIR = {"up": "colwise", "down": "rowwise"}
 
 
@@ -117,8 +118,16 @@ PAIR = {"up": "colwise", "down": "rowwise"}
         (Mlp(nn.ReLU()), {"up": "colwize"}, {}, "Did you mean 'colwise'?"),
         (Mlp(nn.ReLU()), {"upp": "colwise"}, {}, "Did you mean 'up'?"),
         (Mlp(nn.ReLU()), {"between": "colwise"}, {}, "'colwise' for 'between', a ReLU"),
+        (Mlp(nn.ReLU()), {"up": "colwise"}, {}, "no layer split 'rowwise' follows 'up'"),
+        (nn.Sequential(Mlp(nn.ReLU()), LAST), {"0.down": "rowwise", "1": "colwise"}, {}, "follows '1'"),
+        (nn.Sequential(nn.Linear(4, 4), NORM, nn.Linear(4, 3), NORM), None, {}, "no two Linear layers in a row"),
         (Mlp(nn.Dropout(0.5)), PAIR, {}, "does 'between' drop features that are split?"),
-        (nn.Sequential(nn.Linear(4, 3)), {"0": "colwise"}, {}, "'0' has 3 features, which 2 ranks cannot share evenly"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 4)),
+            {"0": "colwise", "1": "rowwise"},
+            {},
+            "'0' has 3 features, which 2 ranks cannot share evenly",
+        ),
         (Heads(), {"query": "colwise", "out": "rowwise"}, {}, "'query' makes 3 heads"),
         (tied(), {"0": "colwise", "1": "rowwise"}, {}, "'0.weight' and '1.weight' are one and the same parameter"),
         (Mlp(nn.LayerNorm(6)), PAIR, {"sequence": True}, "'between' would see some positions only"),
@@ -130,17 +139,36 @@ def test_what_cannot_be_split_is_refused(
     assert all(words in message for message in forked(2, refused, model, plan, options))
 
 
-def uneven(process: Process) -> str:
+def refusal_of(process: Process, recipe: Any, length: int) -> str:
     kind, built = load_strategy("tp", {"sequence": True})
-    strategy = kind(MODEL, MODEL.model(), process, Common(learning_rate=1e-2), built)
-    tokens = torch.zeros(2, 7, dtype=torch.int64)
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
+    tokens = torch.zeros(2, length, dtype=torch.int64)
     with pytest.raises(InputError) as caught:
         strategy.train_step(Batch(tokens, tokens), num_samples=2, num_global_samples=2)
     return str(caught.value)
 
 
 def test_a_sequence_that_cannot_be_shared_evenly_is_refused(forked: Any) -> None:
-    assert all("2 ranks cannot share the positions" in message for message in forked(2, uneven))
+    assert all("2 ranks cannot share the positions" in message for message in forked(2, refusal_of, MODEL, 7))
+
+
+class NoHead(decoder_lm.Recipe):
+    """Its model ends with a layer that is split along the sequence."""
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        del model.head
+        return model
+
+    def tensor_plan(self) -> dict[str, str]:
+        plan = super().tensor_plan()
+        del plan["head"]
+        return plan
+
+
+def test_a_model_that_ends_in_the_middle_of_a_sequence_is_refused(forked: Any) -> None:
+    recipe = NoHead(**vars(MODEL))
+    assert all("put the positions together" in message for message in forked(2, refusal_of, recipe, 8))
 
 
 def test_a_plan_is_found_for_pairs_of_linears(forked: Any) -> None:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, refuse_uneven_length, step_by_kind
+from drivetrain.training_scripts.tensor_parallel import parallelize, refuse_part, refuse_uneven_length, step_by_kind
+from drivetrain.training_scripts.tensor_plan import plan_for
 
 DIMENSIONS = ("shard", "tensor")
 MIN_TORCH = "2.13"
@@ -59,7 +60,10 @@ class Strategy(fsdp.Strategy):
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
         if self.options.sequence:
             refuse_uneven_length(inputs, self.layout.degrees["tensor"], self.owner)
-        return super().call(module, inputs)
+        outputs = super().call(module, inputs)
+        if self.options.sequence:
+            refuse_part(outputs, inputs, self.owner)
+        return outputs
 
     @property
     def owner(self) -> str:

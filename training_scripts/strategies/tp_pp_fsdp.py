@@ -14,7 +14,8 @@ from drivetrain.training_scripts.pipeline import PipelineStrategy
 from drivetrain.training_scripts.precision import Precision
 from drivetrain.training_scripts.stage_split import StageModule
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.tensor_parallel import parallelize, plan_for, step_by_kind, takes_whole
+from drivetrain.training_scripts.tensor_parallel import parallelize, step_by_kind
+from drivetrain.training_scripts.tensor_plan import plan_for, takes_whole
 
 DIMENSIONS = ("stage", "shard", "tensor")
 MIN_TORCH = "2.13"
