@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from drivetrain.training_scripts.layout import Layout
 from drivetrain.training_scripts.sharded import local
@@ -20,9 +20,9 @@ from drivetrain.training_scripts.sharded import local
 class SharedBuffers:
     """The buffers of this rank's part of the model; ranks of other pipeline stages have other ones."""
 
-    def __init__(self, buffers: Iterable[Tensor], layout: Layout) -> None:
-        self._group = layout.stage_group()
-        self._source = dist.get_process_group_ranks(self._group)[0] if self._group else 0
+    def __init__(self, buffers: Iterable[Tensor], group: dist.ProcessGroup | None) -> None:
+        self._group = group
+        self._source = dist.get_process_group_ranks(group)[0] if group else 0
         self._by_type: dict[torch.dtype, list[Tensor]] = {}
         for buffer in buffers:
             self._by_type.setdefault(buffer.dtype, []).append(buffer)
@@ -31,6 +31,15 @@ class SharedBuffers:
         """Take over those of the first rank. Every rank must call this."""
         for buffers in self._by_type.values():
             broadcast(buffers, source=self._source, group=self._group)
+
+
+def shared_buffers(model: nn.Module, layout: Layout) -> SharedBuffers | None:
+    """Those of this rank's part, or None where there is nothing to agree on. Every rank must call this."""
+    if layout.stage_size == 1:
+        return None
+    group = layout.stage_group()  # is made by all ranks together, also by those of stages without buffers
+    buffers = list(model.buffers())
+    return SharedBuffers(buffers, group) if buffers else None
 
 
 @torch.no_grad()

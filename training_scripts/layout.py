@@ -86,7 +86,8 @@ class Layout:
         return self.process.world_size // self.degrees.get("stage", 1)
 
     def stage_group(self) -> dist.ProcessGroup | None:
-        """This rank and all others that hold the same layers; None for all ranks there are."""
+        """This rank and all others that hold the same layers; None for all ranks there are. Every rank must call this:
+        the group may have to be made."""
         if self.degrees.get("stage", 1) == 1:
             return None
         assert self.mesh is not None

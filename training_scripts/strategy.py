@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts import gradients, plugins
 from drivetrain.training_scripts.average import MovingAverage
-from drivetrain.training_scripts.buffers import SharedBuffers
+from drivetrain.training_scripts.buffers import shared_buffers
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.layers import compile_layers, recompute_activations
 from drivetrain.training_scripts.layout import Layout, lay_out
@@ -105,8 +105,7 @@ class Strategy:
         self.module: nn.Module = self.distribute(self.model)
         self.parameters = dict(self.model.named_parameters())
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
-        buffers = list(self.model.buffers())
-        self.buffers = SharedBuffers(buffers, self.layout) if buffers and self.layout.stage_size > 1 else None
+        self.buffers = shared_buffers(self.model, self.layout)
         self.optimizer = self.build_optimizer()
         self.average = MovingAverage(self.parameters, common.ema_decay) if common.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None

@@ -16,7 +16,16 @@ from drivetrain.training_scripts.cursor import Order, share
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_models import Memory, Recipe
 from tests.distributed.strategy_runs import FIRST, Run, parameters
-from tests.distributed.strategy_training import GLOBAL_BATCH, NUM_SAMPLES, Setting, Trained, build, fit
+from tests.distributed.strategy_training import (
+    GLOBAL_BATCH,
+    NUM_SAMPLES,
+    Setting,
+    Trained,
+    build,
+    fit,
+    fit_each,
+    identical,
+)
 
 CLIP, STEPS = 0.5, 20
 
@@ -83,3 +92,13 @@ def test_each_part_is_a_forward_pass(run: Run, kind: str, forked: Any) -> None:
         assert model["1.num_batches_tracked"] == STEPS
     if kind == "dropout" and data_size > 1:  # the parts differ: each rank draws its own
         assert abs(imitate(kind, 1)[0][0] - losses[0]) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [run for run in FIRST if run.strategy == "tp_pp_fsdp"], ids=lambda run: run.id)
+def test_running_statistics_in_one_stage_only(run: Run, forked: Any) -> None:
+    """The other stages make the same groups of ranks nevertheless: a second training in the same processes meets."""
+    setting = Setting(kind="batchnorm", steps=2)
+    first, second = forked(run.world_size, fit_each, run, [setting, setting])[0]
+    assert identical(first, second)
+    assert first.model["1.num_batches_tracked"] > 0
