@@ -36,12 +36,14 @@ INSIDE_A_HOST = ("tensor",)
 class Layout:
     """`degrees` maps each dimension of a strategy to its size; `mesh` has the same dimensions, in the same order.
 
-    `mesh` is None where the strategy has no dimension, or `lay_out` was told that it needs none.
+    `mesh` is None where the strategy has no dimension, or `lay_out` was told that it needs none. `same_stage` has the
+    ranks that hold the same layers; None where that is all of them, or this one alone.
     """
 
     process: Process
     degrees: Mapping[str, int]
     mesh: DeviceMesh | None = None
+    same_stage: dist.ProcessGroup | None = None
 
     @cached_property
     def coordinates(self) -> dict[str, int]:
@@ -90,14 +92,8 @@ class Layout:
         the group may have to be made."""
         if self.degrees.get("stage", 1) == 1:
             return None
-        assert self.mesh is not None
-        names = tuple(name for name in self.degrees if name != "stage")
-        assert names, "each rank holds layers of its own"
-        if len(names) == 1:
-            return self.mesh[names].get_group()
-        group = self.mesh[names]._flatten("stage_group").get_group()
-        dist.distributed_c10d._set_pg_timeout(_timeout(), group)
-        return group
+        assert self.same_stage is not None
+        return self.same_stage
 
     def describe(self) -> list[str]:
         """Lines for people: which ranks share a model, which are replicas."""
@@ -176,7 +172,8 @@ def lay_out(
         return Layout(process, degrees)
     if not dist.is_initialized():  # one process alone: a group of one costs nothing and needs no port
         dist.init_process_group(BACKENDS[process.device.type], store=dist.HashStore(), rank=0, world_size=1)
-    return Layout(process, degrees, _build_mesh(Layout(process, degrees)))
+    layout = Layout(process, degrees)
+    return Layout(process, degrees, _build_mesh(layout), _build_stage_group(layout))
 
 
 def _build_mesh(layout: Layout) -> DeviceMesh:
@@ -192,6 +189,16 @@ def _build_mesh(layout: Layout) -> DeviceMesh:
     return DeviceMesh.from_group(
         own, process.device.type, torch.arange(process.world_size).view(sizes), mesh_dim_names=names
     )
+
+
+def _build_stage_group(layout: Layout) -> dist.ProcessGroup | None:
+    """Made here and not where it is needed: that may be on some stages only, and every rank has to take part."""
+    if layout.degrees.get("stage", 1) == 1 or layout.stage_size == 1:
+        return None
+    size, timeout = layout.stage_size, _timeout()
+    stages = [list(range(start, start + size)) for start in range(0, layout.process.world_size, size)]
+    made = [_group(ranks, layout.process, timeout) for ranks in stages]
+    return made[layout.process.rank // size]
 
 
 def _group(ranks: list[int], process: Process, timeout: timedelta) -> dist.ProcessGroup:

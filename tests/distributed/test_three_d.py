@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
@@ -36,6 +37,17 @@ def compare(kind: str, run: Run, forked: Any, **changes: Any) -> float:
 )
 def test_pairs_of_dimensions_equal_one_process(kind: str, run: Run, forked: Any) -> None:
     assert compare(kind, run, forked) < 1e-10
+
+
+def build_twice(process: Process, run: Run) -> list[list[int]]:
+    """`transformer` has a buffer in its first layer only: ranks of other stages never ask for their group."""
+    layouts = [build(process, run, Setting(kind="transformer")).layout for _ in range(2)]
+    return [dist.get_process_group_ranks(layout.stage_group()) for layout in layouts]
+
+
+def test_groups_are_made_by_all_ranks_together(forked: Any) -> None:
+    answers = forked(4, build_twice, degrees(2, 1, 2))
+    assert answers == [[[0, 1]] * 2] * 2 + [[[2, 3]] * 2] * 2
 
 
 @pytest.mark.slow
