@@ -15,14 +15,14 @@ import signal
 from pathlib import Path
 
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.dataset import Dataset
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.distribution.layout import Layout
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluation import evaluate
-from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.layout import Layout
-from drivetrain.training_scripts.parent import die_with_parent
+from drivetrain.training_scripts.launching.failure import run_rank
+from drivetrain.training_scripts.launching.parent import die_with_parent
+from drivetrain.training_scripts.models.saved_model import load_model
 from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.saved_model import load_model
 
 
 def run(model_folder: Path, data: Path, process: Process, *, batch_size: int) -> dict[str, float]:

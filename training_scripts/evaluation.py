@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drivetrain.training_scripts.dataset import Dataset
-from drivetrain.training_scripts.heartbeat import beat
-from drivetrain.training_scripts.layout import Layout
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.distribution.layout import Layout
+from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.recipe import check_values
 
 Forward = Callable[[Tensor], Tensor | None]

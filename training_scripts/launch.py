@@ -5,8 +5,8 @@
     python -m drivetrain.training_scripts.launch --launcher mpirun --script train.py --its-own arguments
 
 Every host runs the same command; what it knows of the others is in its platform's contract
-(drivetrain.training_scripts.cluster). SIGTERM and SIGINT are passed on to every process. When one fails, its reason and
-traceback are printed and written to the file that DRIVETRAIN_FAILURE_FILE names.
+(drivetrain.training_scripts.launching.cluster). SIGTERM and SIGINT are passed on to every process. When one fails, its
+reason and traceback are printed and written to the file that DRIVETRAIN_FAILURE_FILE names.
 
 Exit codes: 0 done, 1 the program failed, 2 bad input, 75 a retry may help (a process was killed, stopped or hung, a
 host was lost), 130 interrupted from the keyboard. A program that itself ends with 2 or 75 is taken at its word.
@@ -24,11 +24,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts import network, plugins
-from drivetrain.training_scripts.cluster import Cluster, num_gpus, read_cluster
-from drivetrain.training_scripts.environment import process_environment
+from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.errors import InputError, LostHostError
-from drivetrain.training_scripts.failure import (
+from drivetrain.training_scripts.launching import network
+from drivetrain.training_scripts.launching.cluster import Cluster, num_gpus, read_cluster
+from drivetrain.training_scripts.launching.environment import process_environment
+from drivetrain.training_scripts.launching.failure import (
     BAD_INPUT,
     FAILED,
     RETRY,
@@ -38,11 +39,11 @@ from drivetrain.training_scripts.failure import (
     root_cause,
     write_failure_file,
 )
-from drivetrain.training_scripts.heartbeat import FOLDER, RANK_HOSTS
-from drivetrain.training_scripts.job import Ended, Job, Options, Program
-from drivetrain.training_scripts.orphans import adopt_orphans
-from drivetrain.training_scripts.parent import announce_parent, die_with_parent
-from drivetrain.training_scripts.watchdog import FirstHost, Watchdog
+from drivetrain.training_scripts.launching.heartbeat import FOLDER, RANK_HOSTS
+from drivetrain.training_scripts.launching.job import Ended, Job, Options, Program
+from drivetrain.training_scripts.launching.orphans import adopt_orphans
+from drivetrain.training_scripts.launching.parent import announce_parent, die_with_parent
+from drivetrain.training_scripts.launching.watchdog import FirstHost, Watchdog
 
 
 def main() -> None:
@@ -207,8 +208,8 @@ class Restarts:
 
 def attempt_failures(folder: Path, attempt: int) -> list[Failure]:
     """What the ranks of this host reported in one of torchrun's attempts."""
-    from drivetrain.training_scripts.failure import from_rank
     from drivetrain.training_scripts.launchers._processes import json_or_none
+    from drivetrain.training_scripts.launching.failure import from_rank
 
     found = []
     for path in sorted(folder.glob(f"*/attempt_{attempt}/*/error.json")):

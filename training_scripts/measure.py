@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from drivetrain.training_scripts.distribution.layers import chain_of, layers_of
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.layers import chain_of, layers_of
+from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.recipe import (
     Batch,

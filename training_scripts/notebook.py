@@ -22,10 +22,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts.cluster import LOCALHOST, Cluster, num_gpus
-from drivetrain.training_scripts.environment import process_environment
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.spawned import RankError, Ranks
+from drivetrain.training_scripts.launching.cluster import LOCALHOST, Cluster, num_gpus
+from drivetrain.training_scripts.launching.environment import process_environment
+from drivetrain.training_scripts.launching.spawned import RankError, Ranks
 
 __all__ = ["RankError", "Result", "spawn"]
 

@@ -96,7 +96,7 @@ class HasAugment(Protocol):
 
         Args:
             seeds: one a sample, shape [samples], made from (seed, epoch, sample). Nothing else may be drawn from
-                (drivetrain.training_scripts.augmentation): a sample is then changed alike on whichever rank it is.
+                (drivetrain.training_scripts.data.augmentation): a sample is then changed alike on whichever rank it is.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 A file `strategies/<name>.py` has
 
-    DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training_scripts.layout it uses
+    DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training_scripts.distribution.layout it uses
     MIN_TORCH = "2.6"                     the oldest torch that carries it
     SUMMARY = "..."                       a line for tables and help
     class Options                         a frozen dataclass; degrees are called as the dimensions
@@ -24,14 +24,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from drivetrain.training_scripts import gradients, plugins
-from drivetrain.training_scripts.average import MovingAverage
-from drivetrain.training_scripts.buffers import shared_buffers
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.distribution import gradients
+from drivetrain.training_scripts.distribution.average import MovingAverage
+from drivetrain.training_scripts.distribution.buffers import shared_buffers
+from drivetrain.training_scripts.distribution.layers import compile_layers, recompute_activations
+from drivetrain.training_scripts.distribution.layout import Layout, lay_out
+from drivetrain.training_scripts.distribution.precision import LossScale, precision_of
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.layers import compile_layers, recompute_activations
-from drivetrain.training_scripts.layout import Layout, lay_out
 from drivetrain.training_scripts.options import build_options
-from drivetrain.training_scripts.precision import LossScale, precision_of
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, Recipe, check_values, wrong_answer
 

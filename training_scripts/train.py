@@ -13,26 +13,27 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts import plan, state
 from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest
-from drivetrain.training_scripts.config import Config, Folders, parser, refuse_changes, refuse_shorter
-from drivetrain.training_scripts.dataset import Dataset
-from drivetrain.training_scripts.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.evaluation import evaluate
-from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.heartbeat import beat
-from drivetrain.training_scripts.journal import Journal
+from drivetrain.training_scripts.launching.failure import run_rank
+from drivetrain.training_scripts.launching.heartbeat import beat
+from drivetrain.training_scripts.launching.parent import die_with_parent
+from drivetrain.training_scripts.loop import plan
+from drivetrain.training_scripts.loop.config import Config, Folders, parser, refuse_changes, refuse_shorter
+from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training_scripts.loop.journal import Journal
+from drivetrain.training_scripts.loop.profiling import Profile
+from drivetrain.training_scripts.loop.result import HISTORY_FILE, History, save_result
+from drivetrain.training_scripts.loop.running_loss import RunningLoss
+from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
+from drivetrain.training_scripts.loop.watch import Watch
+from drivetrain.training_scripts.models.weights import load_weights
 from drivetrain.training_scripts.options import parse_options
-from drivetrain.training_scripts.parent import die_with_parent
 from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.profiling import Profile
 from drivetrain.training_scripts.recipe import build_model, load_recipe, source_hash
-from drivetrain.training_scripts.result import HISTORY_FILE, History, save_result
-from drivetrain.training_scripts.running_loss import RunningLoss
-from drivetrain.training_scripts.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.strategy import Strategy, load_strategy
-from drivetrain.training_scripts.watch import Watch
-from drivetrain.training_scripts.weights import load_weights
 
 VALIDATION_BATCH = 512
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Ranks in order: the outermost dimension first (drivetrain.training_scripts.layout has the same list).
+# Ranks in order: the outermost dimension first (drivetrain.training_scripts.distribution.layout has the same list).
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
 DATA_DIMENSIONS = ("replicate", "shard")
 AUTO = "auto"

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.cursor import Order
+from drivetrain.training_scripts.data.cursor import Order
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Reader, load_reader, recognised

@@ -13,7 +13,7 @@ import pytest
 from drivetrain.pipelines.cli.submitted import Job, one_step_pipeline
 from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.config import Config
+from drivetrain.training_scripts.loop.config import Config
 from drivetrain.training_scripts.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]

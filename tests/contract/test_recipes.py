@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.dataset import Dataset
-from drivetrain.training_scripts.layers import layers_of
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.distribution.layers import layers_of
 from drivetrain.training_scripts.measure import measure
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import (

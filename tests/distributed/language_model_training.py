@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from drivetrain.training_scripts import state
+from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.recipes import decoder_lm

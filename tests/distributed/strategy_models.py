@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.cursor import Indices
+from drivetrain.training_scripts.data.cursor import Indices
 from drivetrain.training_scripts.recipe import Batch
 
 SIDE, CLASSES = 6, 5

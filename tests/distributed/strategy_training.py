@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import state
-from drivetrain.training_scripts.cursor import Order, share
+from drivetrain.training_scripts.data.cursor import Order, share
+from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy

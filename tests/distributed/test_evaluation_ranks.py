@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.training_scripts.dataset import Dataset
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.distribution.layout import Layout
 from drivetrain.training_scripts.evaluation import evaluate
-from drivetrain.training_scripts.layout import Layout
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
 

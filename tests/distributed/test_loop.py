@@ -293,7 +293,7 @@ def test_a_restart_loses_nothing_of_a_model_in_parts(
 
 
 def beats(process: Process, data: Path, target: Path) -> int:
-    from drivetrain.training_scripts import heartbeat
+    from drivetrain.training_scripts.launching import heartbeat
 
     ranks = target / "ranks"
     heartbeat.register(ranks, local_rank=process.local_rank, rank=process.rank, attempt=0)

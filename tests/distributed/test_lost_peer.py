@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.training_scripts.failure import _is_lost_peer
+from drivetrain.training_scripts.launching.failure import _is_lost_peer
 from drivetrain.training_scripts.process import Process
 
 

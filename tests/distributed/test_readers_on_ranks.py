@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.training_scripts import content, host_memory, plugins
-from drivetrain.training_scripts.cursor import Order
-from drivetrain.training_scripts.dataset import Dataset
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.data import content, host_memory
+from drivetrain.training_scripts.data.cursor import Order
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.data.loader import Loader
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.loader import Loader
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import load_reader
 from drivetrain.training_scripts.recipe import load_recipe

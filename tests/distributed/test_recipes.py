@@ -18,11 +18,11 @@ from torch import Tensor
 
 from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.config import Config, Folders
+from drivetrain.training_scripts.loop.config import Config, Folders
+from drivetrain.training_scripts.models.resnet import imagenet_resnet
+from drivetrain.training_scripts.models.saved_model import load_model
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
-from drivetrain.training_scripts.resnet import imagenet_resnet
-from drivetrain.training_scripts.saved_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 

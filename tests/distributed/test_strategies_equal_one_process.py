@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts import gradients
+from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_runs import ALL, FIRST, Run, parameters, with_models
 from tests.distributed.strategy_training import (

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from drivetrain.training_scripts import state
+from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.strategies import fsdp

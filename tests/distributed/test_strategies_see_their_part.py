@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from drivetrain.training_scripts.cursor import Order, share
+from drivetrain.training_scripts.data.cursor import Order, share
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_models import Memory, Recipe
 from tests.distributed.strategy_runs import FIRST, Run, parameters

@@ -3,5 +3,5 @@
 Each has
 
     SUMMARY: str                              # a line for --help
-    def run(job: Job) -> Ended                # drivetrain.training_scripts.job
+    def run(job: Job) -> Ended                # drivetrain.training_scripts.launching.job
 """

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts.failure import Failure, from_rank
-from drivetrain.training_scripts.job import Ended, Job
-from drivetrain.training_scripts.supervision import supervise
+from drivetrain.training_scripts.launching.failure import Failure, from_rank
+from drivetrain.training_scripts.launching.job import Ended, Job
+from drivetrain.training_scripts.launching.supervision import supervise
 
 
 def run_processes(job: Job, processes: Sequence[tuple[int, Sequence[str], Mapping[str, str]]]) -> Ended:

@@ -13,13 +13,13 @@ import signal
 import socket
 from collections.abc import Iterable, Mapping
 
-from drivetrain.training_scripts import meeting
-from drivetrain.training_scripts.cluster import Cluster
 from drivetrain.training_scripts.errors import InputError, LostHostError
-from drivetrain.training_scripts.job import MPI_STOP, Ended, Job, rank_command
 from drivetrain.training_scripts.launchers._processes import reported
-from drivetrain.training_scripts.network import held_port
-from drivetrain.training_scripts.supervision import supervise
+from drivetrain.training_scripts.launching import meeting
+from drivetrain.training_scripts.launching.cluster import Cluster
+from drivetrain.training_scripts.launching.job import MPI_STOP, Ended, Job, rank_command
+from drivetrain.training_scripts.launching.network import held_port
+from drivetrain.training_scripts.launching.supervision import supervise
 
 SUMMARY = "processes of one MPI job"
 # What belongs to one host or one shell, and would be wrong on another.

@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.job import Ended, Job, rank_command
 from drivetrain.training_scripts.launchers._processes import run_processes
+from drivetrain.training_scripts.launching.job import Ended, Job, rank_command
 
 SUMMARY = "one process a host, as it is"
 _THREADS = "OMP_NUM_THREADS"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drivetrain.training_scripts.job import Ended, Job, rank_command
 from drivetrain.training_scripts.launchers._processes import run_processes
-from drivetrain.training_scripts.tf_config import tf_config
+from drivetrain.training_scripts.launching.job import Ended, Job, rank_command
+from drivetrain.training_scripts.launching.tf_config import tf_config
 
 SUMMARY = "processes with TF_CONFIG, for TensorFlow's multi-worker strategies"
 

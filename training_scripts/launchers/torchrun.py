@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drivetrain.training_scripts.cluster import Cluster
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.failure import from_rank
-from drivetrain.training_scripts.job import RANK_MODULE, Ended, Job, Options, Program
 from drivetrain.training_scripts.launchers._processes import json_or_none
-from drivetrain.training_scripts.supervision import supervise
+from drivetrain.training_scripts.launching.cluster import Cluster
+from drivetrain.training_scripts.launching.failure import from_rank
+from drivetrain.training_scripts.launching.job import RANK_MODULE, Ended, Job, Options, Program
+from drivetrain.training_scripts.launching.supervision import supervise
 
 SUMMARY = "processes that torch.distributed joins; static or elastic, with restarts"
 
@@ -83,7 +83,7 @@ def torchrun_command(
             f"--local-addr={cluster.host}",
         ]
     return [
-        *(sys.executable, "-m", "drivetrain.training_scripts.torchrun", str(report)),
+        *(sys.executable, "-m", "drivetrain.training_scripts.launching.torchrun", str(report)),
         *where,
         f"--nproc-per-node={cluster.processes}",
         f"--max-restarts={options.max_restarts}",

@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from drivetrain.training_scripts.cluster import Cluster, node_range, num_gpus
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.launching.cluster import Cluster, node_range, num_gpus
 
 SUMMARY = "PET_* (Kubeflow Trainer)"
 ORDER = 20

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts.cluster import DEFAULT_PORT, Cluster, member_of, positive
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.launching.cluster import DEFAULT_PORT, Cluster, member_of, positive
 
 SUMMARY = "SM_HOSTS"
 ORDER = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from drivetrain.training_scripts.cluster import Cluster
+from drivetrain.training_scripts.launching.cluster import Cluster
 
 SUMMARY = "a plain shell"
 ORDER = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from drivetrain.training_scripts.cluster import Cluster, member_of
+from drivetrain.training_scripts.launching.cluster import Cluster, member_of
 
 SUMMARY = "DRIVETRAIN_HOSTS"
 ORDER = 10

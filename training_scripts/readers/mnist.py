@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.content import content_hash
+from drivetrain.training_scripts.data.content import content_hash
+from drivetrain.training_scripts.data.host_memory import host_arrays, map_file
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.host_memory import host_arrays, map_file
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
+from drivetrain.training_scripts.data.host_memory import host_arrays
+from drivetrain.training_scripts.data.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
+from drivetrain.training_scripts.data.table import Layout, Table
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.host_memory import host_arrays
-from drivetrain.training_scripts.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, check_whole_number
-from drivetrain.training_scripts.table import Layout, Table
 
 
 def recognises(folder: Path) -> bool:

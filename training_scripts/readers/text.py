@@ -12,9 +12,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.content import content_hash
+from drivetrain.training_scripts.data.content import content_hash
+from drivetrain.training_scripts.data.host_memory import map_file
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.host_memory import map_file
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_whole_number
 

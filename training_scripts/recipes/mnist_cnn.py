@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from drivetrain.training_scripts.data.images import normalized
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.images import normalized
-from drivetrain.training_scripts.parameter_groups import decay_matrices
+from drivetrain.training_scripts.models.parameter_groups import decay_matrices
 from drivetrain.training_scripts.reader import Columns, check_whole_number
 from drivetrain.training_scripts.recipe import Batch
 

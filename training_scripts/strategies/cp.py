@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts import reduction, strategy
-from drivetrain.training_scripts.context_parallel import Context
+from drivetrain.training_scripts import strategy
+from drivetrain.training_scripts.distribution import reduction
+from drivetrain.training_scripts.distribution.context_parallel import Context
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.recipe import Batch
 
@@ -28,7 +29,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.context_parallel."""
+    """See drivetrain.training_scripts.distribution.context_parallel."""
 
     def check(self) -> None:
         if self.common.compile:

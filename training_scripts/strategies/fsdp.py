@@ -16,8 +16,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
 from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.layers import layers_of
-from drivetrain.training_scripts.precision import Precision
+from drivetrain.training_scripts.distribution.layers import layers_of
+from drivetrain.training_scripts.distribution.precision import Precision
 
 DIMENSIONS = ("shard",)
 MIN_TORCH = "2.6"

@@ -11,9 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from drivetrain.training_scripts.distribution.tensor_parallel import (
+    parallelize,
+    refuse_part,
+    refuse_uneven_length,
+    step_by_kind,
+)
+from drivetrain.training_scripts.distribution.tensor_plan import plan_for
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.tensor_parallel import parallelize, refuse_part, refuse_uneven_length, step_by_kind
-from drivetrain.training_scripts.tensor_plan import plan_for
 
 DIMENSIONS = ("shard", "tensor")
 MIN_TORCH = "2.13"
@@ -39,7 +44,7 @@ class Options(fsdp.Options):
 
 
 class Strategy(fsdp.Strategy):
-    """See drivetrain.training_scripts.tensor_parallel and drivetrain.training_scripts.strategies.fsdp."""
+    """See drivetrain.training_scripts.distribution.tensor_parallel and drivetrain.training_scripts.strategies.fsdp."""
 
     options: Options
 

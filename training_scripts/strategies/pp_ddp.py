@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drivetrain.training_scripts import reduction
-from drivetrain.training_scripts.pipeline import PipelineStrategy
+from drivetrain.training_scripts.distribution import reduction
+from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
 
 DIMENSIONS = ("stage", "replicate")
 MIN_TORCH = "2.13"
@@ -35,7 +35,7 @@ class Options:
 
 
 class Strategy(PipelineStrategy):
-    """See drivetrain.training_scripts.pipeline."""
+    """See drivetrain.training_scripts.distribution.pipeline."""
 
     def exchange(self) -> None:
         if self.layout.data_size > 1:

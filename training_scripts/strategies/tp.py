@@ -8,8 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.tensor_parallel import parallelize, refuse_part, refuse_uneven_length, step_by_kind
-from drivetrain.training_scripts.tensor_plan import plan_for
+from drivetrain.training_scripts.distribution.tensor_parallel import (
+    parallelize,
+    refuse_part,
+    refuse_uneven_length,
+    step_by_kind,
+)
+from drivetrain.training_scripts.distribution.tensor_plan import plan_for
 
 DIMENSIONS = ("tensor",)
 MIN_TORCH = "2.13"
@@ -27,7 +32,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.tensor_parallel."""
+    """See drivetrain.training_scripts.distribution.tensor_parallel."""
 
     options: Options
 

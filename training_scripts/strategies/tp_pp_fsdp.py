@@ -10,12 +10,12 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from drivetrain.training_scripts.pipeline import PipelineStrategy
-from drivetrain.training_scripts.precision import Precision
-from drivetrain.training_scripts.stage_split import StageModule
+from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
+from drivetrain.training_scripts.distribution.precision import Precision
+from drivetrain.training_scripts.distribution.stage_split import StageModule
+from drivetrain.training_scripts.distribution.tensor_parallel import parallelize, step_by_kind
+from drivetrain.training_scripts.distribution.tensor_plan import plan_for, takes_whole
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.tensor_parallel import parallelize, step_by_kind
-from drivetrain.training_scripts.tensor_plan import plan_for, takes_whole
 
 DIMENSIONS = ("stage", "shard", "tensor")
 MIN_TORCH = "2.13"
@@ -43,7 +43,7 @@ class Options:
 
 
 class Strategy(PipelineStrategy):
-    """See drivetrain.training_scripts.pipeline, .tensor_parallel and .strategies.fsdp."""
+    """See drivetrain.training_scripts.distribution.pipeline, .tensor_parallel and .strategies.fsdp."""
 
     def distribute(self, model: nn.Module) -> nn.Module:
         size = self.layout.degrees["tensor"]

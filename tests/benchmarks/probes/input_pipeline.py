@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from drivetrain.training_scripts.dataset import Dataset
-from drivetrain.training_scripts.loader import Loader
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.data.loader import Loader
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, load_recipe
 from tests.fixtures import tiny_data

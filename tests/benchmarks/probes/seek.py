@@ -23,8 +23,8 @@ LENGTH = 16
 
 
 def drivetrain(folder: Path, rows: int, global_batch: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    from drivetrain.training_scripts.dataset import Dataset
-    from drivetrain.training_scripts.loader import Loader
+    from drivetrain.training_scripts.data.dataset import Dataset
+    from drivetrain.training_scripts.data.loader import Loader
     from drivetrain.training_scripts.process import Process
     from drivetrain.training_scripts.recipe import Batch
 

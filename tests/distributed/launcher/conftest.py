@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training_scripts.network import held_port
+from drivetrain.training_scripts.launching.network import held_port
 
 # Without torch, so that a start costs what torchrun costs.
 PROGRAM = """
 import os, signal, sys
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.parent import die_with_parent
+from drivetrain.training_scripts.launching.failure import run_rank
+from drivetrain.training_scripts.launching.parent import die_with_parent
 
 def program():
     kind, rank = sys.argv[1], int(os.environ["RANK"])

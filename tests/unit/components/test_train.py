@@ -28,7 +28,7 @@ def test_declaration() -> None:
 
 def test_its_parameters_are_the_fields_of_the_program() -> None:
     """Names, types, defaults, and in the same order."""
-    from drivetrain.training_scripts.config import Config
+    from drivetrain.training_scripts.loop.config import Config
 
     program = [(field.name, field.type, field.default) for field in fields(Config)]
     declared = [(name, p.type.__name__, p.default) for name, p in train.parameters.items()]
@@ -45,7 +45,7 @@ def test_a_training_job_can_carry_them() -> None:
 
 
 def test_what_may_change_in_a_resumed_training_only_looks_on() -> None:
-    from drivetrain.training_scripts.config import MAY_CHANGE
+    from drivetrain.training_scripts.loop.config import MAY_CHANGE
 
     assert set(train.resumable) < MAY_CHANGE
     # These decide which model comes out, so they get checkpoints of their own.
@@ -75,7 +75,7 @@ def test_the_progress_lines_carry_the_declared_metrics(
 ) -> None:
     import torch
 
-    from drivetrain.training_scripts.journal import Journal
+    from drivetrain.training_scripts.loop.journal import Journal
     from drivetrain.training_scripts.process import Process
 
     values = {"train_loss": 0.0123, "validation_loss": 1.2e-05, "validation_accuracy": 0.9778}
@@ -92,7 +92,7 @@ def test_the_names_that_the_two_sides_share() -> None:
     """components/ and training_scripts/ import nothing of each other; they meet in the environment."""
     from drivetrain.components import call
     from drivetrain.components import evaluate as evaluate_module
-    from drivetrain.training_scripts import failure, parent
+    from drivetrain.training_scripts.launching import failure, parent
 
     assert call.FAILURE_FILE == failure.FAILURE_FILE
     assert f'"{train_module.TENSORBOARD_FOLDER}"' in (Path(str(train_module.__file__)).parent / "start.py").read_text()

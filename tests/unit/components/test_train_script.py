@@ -224,7 +224,11 @@ def test_the_compiled_step() -> None:
     assert arguments["ResourceConfig"]["InstanceCount"] == 2
     (archive,) = [asset for asset in compiled.assets if asset.uri.endswith(".tar")]
     assert isinstance(archive.content, bytes) and archive.content == code_archive(FIXTURES)
-    for name in ("source/report.py", "drivetrain/components/script_mode.py", "drivetrain/training_scripts/rank.py"):
+    for name in (
+        "source/report.py",
+        "drivetrain/components/script_mode.py",
+        "drivetrain/training_scripts/launching/rank.py",
+    ):
         assert name.encode() in archive.content
 
 

@@ -13,9 +13,10 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.recommend import plan, strategies
 from drivetrain.pipelines.recommend.degrees import World, data_size, fill
 from drivetrain.pipelines.recommend.strategies import all_strategies
-from drivetrain.training_scripts import layout, plugins
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.distribution import layout
+from drivetrain.training_scripts.distribution.precision import PRECISIONS
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.precision import PRECISIONS
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategy import load_strategy
 

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.cluster import Cluster
 from drivetrain.training_scripts.errors import InputError, LostHostError
-from drivetrain.training_scripts.job import Options, Program
 from drivetrain.training_scripts.launch import (
     choose_launcher,
     describe_cluster,
@@ -22,12 +20,14 @@ from drivetrain.training_scripts.launch import (
     resolve_hosts,
 )
 from drivetrain.training_scripts.launchers.torchrun import torchrun_command
+from drivetrain.training_scripts.launching.cluster import Cluster
+from drivetrain.training_scripts.launching.job import Options, Program
 
 PROGRAM = """
 import os, signal, sys, time
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.failure import run_rank
-from drivetrain.training_scripts.parent import die_with_parent
+from drivetrain.training_scripts.launching.failure import run_rank
+from drivetrain.training_scripts.launching.parent import die_with_parent
 
 def program():
     kind = sys.argv[1]
@@ -150,7 +150,7 @@ def test_one_host_takes_no_fixed_port() -> None:
     words = command(Cluster(processes=2))
     assert "--standalone" in words
     assert not any("port" in word for word in words)
-    assert words[-6:] == ["-m", "--", "drivetrain.training_scripts.rank", "module", "m", "-x"]
+    assert words[-6:] == ["-m", "--", "drivetrain.training_scripts.launching.rank", "module", "m", "-x"]
     assert {"--nproc-per-node=2", "--shutdown-timeout=90", "--max-restarts=0"} <= set(words)
 
 

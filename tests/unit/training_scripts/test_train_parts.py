@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts import plan
-from drivetrain.training_scripts.config import Config, Folders
-from drivetrain.training_scripts.cursor import Order, StreamOrder, WeightedOrder
-from drivetrain.training_scripts.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training_scripts.data.cursor import Order, StreamOrder, WeightedOrder
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.loop import plan
+from drivetrain.training_scripts.loop.config import Config, Folders
+from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
-from drivetrain.training_scripts.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

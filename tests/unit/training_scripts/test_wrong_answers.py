@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from drivetrain.training_scripts.config import Config, Folders
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.loop.config import Config, Folders
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import train
 

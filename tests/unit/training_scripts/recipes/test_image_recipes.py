@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.models.resnet import imagenet_resnet
+from drivetrain.training_scripts.models.weights import load_weights
 from drivetrain.training_scripts.recipe import Recipe, load_recipe
-from drivetrain.training_scripts.resnet import imagenet_resnet
-from drivetrain.training_scripts.weights import load_weights
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,242 @@
+"""What a training is told: every field is an option of the train program's command line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from drivetrain.training_scripts.distribution.precision import PRECISIONS
+from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.loop.schedule import SCALINGS, SCHEDULES
+
+SAMPLINGS = ("uniform", "balanced", "weighted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is trained, and how. Everything but the fields of `MAY_CHANGE` is fixed for the life of a checkpoint."""
+
+    recipe: str
+    """A file of recipes/, or a module of the user's own."""
+    recipe_options: str = "{}"
+    """The recipe's options, a JSON object."""
+    strategy: str = "ddp"
+    """A file of strategies/."""
+    strategy_options: str = "{}"
+    """The strategy's options, a JSON object."""
+    reader: str = "auto"
+    """The format of the data: a file of readers/, or auto for the one that recognises it."""
+    reader_options: str = "{}"
+    """The reader's options, a JSON object."""
+    epochs: int = 12
+    """How often each sample is seen."""
+    max_steps: int = 0
+    """Steps after which training ends, however many epochs are left; 0 for no such bound."""
+    global_batch: int = 32
+    """Samples a step, over all processes."""
+    accumulation: int = 1
+    """In how many pieces a process works through its part of a global batch."""
+    drop_last: bool = False
+    """Leave out the last global batch of an epoch where it is not full."""
+    sampling: str = "uniform"
+    """uniform (each sample once an epoch), balanced (classes equally often), weighted (by weight_column)."""
+    weight_column: str = ""
+    """The column of sampling weights."""
+    shuffle_window: int = 0
+    """Samples that are shuffled together while shards are read one after the other; 0 for all."""
+    learning_rate: float = 3e-3
+    """The highest learning rate: reached after the warm-up."""
+    lr_scaling: str = "none"
+    """How the learning rate grows from base_batch to global_batch: none, linear or sqrt."""
+    base_batch: int = 32
+    """The global batch for which learning_rate was found."""
+    weight_decay: float = 1e-2
+    """The optimizer's weight decay."""
+    warmup_epochs: float = 1.0
+    """Epochs over which the learning rate rises from 0."""
+    schedule: str = "cosine"
+    """After the warm-up: cosine (down to 0), linear (down to 0), constant, sgdr (cosine with warm restarts)."""
+    cycle_epochs: float = 1.0
+    """Epochs of the first cycle of sgdr."""
+    cycle_growth: float = 1.0
+    """How many times longer each cycle of sgdr is than the one before."""
+    precision: str = "fp32"
+    """fp32, fp64, tf32, bf16 or fp16."""
+    clip_norm: float = 0.0
+    """The longest gradient (Euclidean norm over all parameters) that is applied as it is; 0 for any."""
+    ema_decay: float = 0.0
+    """Decay a step of the parameters' moving average, which is then evaluated and saved; 0 for none."""
+    activation_checkpointing: bool = False
+    """Compute activations again in the backward pass instead of keeping them."""
+    compile: bool = False
+    """torch.compile each layer."""
+    fused: bool = False
+    """The optimizer's fused kernel."""
+    sync_batchnorm: bool = False
+    """Batch statistics over all ranks (GPU only)."""
+    seed: int = 0
+    """Decides the start of the model and the order of the samples."""
+    validate_every: int = 0
+    """Steps between validations; 0 for the end of each epoch."""
+    early_stopping: int = 0
+    """Validations without a better `monitor` after which training ends; 0 for never."""
+    monitor: str = "validation_loss"
+    """The validation metric that is watched: smaller is better for a loss, greater for any other."""
+    keep_best: bool = False
+    """Hand on the model of the best validation instead of the last one."""
+    log_every: int = 50
+    """Steps between progress lines."""
+    profile: int = 0
+    """Steps to record with torch's profiler, from the third on; 0 for none."""
+    prefetch: int = 2
+    """Batches that are read ahead; 0 to read when needed."""
+    workers: int = 0
+    """Processes that read ahead; 0 for a thread."""
+    start_from: str = ""
+    """A file of weights (safetensors, or a torch state dict) to start from."""
+    collective_timeout: float = 600.0
+    """Seconds after which a rank that waits for another gives up."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "global_batch", "accumulation", "base_batch", "log_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
+        for name in (
+            "max_steps",
+            "shuffle_window",
+            "validate_every",
+            "early_stopping",
+            "profile",
+            "prefetch",
+            "workers",
+        ):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 0.")
+        for name in ("weight_decay", "warmup_epochs", "clip_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name}={getattr(self, name)}; allowed are numbers from 0.")
+        for name in ("learning_rate", "cycle_epochs", "collective_timeout"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name}={getattr(self, name)}; allowed are numbers above 0.")
+        if not 0 <= self.ema_decay < 1:
+            raise InputError(f"ema_decay={self.ema_decay}; allowed are numbers from 0 to below 1.")
+        if not 1 <= self.cycle_growth < math.inf:
+            raise InputError(f"cycle_growth={self.cycle_growth}; allowed are numbers from 1.")
+        for name, allowed in (
+            ("precision", PRECISIONS),
+            ("schedule", SCHEDULES),
+            ("lr_scaling", SCALINGS),
+            ("sampling", SAMPLINGS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise unknown_name(name, getattr(self, name), allowed)
+        if (self.sampling == "weighted") != bool(self.weight_column):
+            raise InputError(
+                f"sampling={self.sampling!r} with weight_column={self.weight_column!r}; sampling 'weighted' needs a "
+                "weight_column, and no other sampling takes one."
+            )
+        if self.workers and not self.prefetch:
+            raise InputError(
+                f"workers={self.workers} read ahead, and prefetch=0 says that nothing is. Give a prefetch from 1."
+            )
+        if self.shuffle_window and self.sampling != "uniform":
+            raise InputError(f"shuffle_window={self.shuffle_window} is for sampling 'uniform', not {self.sampling!r}.")
+
+
+# A longer training may go on from a checkpoint of a shorter one, and what only looks on may change.
+MAY_CHANGE = frozenset(
+    {"epochs", "max_steps", "log_every", "profile", "prefetch", "workers", "start_from", "collective_timeout"}
+    | {"early_stopping", "validate_every"}
+)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept. `tensorboard`
+    is a second place for TensorBoard's files, from which the platform copies them while the training runs."""
+
+    train: Path
+    model: Path
+    validation: Path | None = None
+    output: Path | None = None
+    checkpoints: Path | None = None
+    tensorboard: Path | None = None
+
+    def refuse_unwritable(self) -> None:
+        """Find out before the training what would stop it after hours. Makes nothing.
+
+        Raises:
+            InputError: naming the folder.
+        """
+        for name in ("model", "output", "checkpoints", "tensorboard"):
+            folder: Path | None = getattr(self, name)
+            if folder is None:
+                continue
+            there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+            if not there.is_dir():
+                raise InputError(f"--{name} {folder} cannot be a folder: {there} is a file. Give another.")
+            if not os.access(there, os.W_OK | os.X_OK):
+                raise InputError(f"--{name} {folder} cannot be written: {there} is not writable here. Give another.")
+
+
+def refuse_changes(saved: dict[str, Any], config: Config, folder: Path) -> None:
+    """A checkpoint goes on only as what it was.
+
+    Raises:
+        InputError: naming the fields that differ.
+    """
+    now = asdict(config)
+    changed = [name for name in now if name not in MAY_CHANGE and saved.get(name) != now[name]]
+    if changed:
+        was = ", ".join(f"{name} {saved.get(name)!r} -> {now[name]!r}" for name in changed)
+        raise InputError(
+            f"the checkpoints in {folder} are of another training ({was}). "
+            "Give the old values, or another checkpoints folder to start afresh."
+        )
+
+
+def refuse_shorter(step: int, total_steps: int, folder: Path) -> None:
+    """A checkpoint from beyond the end of a training is not what that training would have made.
+
+    Raises:
+        InputError: saying how far it is.
+    """
+    if step > total_steps:
+        raise InputError(
+            f"the checkpoints in {folder} are at step {step}, and this training ends at step {total_steps}. "
+            "Give the old epochs and max_steps, or another checkpoints folder to start afresh."
+        )
+
+
+def parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """The command line: the folders, and every field of Config."""
+    built = argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for field in fields(Folders):
+        built.add_argument(f"--{field.name}", type=Path, required=field.name in ("train", "model"))
+    types = {"str": str, "int": int, "float": float, "bool": _boolean}
+    for field in fields(Config):
+        required = field.name == "recipe"
+        built.add_argument(
+            "--" + field.name.replace("_", "-"),
+            type=types[str(field.type)],
+            required=required,
+            default=None if required else field.default,
+        )
+    return built
+
+
+def _boolean(text: str) -> bool:
+    """Hyperparameters arrive as text: `--compile True`."""
+    values = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in values:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+    return values[text.lower()]

@@ -1,0 +1,110 @@
+"""What a Config means for the data at hand: the data sets, the order of samples, the schedule, the common options."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from drivetrain.training_scripts.data.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.data.loader import Loader
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.loop.config import Config, Folders
+from drivetrain.training_scripts.loop.schedule import Schedule, scaled_learning_rate
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Recipe
+from drivetrain.training_scripts.strategy import Common, Strategy
+
+
+def open_data(config: Config, folders: Folders, recipe: Recipe, process: Process) -> tuple[Dataset, Dataset | None]:
+    """The data to learn from, and the data to validate on (read as the former is), if there is any."""
+    train = Dataset(
+        folders.train,
+        recipe,
+        process,
+        reader=config.reader,
+        reader_options=config.reader_options,
+        shuffle_window=config.shuffle_window,
+        columns=[config.weight_column] if config.weight_column else [],
+    )
+    if folders.validation is None:
+        return train, None
+    validation = Dataset(
+        folders.validation,
+        recipe,
+        process,
+        reader=config.reader,
+        reader_options=config.reader_options,
+        split="test",
+        fitted=train.fitted,
+    )
+    return train, validation
+
+
+def build_order(config: Config, dataset: Dataset) -> Order:
+    """The order that `sampling`, `shuffle_window` and `drop_last` ask for."""
+    batch, seed, drop_last = config.global_batch, config.seed, config.drop_last
+    if config.shuffle_window:
+        return StreamOrder(dataset.shards, config.shuffle_window, batch, seed, drop_last=drop_last)
+    if config.sampling == "balanced":
+        return WeightedOrder(balanced_weights(dataset.labels()), batch, seed, drop_last=drop_last)
+    if config.sampling == "weighted":
+        return WeightedOrder(dataset.column(config.weight_column), batch, seed, drop_last=drop_last)
+    return Order(len(dataset), batch, seed, drop_last=drop_last)
+
+
+def build_schedule(config: Config, steps_per_epoch: int) -> Schedule:
+    """The schedule in steps."""
+    total_steps = config.epochs * steps_per_epoch
+    return Schedule(
+        kind=config.schedule,
+        warmup_steps=round(config.warmup_epochs * steps_per_epoch),
+        total_steps=min(total_steps, config.max_steps or total_steps),
+        cycle_steps=max(1, round(config.cycle_epochs * steps_per_epoch)),
+        cycle_growth=config.cycle_growth,
+    )
+
+
+def samples_until(step: int, order: Order) -> int:
+    """How many samples are consumed after `step` steps: where in an epoch a batch is smaller is known."""
+    epochs, steps = divmod(step, order.steps_per_epoch)
+    return epochs * order.num_samples + min(steps * order.global_batch, order.num_samples)
+
+
+def open_loader(config: Config, dataset: Dataset, order: Order, strategy: Strategy, consumed: int, end: int) -> Loader:
+    """This rank's batches from `consumed` samples on, until `end`."""
+    return Loader(
+        dataset,
+        order,
+        consumed,
+        data_rank=strategy.layout.data_rank,
+        data_size=strategy.layout.data_size,
+        end=end,
+        device=strategy.process.device,
+        prefetch=config.prefetch,
+        workers=config.workers,
+    )
+
+
+def common_options(config: Config) -> Common:
+    """What every strategy is told."""
+    learning_rate = scaled_learning_rate(
+        config.learning_rate, config.lr_scaling, global_batch=config.global_batch, base_batch=config.base_batch
+    )
+    same = {field.name: getattr(config, field.name) for field in fields(Common) if field.name != "learning_rate"}
+    return Common(learning_rate=learning_rate, **same)
+
+
+def is_watched(config: Config, folders: Folders) -> bool:
+    """Whether anything depends on which validation was the best.
+
+    Raises:
+        InputError: early_stopping or keep_best without data to validate on.
+    """
+    asked = [name for name in ("early_stopping", "keep_best") if getattr(config, name)]
+    if asked and folders.validation is None:
+        name = asked[0]
+        raise InputError(
+            f"{name}={getattr(config, name)} watches {config.monitor}, but there is no validation data. "
+            f"Give --validation (an input `validation` of the step), or leave {name} out."
+        )
+    return bool(asked)

@@ -1,0 +1,84 @@
+"""What a training leaves: the model folder, and the metrics of its validations."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from torch import Tensor
+
+from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.loop.config import Config, Folders
+from drivetrain.training_scripts.loop.watch import Watch
+from drivetrain.training_scripts.models.saved_model import save_model
+from drivetrain.training_scripts.options import parse_options
+from drivetrain.training_scripts.process import Process
+
+HISTORY_FILE = "history.json"
+
+History = list[dict[str, Any]]
+
+
+def save_result(
+    config: Config,
+    folders: Folders,
+    process: Process,
+    dataset: Dataset,
+    weights: Mapping[str, Tensor],
+    history: History,
+    watch: Watch,
+) -> None:
+    """Write the model folder and history.json (called on rank 0 only).
+
+    Args:
+        weights: the whole model's parameters and buffers, those of the best validation with `keep_best`.
+        history: one entry a validation, the last one after the last step.
+        watch: which of them was the best.
+    """
+    recipe, last = dataset.recipe, history[-1]
+    chosen = next(entry for entry in history if entry["step"] == watch.best_step) if config.keep_best else last
+    watched = config.early_stopping or config.keep_best
+    best = {"monitor": watch.monitor, "value": watch.best, "step": watch.best_step} if watched else None
+    save_model(
+        folders.model,
+        weights,
+        {
+            "recipe": config.recipe,
+            "recipe_options": parse_options(config.recipe_options, "recipe"),
+            "precision": config.precision,
+            "columns": list(recipe.columns),
+            "label": dataset.label,
+            "num_classes": recipe.num_classes,
+            "input_statistics": dataset.statistics,
+            # With the same options and what was learnt from the training data other data is read as it was.
+            "data": {
+                "content_hash": dataset.content_hash,
+                "rows": len(dataset),
+                "reader": config.reader,
+                "reader_options": parse_options(config.reader_options, "reader"),
+                "fitted": dataset.fitted,
+            },
+            "training": {
+                **asdict(config),
+                "world_size": process.world_size,
+                "steps": last["step"],
+                "stopped_early": watch.gives_up,
+            },
+            "step": chosen["step"],
+            "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
+            "best": best,
+            "versions": {
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")},
+            },
+        },
+    )
+    if folders.output:
+        folders.output.mkdir(parents=True, exist_ok=True)
+        best_step = watch.best_step if watched else None
+        marked = [{**entry, "best": True} if entry["step"] == best_step else entry for entry in history]
+        (folders.output / HISTORY_FILE).write_text(json.dumps(marked, indent=1) + "\n", encoding="utf-8")
