@@ -49,6 +49,7 @@ class Ranks:
         self.number, self.program, self.work = number, program, work
         self.environment = environment or {}
         self.processes: list[SpawnProcess] = []
+        self.ends: list[int] = []
         self.outputs: dict[Connection, int] = {}
         self.last: list[deque[str]] = [deque(maxlen=_LAST_LINES) for _ in range(number)]
         self.decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(number)]
@@ -65,6 +66,8 @@ class Ranks:
             failures = self._wait(folder)
         finally:
             self.stop()
+            while self.ends:
+                os.close(self.ends.pop())
         if not failures:
             return
         cause = root_cause(failures)
@@ -91,11 +94,14 @@ class Ranks:
         with _no_main():
             process.start()
         sender.close()  # a pipe ends when its process does
+        # Not `process.sentinel`, a pipe too: what the process leaves behind would keep it open.
+        self.ends.append(os.pidfd_open(process.pid or 0))
 
     def _wait(self, folder: Path) -> list[Failure]:
         """Show what rank 0 prints until all have ended; who failed."""
         stop_at: float | None = None
-        while running := [process.sentinel for process in self.processes if process.exitcode is None]:
+        both = list(zip(self.processes, self.ends, strict=True))
+        while running := [end for process, end in both if process.exitcode is None]:
             left = None if stop_at is None else max(0.0, stop_at - time.monotonic())
             self._show(wait([*self.outputs, *running], left))
             failures = self._failures(folder)
