@@ -174,13 +174,26 @@ class Strategy:
                 keeps it in step with the others.
             num_global_samples: samples of the global batch, over all ranks.
             measure: whether the gradient's norm is wanted, also where nothing needs it.
+
+        Raises:
+            InputError: a layer that normalizes over samples gets a single one; gradients that are never finite in fp16.
         """
         if self.buffers:
             self.buffers.agree()
         self.optimizer.zero_grad()
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         gradient_scale = self.layout.data_size / num_global_samples
-        loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
+        try:
+            loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
+        except (ValueError, RuntimeError) as error:
+            if not _needs_more_samples(error):
+                raise
+            accumulated = f", each cut into {self.common.accumulation} pieces" if self.common.accumulation > 1 else ""
+            raise InputError(
+                f"a batch of {num_global_samples} samples, dealt into {self.layout.data_size} parts{accumulated}: the "
+                "model normalizes over samples (BatchNorm), and somewhere it got one alone. Give drop_last=True, which "
+                "leaves out a smaller last batch; or a larger global_batch or less accumulation; or use GroupNorm."
+            ) from error
         norm = self._update(loss_scale, measure)
         return Step(loss if self.layout.counts() else torch.zeros_like(loss), norm)
 
@@ -275,6 +288,16 @@ def pieces(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, 
         start, stop = num_samples * number // count, num_samples * (number + 1) // count
         rows = slice(start, stop) if stop > start else slice(0, 1)
         yield Batch(batch.inputs[rows], batch.targets[rows]), stop - start, number == count - 1
+
+
+def _needs_more_samples(error: BaseException) -> bool:
+    """Whether it is, or comes from (torch's pipelines wrap it), a normalization that got one value to a channel."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ValueError) and "more than 1 value per channel" in str(cause):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def load_strategy(name: str, options: dict[str, Any]) -> tuple[type[Strategy], Any]:

@@ -1,7 +1,7 @@
 """Small models that strategies are tested with, as recipes, and samples for them in memory.
 
 Nothing in `conv` and `transformer` looks across samples, so that a batch may be dealt to ranks in any way; `batchnorm`
-and `dropout` depend on how it was dealt.
+and `dropout` depend on how it was dealt, and `bn1d` needs two samples on each rank.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LENGTH, VOCABULARY, WIDTH, HEADS = 8, 10, 8, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`kind`: conv, transformer, batchnorm or dropout. `optimizer_kind`: adamw, amsgrad, sgd or momentum."""
+    """`kind`: conv, transformer, batchnorm, bn1d or dropout. `optimizer_kind`: adamw, amsgrad, sgd or momentum."""
 
     kind: str = "conv"
     optimizer_kind: str = "adamw"
@@ -164,6 +164,13 @@ def convolutional(*, norm: bool = False, dropout: float = 0.0) -> nn.Module:
     )
 
 
+def fully_connected() -> nn.Module:
+    """Its normalization has one value a sample, and so needs two samples."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(SIDE**2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, CLASSES)
+    )
+
+
 def transformer() -> nn.Module:
     head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY))
     return nn.Sequential(Embedding(), Block(), Block(), head)
@@ -174,4 +181,5 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "transformer": transformer,
     "batchnorm": lambda: convolutional(norm=True),
     "dropout": lambda: convolutional(dropout=0.3),
+    "bn1d": fully_connected,
 }

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from drivetrain.training_scripts.data.cursor import Order, share
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_models import Memory, Recipe
 from tests.distributed.strategy_runs import FIRST, Run, parameters
@@ -102,3 +103,46 @@ def test_running_statistics_in_one_stage_only(run: Run, forked: Any) -> None:
     first, second = forked(run.world_size, fit_each, run, [setting, setting])[0]
     assert identical(first, second)
     assert first.model["1.num_batches_tracked"] > 0
+
+
+def step_on_few(process: Process, run: Run, num_samples: int, accumulation: int) -> str:
+    """Two steps on a global batch of `num_samples` for a model that cannot normalize a single one."""
+    strategy = build(process, run, Setting(kind="bn1d", accumulation=accumulation))
+    recipe, layout = strategy.recipe, strategy.layout
+    assert isinstance(recipe, Recipe)
+    own = share(np.arange(num_samples), layout.data_rank, layout.data_size)
+    batch = Memory(recipe, recipe.samples(num_samples)).batch(own if len(own) else np.arange(1))
+    try:
+        for _ in range(2):
+            strategy.train_step(batch, num_samples=len(own), num_global_samples=num_samples)
+    except InputError as error:
+        return str(error)
+    finally:
+        batches = int(strategy.model.state_dict().get("2.num_batches_tracked", 0))
+    return f"{batches} batches"
+
+
+@pytest.mark.parametrize(("run", "num_samples"), [(Run("ddp", 2), 8), (Run("fsdp", 2), 8)])
+def test_layers_that_need_two_samples(run: Run, num_samples: int, forked: Any) -> None:
+    for told in forked(run.world_size, step_on_few, run, num_samples, 2):
+        assert told == "4 batches"
+
+
+@pytest.mark.parametrize(
+    ("run", "num_samples", "accumulation"),
+    [
+        (Run("ddp", 1), 1, 1),
+        (Run("ddp", 2), 2, 1),
+        (Run("fsdp", 2), 2, 1),
+        (Run("fsdp", 2), 4, 2),
+        (Run("pp", 2), 3, 1),
+    ],
+)
+def test_a_single_sample_where_two_are_needed(run: Run, num_samples: int, accumulation: int, forked: Any) -> None:
+    """Every rank has one here, so that each says so and none waits for another."""
+    for told in forked(run.world_size, step_on_few, run, num_samples, accumulation):
+        assert told.startswith(
+            f"a batch of {num_samples} samples, dealt into {1 if run.strategy == 'pp' else run.world_size} parts"
+        )
+        assert ("each cut into 2 pieces" in told) == (accumulation > 1)
+        assert "BatchNorm" in told and "drop_last=True" in told

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.strategy import pieces
 
 DIMENSIONS = ("replicate",)
 MIN_TORCH = "2.6"
@@ -85,21 +86,21 @@ class Strategy(strategy.Strategy):
 
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
         if self.process.world_size > 1 and not self._buckets_are_settled:
-            self._settle_buckets(batch)
+            self._settle_buckets(next(pieces(batch, num_samples, self.common.accumulation))[0])
         return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
 
-    def _settle_buckets(self, batch: Batch) -> None:
+    def _settle_buckets(self, first: Batch) -> None:
         """Let the wrapper arrange its buckets before the first step.
 
         It does so after its first backward pass, by the order in which gradients came. The place in a bucket decides in
         which order the ranks' numbers are added, and thereby the last bits of the sum: without this, the first step
-        after a restart would differ from the same step of a training that was never interrupted.
+        after a restart would differ from the same step of a training that was never interrupted. `first` is what the
+        step works on first: a single sample would be too few for layers that normalize over samples.
         """
         self._buckets_are_settled = True
         devices = [self.process.device.index] if self.process.device.type == "cuda" else []
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         with torch.random.fork_rng(devices):
-            first = Batch(batch.inputs[:1], batch.targets[:1])
             self.losses(self.call(self.module, first.inputs), first.targets).sum().mul(0.0).backward()
         self.optimizer.zero_grad()
         for buffer, value in buffers:
