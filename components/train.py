@@ -19,7 +19,7 @@ _NUMBER = r"([-+0-9.eE]+|nan|inf|-inf)"
 # A folder from which the platform copies TensorBoard's files while the training runs; the start file names it.
 TENSORBOARD_FOLDER = "DRIVETRAIN_TENSORBOARD_FOLDER"
 # All other parameters are the training program's own, under the same names.
-_NOT_SETTINGS = ("train", "validation", "model", "output", "checkpoints", "processes")
+_NOT_SETTINGS = ("train", "validation", "weights", "model", "output", "checkpoints", "processes")
 
 
 @component(
@@ -38,6 +38,7 @@ _NOT_SETTINGS = ("train", "validation", "model", "output", "checkpoints", "proce
 def train(
     train: Input,
     validation: Input | None,
+    weights: Input | None,
     model: Output,
     output: Output,
     checkpoints: Checkpoints,
@@ -80,7 +81,6 @@ def train(
     profile: int = 0,
     prefetch: int = 2,
     workers: int = 0,
-    start_from: str = "",
     collective_timeout: float = 600.0,
     processes: int = 0,
 ) -> None:
@@ -89,6 +89,7 @@ def train(
     Args:
         train: the data to learn from.
         validation: data to measure on while training.
+        weights: a file to start from (safetensors, or a torch state dict), or the output `model` of a training.
         model: gets model.safetensors and model.json.
         output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/ and profile/.
         checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint.
@@ -136,12 +137,12 @@ def train(
         profile: steps to record with torch's profiler, from the third on; 0 for none.
         prefetch: batches that are read ahead; 0 to read when needed.
         workers: processes that read ahead; 0 for a thread.
-        start_from: a file of weights (safetensors, or a torch state dict) to start from.
         collective_timeout: seconds after which a rank that waits for another gives up.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
     settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
-    folders = {"train": train, "validation": validation, "model": model, "output": output, "checkpoints": checkpoints}
+    folders = {"train": train, "validation": validation, "weights": weights}
+    folders |= {"model": model, "output": output, "checkpoints": checkpoints}
     if TENSORBOARD_FOLDER in os.environ:
         folders["tensorboard"] = Path(os.environ[TENSORBOARD_FOLDER])
     command = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 from drivetrain.training_scripts.checkpoint import CheckpointFolder, load_newest
@@ -30,6 +29,7 @@ from drivetrain.training_scripts.loop.running_loss import RunningLoss
 from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.loop.watch import Watch
 from drivetrain.training_scripts.models.weights import load_weights
+from drivetrain.training_scripts.models.weights_file import shared_hash
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process, join_group
 from drivetrain.training_scripts.recipe import build_model, load_recipe, source_hash
@@ -55,14 +55,16 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     order = plan.build_order(config, dataset)
     schedule = plan.build_schedule(config, order.steps_per_epoch)
 
-    # New data or an edited recipe start afresh, a retry on the same ones goes on.
+    # New data, an edited recipe or other weights to start from begin afresh, a retry on the same ones goes on.
     training = f"{dataset.content_hash}-{source_hash(recipe)[:16]}"
+    if folders.weights:
+        training += f"-{shared_hash(folders.weights, process)[:16]}"
     checkpoints = CheckpointFolder(folders.checkpoints / training) if folders.checkpoints else None
     found = load_newest(checkpoints, process) if checkpoints else None
 
     seed_everything(config.seed)
     model = build_model(recipe)
-    told = load_weights(model, Path(config.start_from)) if config.start_from and not found else []
+    told = load_weights(model, folders.weights) if folders.weights and not found else []
     strategy = strategy_class(recipe, model, process, plan.common_options(config), options)
     layout, optimizer = strategy.layout, strategy.optimizer
     seeds = StepSeeds(process.device, config.seed, layout.data_rank)

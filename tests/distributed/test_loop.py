@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
@@ -45,10 +45,18 @@ class Recipe(digits_cnn.Recipe):
 """
 
 
-def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path | None = None) -> None:
+def fit(
+    process: Process,
+    config: Config,
+    data: Path,
+    target: Path,
+    checkpoints: Path | None = None,
+    weights: Path | None = None,
+) -> None:
     folders = Folders(
         train=data,
         validation=data,
+        weights=weights,
         model=target / "model",
         output=target / "output",
         checkpoints=checkpoints,
@@ -245,16 +253,23 @@ def test_a_first_loss_that_is_no_number_names_its_rank(forked: Any, digits: Path
 def test_weights_to_start_from(forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     forked(1, fit, replace(CONFIG, epochs=1), digits, tmp_path / "first")
     file = tmp_path / "first/model/model.safetensors"
-    config = replace(CONFIG, epochs=1, seed=5, start_from=str(file), learning_rate=1e-30)
-    forked(2, fit, config, digits, tmp_path / "second", tmp_path / "checkpoints")
+    config = replace(CONFIG, epochs=1, seed=5, learning_rate=1e-30)
+    forked(2, fit, config, digits, tmp_path / "second", tmp_path / "checkpoints", file)
     assert f"start from {file}: took 8 of 8 tensors" in capfd.readouterr().out
     weights = load_file(tmp_path / "second/model/model.safetensors")
     for name, tensor in load_file(file).items():
         torch.testing.assert_close(weights[name], tensor, rtol=0, atol=1e-6)
-    # A restart has its own weights, and needs the file no more.
-    file.unlink()
-    forked(2, fit, replace(config, epochs=2), digits, tmp_path / "third", tmp_path / "checkpoints")
+    # A restart has its own weights.
+    forked(2, fit, replace(config, epochs=2), digits, tmp_path / "third", tmp_path / "checkpoints", file)
     assert "start from" not in capfd.readouterr().out
+
+    # Other weights under the same name are another training, which goes on from no checkpoint of this one.
+    save_file({name: tensor + 1 for name, tensor in load_file(file).items()}, file)
+    forked(2, fit, config, digits, tmp_path / "other", tmp_path / "checkpoints", file)
+    assert f"start from {file}: took 8 of 8 tensors" in capfd.readouterr().out
+    others = load_file(tmp_path / "other/model/model.safetensors")
+    for name, tensor in load_file(file).items():
+        torch.testing.assert_close(others[name], tensor, rtol=0, atol=1e-6)
 
 
 def evaluate_it(process: Process, model: Path, data: Path) -> dict[str, float]:

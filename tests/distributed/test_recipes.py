@@ -58,9 +58,11 @@ def run(process: Process, config: Config, folders: Folders) -> None:
     train(config, folders, process)
 
 
-def trained(forked: Forked, ranks: int, config: Config, data: Path, folder: Path) -> dict[str, Tensor]:
+def trained(
+    forked: Forked, ranks: int, config: Config, data: Path, folder: Path, *, start: Path | None = None
+) -> dict[str, Tensor]:
     """The weights after a training on `ranks` ranks, with the training data for validation."""
-    folders = Folders(train=data, model=folder / "model", validation=data, output=folder / "output")
+    folders = Folders(train=data, model=folder / "model", validation=data, weights=start, output=folder / "output")
     forked(ranks, run, config, folders)
     history = json.loads((folder / "output" / "history.json").read_text(encoding="utf-8"))
     assert history[-1]["step"] == STEPS
@@ -125,10 +127,8 @@ def test_fine_tuning_starts_from_a_file(forked: Forked, tmp_path: Path) -> None:
     imagenet = imagenet_resnet((2, 2, 2, 2), 1000).state_dict()
     save_file(imagenet, tmp_path / "resnet18.safetensors")
     data = data_for("ants_bees_resnet18", tmp_path / "data")
-    config = config_of(
-        "ants_bees_resnet18", recipe_options={"freeze": True}, start_from=str(tmp_path / "resnet18.safetensors")
-    )
-    weights = trained(forked, 2, config, data, tmp_path / "two")
+    config = config_of("ants_bees_resnet18", recipe_options={"freeze": True})
+    weights = trained(forked, 2, config, data, tmp_path / "two", start=tmp_path / "resnet18.safetensors")
     assert torch.equal(weights["layer4.1.conv2.weight"], imagenet["layer4.1.conv2.weight"])
     assert weights["fc.weight"].shape == (2, 512)
 

@@ -96,8 +96,6 @@ class Config:
     """Batches that are read ahead; 0 to read when needed."""
     workers: int = 0
     """Processes that read ahead; 0 for a thread."""
-    start_from: str = ""
-    """A file of weights (safetensors, or a torch state dict) to start from."""
     collective_timeout: float = 600.0
     """Seconds after which a rank that waits for another gives up."""
 
@@ -149,19 +147,21 @@ class Config:
 
 # A longer training may go on from a checkpoint of a shorter one, and what only looks on may change.
 MAY_CHANGE = frozenset(
-    {"epochs", "max_steps", "log_every", "profile", "prefetch", "workers", "start_from", "collective_timeout"}
+    {"epochs", "max_steps", "log_every", "profile", "prefetch", "workers", "collective_timeout"}
     | {"early_stopping", "validate_every"}
 )
 
 
 @dataclass(frozen=True)
 class Folders:
-    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept. `tensorboard`
-    is a second place for TensorBoard's files, from which the platform copies them while the training runs."""
+    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept. `weights` is
+    what the model starts from, if anything: a file of weights, or a folder with one. `tensorboard` is a second place
+    for TensorBoard's files, from which the platform copies them while the training runs."""
 
     train: Path
     model: Path
     validation: Path | None = None
+    weights: Path | None = None
     output: Path | None = None
     checkpoints: Path | None = None
     tensorboard: Path | None = None

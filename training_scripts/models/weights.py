@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
 from drivetrain.training_scripts.distribution.layers import layers_of
 from drivetrain.training_scripts.distribution.state import unwrapped
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.models.saved_model import WEIGHTS_FILE
+from drivetrain.training_scripts.models.weights_file import find_weights, unpacked
 
 # Under which key training programs keep the model's state dict in a larger file.
 _INNER = ("state_dict", "model_state_dict", "model")
 # A buffer that older files lack; without momentum of its own a batch normalization does not use it.
 _OPTIONAL = ".num_batches_tracked"
-_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
+_ZIP, _PICKLE, _GZIP = b"PK\x03\x04", b"\x80", b"\x1f\x8b"
 _SHOWN = 5
 
 
@@ -37,6 +37,7 @@ def load_weights(model: nn.Module, path: Path) -> list[str]:
     Raises:
         InputError: no such file, no weights in it, or weights of another model.
     """
+    path = find_weights(path)
     tensors, prefix = unwrapped(read_weights(path), model.state_dict())
     head = head_of(model)
     held = model.state_dict()  # shares memory with the model
@@ -74,7 +75,7 @@ def head_of(model: nn.Module) -> set[str]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, or of the model folder of an earlier training, by name, on the CPU.
+    """The tensors of a file, or of the model folder of an earlier training or its archive, by name, on the CPU.
 
     A state dict of torch is read by torch's own restricted reader, which makes tensors and plain containers and calls
     nothing else that a file may name.
@@ -82,24 +83,26 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     Raises:
         InputError: no such file, or no weights in it.
     """
-    if (path / WEIGHTS_FILE).is_file():
-        path = path / WEIGHTS_FILE
+    path = find_weights(path)
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
     except OSError as error:
-        raise InputError(
-            f"start_from={str(path)!r}: {error.strerror}. Give a file of weights, or a model folder."
-        ) from None
-    is_torch = start.startswith((_ZIP, _PICKLE))
+        raise InputError(f"weights {str(path)!r}: {error.strerror}. Give a file that can be read.") from None
+    archived = unpacked(path) if start.startswith(_GZIP) else None
     try:
-        value = torch.load(path, map_location="cpu", weights_only=True) if is_torch else load_file(path)
+        if archived is not None:
+            value: Any = load(archived)
+        elif start.startswith((_ZIP, _PICKLE)):
+            value = torch.load(path, map_location="cpu", weights_only=True)
+        else:
+            value = load_file(path)
     except Exception as error:  # a damaged file makes its reader fail in whatever way
         reason = f"{type(error).__name__}: {error}".splitlines()[0].partition(". ")[0]
         if isinstance(error, pickle.UnpicklingError):  # whose own text says how to run what is in the file
             reason = "it is damaged, or holds objects that are no tensors, which are not made"
         raise InputError(
-            f"start_from={str(path)!r} cannot be read as weights ({reason[:200]}). Allowed are safetensors, and state "
+            f"weights {str(path)!r} cannot be read as weights ({reason[:200]}). Allowed are safetensors, and state "
             "dicts saved by torch.save that hold tensors only."
         ) from None
     return _state_dict(path, value)
@@ -113,7 +116,7 @@ def _state_dict(path: Path, value: Any) -> dict[str, Tensor]:
         if tensors and all(isinstance(name, str) for name in tensors):
             return tensors
     raise InputError(
-        f"start_from={str(path)!r} holds no state dict (names and tensors), nor one under {', '.join(_INNER)}. "
+        f"weights {str(path)!r} holds no state dict (names and tensors), nor one under {', '.join(_INNER)}. "
         "Save model.state_dict()."
     )
 
@@ -136,7 +139,7 @@ def _refusal(
         )
     wrong = [each for each in held if unfit[each]]
     return InputError(
-        f"start_from={str(path)!r} is of another model: {name} is {unfit[name]}; {len(wrong)} of {len(held)} tensors "
+        f"weights {str(path)!r} is of another model: {name} is {unfit[name]}; {len(wrong)} of {len(held)} tensors "
         "do not fit. Only the last layer may differ. Give the weights of this model, or the recipe's options that they "
         "were made with."
     )

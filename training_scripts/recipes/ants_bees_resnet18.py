@@ -1,7 +1,7 @@
 """Fine-tune ResNet-18 on pictures in one folder a class: ants and bees, or your own.
 
     python -m drivetrain.training_scripts.train --train hymenoptera_data/train --model build/model \\
-        --recipe ants_bees_resnet18 --start-from resnet18.safetensors
+        --recipe ants_bees_resnet18 --weights resnet18.safetensors
 
 The weights to start from are a file, in torchvision's names (ImageNet's `resnet18`, as safetensors or as a state dict
 of torch); its layer for 1,000 classes is left out. Without one the network learns from nothing.

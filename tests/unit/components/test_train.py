@@ -17,8 +17,8 @@ from drivetrain.components.train import train
 
 def test_declaration() -> None:
     assert train.job == "training"
-    assert list(train.inputs) == ["train", "validation"]
-    assert train.inputs["validation"].optional
+    assert list(train.inputs) == ["train", "validation", "weights"]
+    assert train.inputs["validation"].optional and train.inputs["weights"].optional
     assert list(train.outputs) == ["model", "output"]
     assert train.checkpoints is not None
     assert train.metrics == ()
@@ -49,7 +49,7 @@ def test_what_may_change_in_a_resumed_training_only_looks_on() -> None:
 
     assert set(train.resumable) < MAY_CHANGE
     # These decide which model comes out, so they get checkpoints of their own.
-    assert not {"epochs", "max_steps", "early_stopping", "validate_every", "start_from"} & set(train.resumable)
+    assert not {"epochs", "max_steps", "early_stopping", "validate_every"} & set(train.resumable)
 
 
 def test_the_help_names_every_strategy_and_reader() -> None:
@@ -134,17 +134,17 @@ def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> N
     ]
     assert {"--train=t", "--model=m", "--output=o", "--checkpoints=c", "--seed=-3"} <= set(command)
     assert {"--tensorboard=t/b", "--strategy-options={}", "--keep-best=False", "--weight-column="} <= set(command)
-    assert not any(argument.startswith("--validation") for argument in command)
+    assert not any(argument.startswith(("--validation", "--weights")) for argument in command)
 
 
 def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = given(monkeypatch, is_the_step=False)
     monkeypatch.delenv(train_module.TENSORBOARD_FOLDER, raising=False)
-    train(**read(train, [*COMMAND, "--validation", "v", "--processes", "2"]))
+    train(**read(train, [*COMMAND, "--validation", "v", "--weights", "w", "--processes", "2"]))
     ((how, command),) = calls
     assert how == "run"
     assert not any(argument.startswith("--tensorboard") for argument in command)
-    assert {"--validation=v", "--processes=2"} <= set(command)
+    assert {"--validation=v", "--weights=w", "--processes=2"} <= set(command)
 
 
 def test_called_from_python_a_failure_is_none_of_ours_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,3 +188,24 @@ def test_its_page_names_every_field_and_strategy() -> None:
     named = set(re.findall(r"`([a-z_]+)`", page))
     assert {name for name in train.parameters if name != "processes"} <= named
     assert set(plugins.names("strategies")) <= named
+
+
+def test_weights_travel_with_the_job_and_are_part_of_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache and a resumption compare where an input lies, and that is where its content says."""
+    from drivetrain.pipelines.cli.submitted import Job, one_step_pipeline
+    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows").write_text("rows")
+    places: list[str] = []
+    for content in ("one", "one", "other"):
+        (tmp_path / "w.pth").write_text(content)
+        pipeline, source = one_step_pipeline(Job(component="train", given=("train=data", "weights=w.pth")))
+        (step,) = compile_pipeline(pipeline, source, tmp_path, wheels_optional=True).definition["Steps"]
+        channels = {each["ChannelName"]: each["DataSource"] for each in step["Arguments"]["InputDataConfig"]}
+        places.append(str(channels["weights"]["S3DataSource"]["S3Uri"]))
+    assert places[0] == places[1] != places[2]
+    assert places[0].endswith("/w.pth")

@@ -163,8 +163,8 @@ def test_a_file_that_says_nothing_useful(drivetrain, text: str, message: str) ->
 
 def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
     file = tmp_path / "train.yaml"
-    file.write_text("recipe_options: {channels: 4}\nstart_from: weights.safetensors\n")
+    file.write_text("recipe_options: {channels: 4}\nweight_column: w\n")
     job = Job(component="train", given=(f"train={tmp_path}",), config=file)
     (step,) = one_step_pipeline(job)[0].steps
     assert step.parameters["recipe_options"] == '{"channels": 4}'  # type: ignore[union-attr]
-    assert step.parameters["start_from"] == "weights.safetensors"  # type: ignore[union-attr]
+    assert step.parameters["weight_column"] == "w"  # type: ignore[union-attr]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import pickle
 import random
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.models import weights_file
 from drivetrain.training_scripts.models.saved_model import save_model
 from drivetrain.training_scripts.models.weights import head_of, load_weights, read_weights
+from drivetrain.training_scripts.process import Process
 
 
 def network(classes: int, *, seed: int = 0, width: int = 4) -> nn.Sequential:
@@ -181,11 +186,57 @@ def test_damage_is_told_or_changes_values_only(name: str, pretrained: dict[str, 
     assert refused > 40
 
 
-def test_no_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nothing\.pth': No such file or directory\. Give a file of weights, or"):
+def test_no_file_and_a_folder_with_none_or_several(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing\.pth': no such file\. Give a file of weights, or"):
         read_weights(tmp_path / "nothing.pth")
-    with pytest.raises(InputError, match=r"Is a directory"):
+    with pytest.raises(InputError, match=r"holds 0 files\. Give one file of weights, or a model folder"):
         read_weights(tmp_path)
+    save(pretrained, tmp_path / "a.pth")
+    assert read_weights(tmp_path).keys() == pretrained.keys()  # what a channel of a job is: a folder with the file
+    save(pretrained, tmp_path / "b.pth")
+    with pytest.raises(InputError, match=r"holds 2 files: a\.pth, b\.pth\. Give one"):
+        read_weights(tmp_path)
+
+
+def archive_of(name: str, content: bytes, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    with tarfile.open(folder / "model.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return folder
+
+
+def test_the_archive_that_a_platform_makes_of_a_model(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
+    weights = save(pretrained, tmp_path / "model.safetensors").read_bytes()
+    for name in ("model.safetensors", "./model.safetensors"):
+        read = read_weights(archive_of(name, weights, tmp_path / "channel"))
+        assert all(torch.equal(read[name], tensor) for name, tensor in pretrained.items())
+
+
+def test_archives_that_are_no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = archive_of("weights.bin", b"0123", tmp_path / "channel")
+    with pytest.raises(InputError, match=r"model\.tar\.gz' holds no model\.safetensors"):
+        read_weights(channel)
+    archive_of("model.safetensors", b"0123", channel)
+    with pytest.raises(InputError, match=r"model\.tar\.gz' cannot be read as weights"):
+        read_weights(channel)
+    whole = (channel / "model.tar.gz").read_bytes()
+    (channel / "model.tar.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"model\.tar\.gz' (are not a whole|holds no model)"):
+        read_weights(channel)
+    monkeypatch.setattr(weights_file, "MOST_BYTES_OF_SMALL_ARCHIVE", 1000)
+    archive_of("model.safetensors", bytes(1_000_000), channel)
+    with pytest.raises(InputError, match=r"unpack to more than [\d,]+ bytes: not a model"):
+        read_weights(channel)
+
+
+def test_the_hash_is_that_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "weights.pth").write_bytes(b"abc")
+    alone = Process(0, 1, 0, 1, torch.device("cpu"))
+    expected = hashlib.sha256(b"abc").hexdigest()
+    assert weights_file.shared_hash(tmp_path, alone) == weights_file.shared_hash(tmp_path / "weights.pth", alone)
+    assert weights_file.shared_hash(tmp_path, alone) == expected
 
 
 def test_the_head_is_the_last_layer_with_parameters() -> None:
