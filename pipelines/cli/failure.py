@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.cli.outcome import shown_path
+from drivetrain.pipelines.cli.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.pipelines.cli.terminal import paint
 from drivetrain.pipelines.report.words import printable
 
@@ -33,17 +34,13 @@ _STDLIB = sysconfig.get_path("stdlib")
 _OURS = tuple(f"{Path(__file__).parents[2] / folder}/" for folder in ("components", "pipelines", "training_scripts"))
 
 
-def is_bad_input(step: StepFacts) -> bool:
-    """Whether a step's program refused its input: it says so in one message, and its log has nothing to add."""
-    return (step.reason or "").startswith("error: ")
-
-
 def failure_block(home: Home, execution: str, step: StepFacts) -> str:
-    """A step's failure: a header with the place of its log, then at most 15 lines that end in the exception."""
+    """A step's failure: a header with the place of its log, the failing rank where one is known, then at most 15 lines
+    that end in the exception."""
     tries = f" after {step.attempts} attempts" if step.attempts > 1 else ""
     header = paint(f"✗ {printable(step.title)} failed{tries}", "Failed")
-    if is_bad_input(step):
-        return f"{header}\n{_printable((step.reason or '').splitlines())}"
+    if is_bad_input(step.reason):
+        return f"{header}\n{_printable(known_paths(without_host(step.reason or '')).splitlines())}"
     log, lines = end_of_log(home.logs(execution, step.name, max(step.attempts, 1)), step.reason)
     where = f"  (log: {shown_path(log)})" if log is not None else ""
     return f"{header}{where}\n{_printable(lines)}"
@@ -57,7 +54,8 @@ def _printable(lines: Iterable[str]) -> str:
 def end_of_log(log_folder: Path, reason: str | None) -> tuple[Path | None, list[str]]:
     """The log that tells what went wrong, and at most MAX_LINES of it.
 
-    Of several hosts' logs the one that holds the reason's last line is taken. Without any log the reason is all.
+    Of several hosts' logs the one that holds the reason's last line is taken. Without any log the reason is all. Where
+    the reason names a rank, its line comes first, one more than MAX_LINES: another rank's traceback may be in the log.
     Files of the user's are named as they are called in the user's folder, not by their place in the container.
     """
     logs = sorted(log_folder.glob("*.log"))
@@ -66,8 +64,37 @@ def end_of_log(log_folder: Path, reason: str | None) -> tuple[Path | None, list[
     logs.sort(key=lambda path: not (wanted[0] and wanted[0] in texts[path]))
     log = logs[0] if logs else None
     text = texts[log] if log else ""
-    lines = telling_lines(text if text.strip() else reason or "")
-    return log, [_SOURCE.sub("", line) if _FRAME.match(line) else line for line in lines]
+    if not text.strip():
+        text = without_host(reason or "")
+    rank = failing_rank(reason)
+    lines = telling_lines(text) if rank is None else [rank, *_lines_of_rank(text, rank)]
+    return log, [_known(line) for line in lines]
+
+
+def _known(line: str) -> str:
+    """A line with the paths that the user knows; lines of code stay what they are."""
+    if _FRAME.match(line):
+        return _SOURCE.sub("", line)
+    return line if line.startswith("    ") else known_paths(line)
+
+
+def _lines_of_rank(text: str, rank_line: str) -> list[str]:
+    """What the launcher said below the line that names the rank, else how the log ended, without that line."""
+    _, said, account = text.rpartition(rank_line)
+    if said and hangs(rank_line):
+        return _where_it_hangs(account)
+    if said and _HEADER in account:
+        return telling_lines(account)
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and line.strip() != rank_line]
+    return [_ESCAPES.sub("", line) for line in lines[-MAX_LINES:]]
+
+
+def _where_it_hangs(account: str) -> list[str]:
+    """The stack of a process that hangs, innermost frame first: the user's frames, or without any the libraries'."""
+    lines = [line.rstrip() for line in account.splitlines() if line.strip()]
+    frames = [line for line in lines if _FRAME.match(line)]
+    shown = [line for line in frames if _is_own(line)] or [line for line in frames if _OUR_COPY not in line] or frames
+    return [line for line in lines if not _FRAME.match(line) or line in shown][:MAX_LINES]
 
 
 def tail(path: Path) -> str:

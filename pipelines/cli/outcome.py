@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.cli.progress import last_line
+from drivetrain.pipelines.cli.reasons import in_a_line, known_paths
 from drivetrain.pipelines.cli.terminal import paint, shorten, table, width
 from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.text_picture import SIGNS
@@ -46,8 +46,10 @@ def remark(step: StepFacts) -> str:
     if step.cache_of:
         parts.append(f"from {step.cache_of}")
     if step.status in ("Failed", "Stopped"):
-        parts.append(last_line(step.reason or ""))
-    parts += step.why
+        parts.append(in_a_line(step.reason or ""))
+    else:
+        # Beside a failure, why the step was not taken from the cache would read as its cause.
+        parts += step.why
     return ", ".join(part for part in parts if part)
 
 
@@ -92,7 +94,7 @@ def summary(run: RunFacts, report: Path | None, *, with_steps: bool = True, home
     blocks += ["\n".join(lines) for lines in (results(run), models(run)) if lines]
     closing: list[str] = []
     if run.reason and run.status not in ("Succeeded", "Stopped") and not any(s.status == "Failed" for s in run.steps):
-        closing.append(shorten(printable(run.reason), max(width(), 40)))
+        closing.append(shorten(printable(known_paths(run.reason)), max(width(), 40)))
     if run.status == "Interrupted":
         closing.append(f"Go on: drivetrain runs resume {run.id}{home_option}")
     if report is not None:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from drivetrain.pipelines.cli.progress import Clock, RunView, StepView, last_line
+from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
+from drivetrain.pipelines.cli.reasons import in_a_line
 from drivetrain.pipelines.report.words import count, duration, printable, status_word
 from drivetrain.pipelines.targets.local.events import (
     CacheExplained,
@@ -66,7 +67,7 @@ class PlainProgress:
                 return self._metric_line(step)
             case StepRetrying():
                 return [
-                    f"{event.step}: attempt {event.attempt} failed ({last_line(event.reason)}); the next one starts in "
+                    f"{event.step}: attempt {event.attempt} failed ({in_a_line(event.reason)}); the next one starts in "
                     f"{event.wait_s:.0f} s"
                 ]
             case CacheExplained():
@@ -97,7 +98,7 @@ def _ending(event: StepFinished, step: StepView) -> str:
         return f"{event.step}: not run"
     if event.status == "Cached":
         return f"{event.step}: cached" + (f", from {event.cache_of}" if event.cache_of else "")
-    more = [event.value or "", step.numbers()] if event.status == "Succeeded" else [last_line(event.reason or "")]
+    more = [event.value or "", step.numbers()] if event.status == "Succeeded" else [in_a_line(event.reason or "")]
     said = ", ".join(part for part in more if part)
     # Of a decision nobody wants to know how long it took.
     took = f" in {duration(event.seconds)}" if event.seconds else ""

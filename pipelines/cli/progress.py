@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from drivetrain.pipelines.cli.reasons import in_a_line
 from drivetrain.pipelines.report.words import number
 from drivetrain.pipelines.targets.local.events import (
     Event,
@@ -55,7 +56,7 @@ class StepView:
         elif self.attempt > 1:
             parts.append(f"attempt {self.attempt}")
         if self.status in ("Failed", "Stopped") and self.reason:
-            parts.append(last_line(self.reason))
+            parts.append(in_a_line(self.reason))
         else:
             if self.metrics:
                 parts.append(self.numbers(num_metrics))
@@ -69,14 +70,6 @@ class StepView:
             first = {_rank(name): name for name in reversed(names)}
             names = sorted(names, key=lambda name: first[_rank(name)] != name)[:limit]
         return ", ".join(f"{name} {number(self.metrics[name])}" for name in names)
-
-
-def last_line(text: str) -> str:
-    """The line that says what happened: of a traceback the one that names the exception (its message may go on)."""
-    lines = text.strip().splitlines() or [""]
-    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
-    told = [line for line in lines[starts[-1] + 1 :] if line and not line.startswith(" ")] if starts else []
-    return (told[0] if told else lines[-1]).strip()
 
 
 def _rank(name: str) -> int:

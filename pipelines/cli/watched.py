@@ -209,10 +209,10 @@ def exit_code(facts: RunFacts) -> int:
         return INTERRUPTED
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
-    from drivetrain.pipelines.cli.failure import is_bad_input
+    from drivetrain.pipelines.cli.reasons import is_bad_input
 
     failed = [step for step in facts.steps if step.status == "Failed"]
-    return BAD_INPUT if failed and all(map(is_bad_input, failed)) else FAILED
+    return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED
 
 
 def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str) -> None:

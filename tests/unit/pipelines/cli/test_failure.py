@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drivetrain.pipelines.cli.failure import MAX_LINES, end_of_log, failure_block, is_bad_input, telling_lines
+from drivetrain.pipelines.cli.failure import MAX_LINES, end_of_log, failure_block, telling_lines
 from drivetrain.pipelines.report.facts import StepFacts
 from drivetrain.pipelines.targets.local.home import Home
 
@@ -110,5 +110,57 @@ def test_the_block_names_the_log_first_and_ends_in_the_exception(tmp_path: Path)
 def test_bad_input_of_a_step_is_its_message_alone(tmp_path: Path) -> None:
     reason = "error: digits.csv, row 3: label is 'x'. Allowed: 0 to 9."
     step = StepFacts(name="prepare", type="Processing", title="prepare", status="Failed", attempts=1, reason=reason)
-    assert is_bad_input(step)
     assert failure_block(Home(tmp_path), "e-1", step) == f"✗ prepare failed\n{reason}"
+
+
+RANK = "rank 1 of 2 on 127.0.0.1 failed: ValueError: too few rows"
+
+
+def test_the_failing_rank_comes_before_its_traceback(tmp_path: Path) -> None:
+    (tmp_path / "127.0.0.1.log").write_text(f"{DEEP}\nKeyError: 'of another rank'\n{RANK}\n{DEEP}")
+    _, lines = end_of_log(tmp_path, f"{RANK}\n{DEEP}")
+    assert lines[:3] == [RANK, "Traceback (most recent call last):", '  File "digits.py", line 31, in evaluate']
+    assert lines[-1] == "  in shard 3"
+
+
+def test_a_traceback_of_another_rank_is_not_shown_as_that_of_the_killed_one(tmp_path: Path) -> None:
+    killed = "rank 0 of 2 on 127.0.0.1 failed: it was killed (SIGKILL)"
+    (tmp_path / "127.0.0.1.log").write_text(f"{DEEP}step 3\n{killed}\nthen rank 1: ValueError: too few rows\n")
+    _, lines = end_of_log(tmp_path, f"{killed}\nthen rank 1: ValueError: too few rows")
+    assert lines[0] == killed and lines.count(killed) == 1
+    assert lines[-2:] == ["step 3", "then rank 1: ValueError: too few rows"]
+
+
+def test_without_a_log_the_reason_says_which_rank(tmp_path: Path) -> None:
+    _, lines = end_of_log(tmp_path / "gone", f"host 127.0.0.1: {RANK}\n{DEEP}")
+    assert lines[0] == RANK and lines[-1] == "  in shard 3"
+
+
+def test_of_a_hang_the_users_frames(tmp_path: Path) -> None:
+    hangs = "rank 1 of 2 on 127.0.0.1 hangs: it did not come to a collective before the others timed out"
+    stack = (
+        "It was here (most recent call first):\n"
+        f'  File "{SOURCE}/waiting.py", line 11 in wait_for_a_lock\n'
+        '  File "/venv/lib/python3.11/site-packages/torch/nn/module.py", line 9 in forward\n'
+        '  File "/tmp/drivetrain-1f/drivetrain-code-2a/code/drivetrain/training_scripts/train.py", line 81 in train\n'
+    )
+    (tmp_path / "127.0.0.1.log").write_text(f"step 1\n{hangs}\n{stack}")
+    _, lines = end_of_log(tmp_path, f"{hangs}\n{stack}")
+    assert lines == [
+        hangs,
+        "It was here (most recent call first):",
+        '  File "waiting.py", line 11 in wait_for_a_lock',
+    ]
+    (tmp_path / "127.0.0.1.log").write_text(f"{hangs}\n{stack.replace(SOURCE, '/venv/site-packages')}")
+    _, lines = end_of_log(tmp_path, hangs)
+    assert [line for line in lines if "/code/drivetrain/" in line] == [] and len(lines) == 4
+
+
+def test_a_message_names_files_as_the_user_does(tmp_path: Path) -> None:
+    own = f'Traceback (most recent call last):\n  File "{SOURCE}/a.py", line 2, in f\n    open("/opt/ml/input/data/x/y")\n'
+    (tmp_path / "127.0.0.1.log").write_text(f"{own}OSError: /opt/ml/input/data/x/y is missing\n")
+    _, lines = end_of_log(tmp_path, None)
+    assert lines[-2:] == ['    open("/opt/ml/input/data/x/y")', "OSError: x/y is missing"]
+    reason = f"host 127.0.0.2: error: recipe 'a' cannot be used ({SOURCE}/a.py)."
+    step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason=reason)
+    assert failure_block(Home(tmp_path), "e", step) == "✗ train failed\nerror: recipe 'a' cannot be used (a.py)."

@@ -1,0 +1,57 @@
+"""What the reason of a failed step says, in the words and with the paths that the user knows."""
+
+from __future__ import annotations
+
+import re
+
+TRACEBACK = "Traceback (most recent call last)"
+
+# Of a job on several hosts the runner says first which one failed.
+_HOST = re.compile(r"^host \S+: (?=error: |rank \d+ of \d+ )")
+_RANK = re.compile(r"^rank \d+ of \d+ on \S+ (?P<verb>failed|hangs): .*")
+_BAD_INPUT = "error: "
+# The same folders in a container and where nothing can be mounted (targets/local/containers/mounts.py). Of what lies
+# below /opt/ml the user named the channels, inputs and outputs alone.
+_BASE = r"(?:/opt/ml|/[^\s\"'()]*/hosts/127(?:\.\d+){3})"
+_CHANNEL = re.compile(rf"(?<![\w/.~+-]){_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
+# Where components/start.py unpacks the user's files.
+_CODE = re.compile(r"/[^\s\"'()]*/drivetrain-code-[0-9a-f]+/code/source/")
+
+
+def without_host(reason: str) -> str:
+    """A reason without the host before it, where the rest says who failed, or where it does not matter who did."""
+    return _HOST.sub("", reason)
+
+
+def is_bad_input(reason: str | None) -> bool:
+    """Whether a step's program refused its input: it says so in one message, and its log has nothing to add."""
+    return without_host(reason or "").startswith(_BAD_INPUT)
+
+
+def failing_rank(reason: str | None) -> str | None:
+    """The launcher's line that names the rank: `rank 1 of 2 on algo-1 failed: ValueError: bad`; None without one."""
+    first = without_host((reason or "").strip()).partition("\n")[0].rstrip()
+    return first if _RANK.match(first) else None
+
+
+def hangs(rank_line: str) -> bool:
+    """Whether failing_rank's line says that the rank hangs."""
+    match = _RANK.match(rank_line)
+    return match is not None and match["verb"] == "hangs"
+
+
+def in_a_line(reason: str) -> str:
+    """The line that says what happened: the failing rank's, else of a traceback the one that names the exception (its
+    message may go on), else the last."""
+    rank = failing_rank(reason)
+    if rank is not None:
+        return known_paths(rank)
+    lines = without_host(reason.strip()).splitlines() or [""]
+    starts = [number for number, line in enumerate(lines) if line.startswith(TRACEBACK)]
+    told = [line for line in lines[starts[-1] + 1 :] if line and not line.startswith(" ")] if starts else []
+    return known_paths((told[0] if told else lines[-1]).strip())
+
+
+def known_paths(text: str) -> str:
+    """`train/part-00000.parquet` and `my_recipe.py`, where a program in its container names longer paths."""
+    return _CODE.sub("", _CHANNEL.sub("", text))
