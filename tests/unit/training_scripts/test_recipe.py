@@ -94,11 +94,43 @@ def test_a_module_that_is_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         load_recipe("own_recipe_c", {})
 
 
-def test_an_error_inside_a_recipe_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_recipe_d.py").write_text("import no_such_library")
+BROKEN = {
+    "a package that is missing": (
+        "\nimport no_such_library",
+        r"ModuleNotFoundError: No module .*library' \({}, line 2\)\. A",
+    ),
+    "a module of the package that is missing": (
+        "import json.nothing",
+        r"ModuleNotFoundError: .*'json.nothing'.*line 1",
+    ),
+    "no Python": ("\n\ndef model(:\n", r"SyntaxError: invalid syntax \({}, line 3\)\.$"),
+    "an error while it is loaded": ("import json\njson.loads('{')", r"JSONDecodeError: Expecting .* \({}, line 2\)\.$"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("place", ["{}", "{}_package.inner", "{}_whole"])
+def test_a_recipe_that_cannot_be_imported(
+    what: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the package around it cannot: the line is the user's, and not one of importlib's."""
+    text, message = BROKEN[what]
+    name = place.format("own_broken_" + what.replace(" ", "_"))
+    file = tmp_path / f"{name.replace('.', '/')}.py" if place != "{}_whole" else tmp_path / name / "__init__.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    asked = f"{name}.faces" if place == "{}_whole" else name
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        load_recipe("own_recipe_d", {})
+    with pytest.raises(InputError, match=rf"^recipe '{asked}' cannot be imported: {message.format(file.name)}"):
+        load_recipe(asked, {})
+
+
+def test_a_module_that_a_package_of_ones_own_lacks_is_a_typo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_package").mkdir()
+    (tmp_path / "own_package" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"no recipe 'own_package\.fases'"):
+        load_recipe("own_package.fases", {})
 
 
 def test_digits_give_one_value_a_sample() -> None:
