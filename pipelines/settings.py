@@ -5,7 +5,9 @@
         epochs: int = 10
 
 Later sources win: defaults in the class, then the YAML file, then `DRIVETRAIN_EPOCHS=20`, then `--set epochs=20`.
-Nested fields are spelled `deployment.bucket` and `DRIVETRAIN_DEPLOYMENT__BUCKET`.
+Nested fields are spelled `deployment.bucket` and `DRIVETRAIN_DEPLOYMENT__BUCKET`. A field of text takes what is
+typed as it is, also a JSON object: `--set 'strategy_options={"tensor": 2}'`. In the file that is a mapping, which
+becomes its JSON text.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ def build(
     Args:
         kind: the settings class.
         file: a YAML file, or None.
-        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`).
+        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a field of text keeps what
+            YAML would take for a number, a date, a list or a mapping.
         environment: variables; the process's own unless given.
 
     Raises:
@@ -96,18 +99,19 @@ def build(
     values: dict[str, Any] = {}
     origin: dict[tuple[str, ...], str] = {}
     if file is not None:
-        read = read_yaml(file)
+        read = _objects_as_text(kind, read_yaml(file))
         _merge(values, read)
         _note(origin, read, str(file))
     for name, text in sorted((os.environ if environment is None else environment).items()):
         path = _environment_path(kind, name)
         if path is not None:
-            _put(values, path, load_yaml(text, name), origin, name)
+            _put(values, path, _value(kind, path, text, name), origin, name)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
             raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
-        _put(values, tuple(key.split(".")), load_yaml(text, f"--set {key}"), origin, "--set")
+        path = tuple(key.split("."))
+        _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -120,6 +124,35 @@ def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None
         return None
     path = tuple(part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__"))
     return path if path[0] in kind.model_fields else None
+
+
+def _value(kind: type[Settings], path: tuple[str, ...], text: str, where: str) -> Any:
+    """What a text from the command line or the environment means for a field."""
+    value = load_yaml(text, where)
+    # Text it is already, but for YAML's null, which a field may allow.
+    return text if not isinstance(value, str | None) and _is_text(kind, path) else value
+
+
+def _objects_as_text(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a file, with mappings and lists as JSON where the field is one of text."""
+    import json
+
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict | list) and _is_text(kind, (name,)):
+            found[name] = json.dumps(value, default=str)  # a date of YAML's is a text to JSON
+        elif isinstance(value, dict) and (inner := _model_at(kind, (name,))) is not None:
+            found[name] = _objects_as_text(inner, value)  # type: ignore[reportUnknownArgumentType]
+        else:
+            found[name] = value
+    return found
+
+
+def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
+    """Whether a field takes text and nothing that is written as a list or a mapping."""
+    owner = _model_at(kind, path[:-1])
+    field = owner.model_fields.get(path[-1]) if owner is not None else None
+    return field is not None and field.annotation in (str, str | None)
 
 
 def _put(
@@ -170,10 +203,16 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    owner = _model_at(kind, path)
+    return [] if owner is None else list(owner.model_fields)
+
+
+def _model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:
+    """The model that a nested field holds; None where it is no model."""
     for part in path:
         field = kind.model_fields.get(part)
         annotation = field.annotation if field else None
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
+            return None
         kind = annotation
-    return list(kind.model_fields)
+    return kind

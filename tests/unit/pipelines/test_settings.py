@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -93,3 +94,30 @@ def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:
     assert read_yaml(write(tmp_path, "# nothing\n")) == {}
+
+
+class Nested(Settings):
+    options: str = "{}"
+    note: str | None = None
+    names: tuple[str, ...] = ()
+    epochs: int = 1
+
+
+@pytest.mark.parametrize("text", ['{"tensor": 2}', "{}", "[1, 2]", "2026-11-20", "12:30", "7", "true", "1e3"])
+def test_a_field_of_text_keeps_what_is_typed(text: str) -> None:
+    assert build(Nested, None, [f"options={text}"], {}).options == text
+    assert build(Nested, None, [], {"DRIVETRAIN_OPTIONS": text}).options == text
+    assert build(Nested, None, [f"note={text}"], {}).note == text
+
+
+def test_other_fields_and_plain_text_are_read_as_before() -> None:
+    built = build(Nested, None, ["options='{}'", "note=null", "names=[a, b]", "epochs=3"], {})
+    assert (built.options, built.note, built.names, built.epochs) == ("{}", None, ("a", "b"), 3)
+    assert build(Nested, None, ["deployment.bucket=123"], {}).deployment.bucket == "123"
+
+
+def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
+    file = write(tmp_path, "options:\n  tensor: 2\n  split: [1, 2]\nnames: [a]\ndeployment:\n  bucket: my-bucket\n")
+    built = build(Nested, file, [], {})
+    assert json.loads(built.options) == {"tensor": 2, "split": [1, 2]}
+    assert (built.names, built.deployment.bucket) == (("a",), "my-bucket")

@@ -157,10 +157,11 @@ def test_of_a_hang_the_users_frames(tmp_path: Path) -> None:
 
 
 def test_a_message_names_files_as_the_user_does(tmp_path: Path) -> None:
-    own = f'Traceback (most recent call last):\n  File "{SOURCE}/a.py", line 2, in f\n    open("/opt/ml/input/data/x/y")\n'
+    code = '    open("/opt/ml/input/data/x/y")'
+    own = f'Traceback (most recent call last):\n  File "{SOURCE}/a.py", line 2, in f\n{code}\n'
     (tmp_path / "127.0.0.1.log").write_text(f"{own}OSError: /opt/ml/input/data/x/y is missing\n")
     _, lines = end_of_log(tmp_path, None)
-    assert lines[-2:] == ['    open("/opt/ml/input/data/x/y")', "OSError: x/y is missing"]
+    assert lines[-2:] == [code, "OSError: x/y is missing"]
     reason = f"host 127.0.0.2: error: recipe 'a' cannot be used ({SOURCE}/a.py)."
     step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason=reason)
     assert failure_block(Home(tmp_path), "e", step) == "✗ train failed\nerror: recipe 'a' cannot be used (a.py)."
