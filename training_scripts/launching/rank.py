@@ -17,6 +17,7 @@ import builtins
 import ctypes
 import faulthandler
 import importlib.machinery
+import importlib.util
 import os
 import runpy
 import signal
@@ -27,6 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.launching import heartbeat
 from drivetrain.training_scripts.launching.failure import ERROR_FILE, report_exit, report_failure
 from drivetrain.training_scripts.launching.job import MPI_STOP
@@ -82,7 +84,31 @@ _kept: list[object] = []  # faulthandler writes to the descriptor, which must no
 
 
 def _module(name: str) -> None:
+    if not _is_there(name):
+        raise _no_module(name)
     runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _is_there(name: str) -> bool:
+    if os.sep in name or name.endswith(".py"):  # asking for `train.py` would run train.py, as the package around `py`
+        return False
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        if error.name and f"{name}.".startswith(f"{error.name}."):
+            return False
+        raise  # a package around it lacks something
+
+
+def _no_module(name: str) -> InputError:
+    own = "drivetrain.training_scripts."
+    if name.startswith(own):
+        files = Path(__file__).parents[1].glob("*.py")
+        programs = [own + file.stem for file in files if '__name__ == "__main__"' in file.read_text(encoding="utf-8")]
+        return unknown_name("module", name, programs)
+    if os.path.isfile(name):
+        return InputError(f"no module {name!r}. It is a file: give --script {name}")
+    return InputError(f"no module {name!r}. Give a module that Python finds from here, or --script PATH.")
 
 
 def _script(path: str) -> None:
