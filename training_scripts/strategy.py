@@ -36,6 +36,11 @@ from drivetrain.training_scripts.options import build_options
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, Recipe, check_values, wrong_answer
 
+# Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
+FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
+# What torch says where an operation of an optimizer cannot be done slice by slice.
+REFUSALS_OF_SLICES = ("placement", "sharding strategy", "DTensor")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
@@ -215,10 +220,23 @@ class Strategy:
             gradients.scale(parameters, factor / loss_scale if self.loss_scale else factor)
         elif self.loss_scale:
             gradients.scale(parameters, 1.0 / loss_scale)
-        self.optimizer.step()
+        self._step()
         if self.average:
             self.average.update()
         return norm
+
+    def _step(self) -> None:
+        try:
+            self.optimizer.step()
+        except RuntimeError as error:  # NotImplementedError is one of them
+            if not (self.holds_slices and any(words in str(error) for words in REFUSALS_OF_SLICES)):
+                raise
+            kind = type(self.optimizer).__name__
+            raise InputError(
+                f"{kind} of the recipe cannot step on slices of parameters, as strategy {self.name!r} holds them "
+                f"({str(error).splitlines()[0]:.120}). Use AdamW, Adam or SGD, or a strategy with whole parameters, "
+                "such as 'ddp'."
+            ) from error
 
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
         """The outputs of `model` or `module`, computed in the precision's format."""
@@ -253,6 +271,12 @@ class Strategy:
             raise InputError(
                 f"fused=True, but {type(optimizer).__name__} of the recipe has no fused kernel. Leave it off, or use "
                 "AdamW, Adam or SGD."
+            )
+        if common.fused and self.holds_slices and not isinstance(optimizer, FUSED_ON_SLICES):
+            raise InputError(
+                f"fused=True, but the fused kernel of {type(optimizer).__name__} does not take slices of parameters, "
+                f"as strategy {self.name!r} holds them; those of AdamW and Adam do. Leave fused off: torch then steps "
+                "on many parameters at once (foreach)."
             )
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])

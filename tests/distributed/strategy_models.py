@@ -23,7 +23,10 @@ LENGTH, VOCABULARY, WIDTH, HEADS = 8, 10, 8, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`kind`: conv, transformer, batchnorm, bn1d or dropout. `optimizer_kind`: adamw, amsgrad, sgd or momentum."""
+    """`kind`: conv, transformer, batchnorm, bn1d or dropout.
+
+    `optimizer_kind`: adamw, amsgrad, sgd, momentum, rprop or adafactor.
+    """
 
     kind: str = "conv"
     optimizer_kind: str = "adamw"
@@ -56,6 +59,8 @@ class Recipe:
         elif self.optimizer_kind == "rprop":
             made = torch.optim.Rprop  # has no fused kernel, and no weight decay
             return made(model.parameters(), lr=learning_rate)
+        elif self.optimizer_kind == "adafactor":
+            return torch.optim.Adafactor(model.parameters(), lr=learning_rate)
         elif self.optimizer_kind == "amsgrad":
             options = {"amsgrad": True}
         # No decay for biases and norms, and a learning rate of their own, as recipes often have it.

@@ -8,7 +8,7 @@ import pytest
 
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_runs import ALL, Run
-from tests.distributed.strategy_training import Setting, build
+from tests.distributed.strategy_training import Setting, build, fit
 
 
 def refused(process: Process, run: Run, setting: Setting) -> None:
@@ -30,6 +30,14 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
             Run("fsdp", 2),
             Setting(optimizer="rprop", common={"fused": True}),
             "fused=True, but Rprop of the recipe has no fused kernel.*AdamW, Adam or SGD",
+        ),
+        *(
+            (
+                Run(name, 2),
+                Setting(optimizer="momentum", common={"fused": True}),
+                f"the fused kernel of SGD does not take slices of parameters, as strategy '{name}'.*Leave fused off",
+            )
+            for name in ("fsdp", "tp")
         ),
         (
             Run("hsdp", 4, {"shard": 3}),
@@ -57,6 +65,14 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
 def test_what_cannot_be(run: Run, setting: Setting, message: str, forked: Any) -> None:
     with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{message}"):
         forked(run.world_size, refused, run, setting)
+
+
+@pytest.mark.parametrize("optimizer", ["adafactor", "rprop"])
+def test_optimizers_that_cannot_step_on_slices(optimizer: str, forked: Any) -> None:
+    message = f"{optimizer} of the recipe cannot step on slices of parameters, as strategy 'fsdp'.*'ddp'"
+    with pytest.raises(AssertionError, match=rf"(?si)errors\.InputError: [^\n]*{message}"):
+        forked(2, fit, Run("fsdp", 2), Setting(optimizer=optimizer, steps=1))
+    assert forked(2, fit, Run("ddp", 2), Setting(optimizer=optimizer, steps=1))[0].losses[0] > 0
 
 
 def test_every_strategy_is_in_the_suite_or_refused_here() -> None:

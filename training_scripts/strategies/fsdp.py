@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.distribution.layers import layers_of
@@ -76,23 +78,27 @@ def shard_layers(model: nn.Module, mesh: DeviceMesh, options: Options, precision
     Args:
         mesh: of one dimension (shard) or two (replicate, shard).
     """
-    mixed = MixedPrecisionPolicy()
+    layers, norms, mixed = layers_to_shard(model), set[nn.Module](), MixedPrecisionPolicy()
     if precision.is_mixed:
         mixed = MixedPrecisionPolicy(
             param_dtype=precision.compute, reduce_dtype=precision.parameters, output_dtype=precision.parameters
         )
+        norms = batch_norms(model)
+    # As it is in autocast: it takes inputs of half precision, its own numbers stay as exact as its statistics.
+    as_given = MixedPrecisionPolicy(cast_forward_inputs=False)
     # Memory that is pinned is for copies to and from a GPU.
     offload = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if options.cpu_offload else OffloadPolicy()
-    sharded: list[FSDPModule] = []
-    for layer in layers_to_shard(model):
-        made = fully_shard(
-            layer,
+    wanted = {*layers, *norms}
+    units = [module for module in model.modules() if module in wanted]
+    for module in reversed(units):  # what lies within a layer before the layer, which takes the rest
+        fully_shard(
+            module,
             mesh=mesh,
             reshard_after_forward=options.reshard_after_forward,
-            mp_policy=mixed,
+            mp_policy=as_given if module in norms else mixed,
             offload_policy=offload,
         )
-        sharded.append(made)
+    sharded = cast(list[FSDPModule], units)
     if options.prefetch:
         prefetch(sharded, options.prefetch)
     # The rest is needed first and last: it stays whole between the passes.
@@ -106,6 +112,13 @@ def layers_to_shard(model: nn.Module) -> list[nn.Module]:
     holders = Counter(parameter for layer in layers for parameter in set(layer.parameters()))
     own = {parameter for parameter in model.parameters() if holders[parameter] == 1}
     return [layer for layer in layers if (mine := set(layer.parameters())) and mine <= own]
+
+
+def batch_norms(model: nn.Module) -> set[nn.Module]:
+    """Those with parameters that nobody else has."""
+    uses = Counter(parameter for module in model.modules() for parameter in module._parameters.values())
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    return {norm for norm in norms if (own := list(norm.parameters())) and all(uses[p] == 1 for p in own)}
 
 
 def prefetch(layers: list[FSDPModule], count: int) -> None:
