@@ -143,6 +143,35 @@ def test_accumulated_pieces_travel_once(forked: Any) -> None:
     assert forked(2, count_exchanges, 4)[0][0] == 3
 
 
+def buckets_and_wrapper(process: Process, options: dict[str, Any]) -> tuple[int, int, dict[str, bool]]:
+    """Into how many buckets the gradients went, what the largest held, and what the wrapper was told."""
+    sizes: list[int] = []
+
+    def counting(dtype, bucket):  # without annotations, which torch would hold against its own types
+        sizes.append(bucket.buffer().nbytes)
+        return right(dtype, bucket)
+
+    right = ddp.average_rounded
+    ddp.average_rounded = counting  # in the forked rank only
+    strategy = build(process, Run("ddp", 2, options | {"communication_hook": "fp16"}), Setting(kind="transformer"))
+    batch = batches(process, "transformer")[0]
+    strategy.train_step(batch, num_samples=16, num_global_samples=32)
+    sizes.clear()  # the buckets are settled now
+    strategy.train_step(batch, num_samples=16, num_global_samples=32)
+    names = ("static_graph", "find_unused_parameters", "gradient_as_bucket_view")
+    return len(sizes), max(sizes), {name: getattr(strategy.module, name) for name in names}
+
+
+def test_options_reach_the_wrapper(forked: Any) -> None:
+    expected = {"static_graph": False, "find_unused_parameters": False, "gradient_as_bucket_view": True}
+    for option in ({}, {"static_graph": True}, {"find_unused_parameters": True}, {"gradient_as_bucket_view": False}):
+        assert forked(2, buckets_and_wrapper, option)[0][2] == expected | option
+    count, largest, _ = forked(2, buckets_and_wrapper, {})[0]
+    assert count == 1
+    limited, largest_limited, _ = forked(2, buckets_and_wrapper, {"bucket_mb": 0.002})[0]
+    assert limited > 2 and largest_limited < largest / 2
+
+
 class TwoWays(nn.Module):
     """Positive samples go through one layer, negative ones through the other."""
 

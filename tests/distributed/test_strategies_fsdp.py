@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import CPUOffloadPolicy
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -38,6 +39,28 @@ def test_options_that_change_nothing_but_the_way(options: dict[str, Any], forked
     (expected,) = forked(1, fit_each, ALONE, settings)[0]
     (trained,) = forked(2, fit_each, Run("fsdp", 2, options), settings)[0]
     assert difference(trained, expected) < 1e-10, worst(trained, expected)
+
+
+def where_the_slices_are(process: Process, options: dict[str, Any]) -> tuple[bool, list[list[int]], list[list[int]]]:
+    """Whether torch was told to keep slices in the host's memory; how far each layer fetches ahead, both ways."""
+    strategy = build(process, Run("fsdp", 2, options), Setting(kind="conv"))
+    assert isinstance(strategy, fsdp.Strategy)
+    *layers, _ = strategy.sharded
+    states = [layer._get_fsdp_state() for layer in layers]
+    numbers = {id(state): number for number, state in enumerate(states)}
+    offloaded = all(isinstance(g.offload_policy, CPUOffloadPolicy) for s in states for g in s._fsdp_param_groups)
+    forward = [[numbers[id(each)] for each in state._states_to_forward_prefetch] for state in states]
+    backward = [[numbers[id(each)] for each in state._states_to_backward_prefetch] for state in states]
+    return offloaded, forward, backward
+
+
+def test_offloading_and_fetching_ahead_reach_torch(forked: Any) -> None:
+    nothing: list[list[int]] = [[]] * 4
+    assert forked(2, where_the_slices_are, {})[0] == (False, nothing, nothing)
+    offloaded, forward, backward = forked(2, where_the_slices_are, {"cpu_offload": True, "prefetch": 2})[0]
+    assert offloaded
+    assert forward == [[1, 2], [2, 3], [3], []]
+    assert backward == [[], [0], [1, 0], [2, 1]]
 
 
 class Listening(TorchDispatchMode):

@@ -5,17 +5,20 @@ They are compared with plain torch in one process that works through the ranks' 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from drivetrain.training_scripts.data.cursor import Order, share
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
-from tests.distributed.strategy_models import Memory, Recipe
+from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.distributed.strategy_models import CLASSES, SIDE, Memory, Recipe
 from tests.distributed.strategy_runs import FIRST, Run, parameters
 from tests.distributed.strategy_training import (
     GLOBAL_BATCH,
@@ -146,3 +149,47 @@ def test_a_single_sample_where_two_are_needed(run: Run, num_samples: int, accumu
         )
         assert ("each cut into 2 pieces" in told) == (accumulation > 1)
         assert "BatchNorm" in told and "drop_last=True" in told
+
+
+class Counting(nn.Module):
+    """Its outputs depend on a buffer that it changes: on what this rank, or another one, has seen so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(SIDE**2, CLASSES)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = self.linear(inputs.flatten(1)) + self.seen
+        self.seen += inputs.detach().mean()
+        return outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingRecipe(Recipe):
+    def model(self) -> nn.Module:
+        return nn.Sequential(Counting())
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return outputs.square().mean(dim=1)
+
+
+def losses_with_a_buffer(process: Process, name: str) -> list[float]:
+    """This rank's losses of three steps, in which nothing is learnt."""
+    recipe = CountingRecipe()
+    kind, options = load_strategy(name, {})
+    torch.manual_seed(0)
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=0.0, precision="fp64"), options)
+    inputs = torch.full((2, 1, SIDE, SIDE), 1.0 + process.rank, dtype=torch.float64)
+    batch = Batch(inputs, torch.zeros(2, dtype=torch.int64))
+    return [float(strategy.train_step(batch, num_samples=2, num_global_samples=4).loss) for _ in range(3)]
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_every_step_begins_with_the_first_ranks_buffers(name: str, forked: Any) -> None:
+    torch.manual_seed(0)
+    linear = nn.Linear(SIDE**2, CLASSES).double()
+    for rank, losses in enumerate(forked(2, losses_with_a_buffer, name)):
+        outputs = linear(torch.full((1, SIDE**2), 1.0 + rank, dtype=torch.float64)).detach()
+        # Three steps, each with one more of the first rank's means, which are 1.
+        assert losses == pytest.approx([2 * float((outputs + step).square().mean()) for step in range(3)], abs=1e-12)

@@ -51,6 +51,18 @@ def test_the_norm_is_measured_when_wanted() -> None:
     assert float(step.gradient_norm) == float(expected)
 
 
+def test_what_is_clipped_in_half_precision_is_the_gradient_without_the_scale() -> None:
+    """The length of what is applied is the bound, whatever the loss was multiplied by."""
+    clip = 0.01
+    strategy = build(precision="fp16", clip_norm=clip)
+    assert strategy.loss_scale
+    strategy.loss_scale.value = 64.0
+    step = strategy.train_step(BATCH.to(ALONE.device, torch.float32), num_samples=5, num_global_samples=5)
+    assert step.gradient_norm is not None and float(step.gradient_norm) > 5 * clip
+    applied = nn.utils.get_total_norm([p.grad for p in strategy.model.parameters() if p.grad is not None])
+    assert float(applied) == pytest.approx(clip, rel=1e-3)
+
+
 def test_a_stand_in_batch_counts_nothing() -> None:
     strategy = build("ddp")
     step = strategy.train_step(Batch(BATCH.inputs[:1], BATCH.targets[:1]), num_samples=0, num_global_samples=3)
