@@ -12,7 +12,7 @@ from torch import Tensor
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.distribution.layout import Layout
 from drivetrain.training_scripts.launching.heartbeat import beat
-from drivetrain.training_scripts.recipe import check_values
+from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answer
 
 Forward = Callable[[Tensor], Tensor | None]
 
@@ -84,7 +84,7 @@ def evaluate(
             outputs = forward(batch.inputs)
             if outputs is None:
                 continue
-            metrics = recipe.metrics(outputs, batch.targets)
+            metrics = _metrics(recipe, outputs, batch.targets)
             names = ["loss", *metrics]
             losses = recipe.losses(outputs, batch.targets)
             for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
@@ -108,3 +108,17 @@ def evaluate(
         class_samples=[int(count) for count in total[0, 1:]],
         class_sums=dict(by_class),
     )
+
+
+def _metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """
+    Raises:
+        InputError: the recipe returned no names with values. (The shapes are looked at with those of the losses.)
+    """
+    metrics: object = recipe.metrics(outputs, targets)
+    if not isinstance(metrics, dict):
+        raise wrong_answer(recipe, "metrics", metrics, "a dict of names and tensors, such as {'accuracy': ...}")
+    wrong = [name for name in metrics if not isinstance(name, str) or name == "loss"]
+    if wrong:
+        raise wrong_answer(recipe, "metrics", metrics, f"names that are text other than 'loss', not {wrong[0]!r}")
+    return metrics

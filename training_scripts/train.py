@@ -81,9 +81,11 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         best = tensors.get("best")
         groups = {name: tensors.get(name, {}) for name in ("model", "optimizer", "average")}
         state.scatter(state.State(**groups, values=saved["strategy"]), strategy)
-    if validation and watched:
-        watch.check(validate(strategy, validation, num_rows=VALIDATION_BATCH))
     finished = watch.gives_up or step == schedule.total_steps
+    if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
+        measured = validate(strategy, validation, num_rows=VALIDATION_BATCH)
+        if watched:
+            watch.check(measured)
     end = consumed if finished else plan.samples_until(schedule.total_steps, order)
 
     with (
@@ -133,6 +135,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                         best = whole if process.is_main else {}  # one copy is enough for a host
                     ends = ends or watch.gives_up
             if checkpoints and (ends_epoch or ends):
+                refuse_divergence({"train_loss": losses.of_epoch()}, epoch, step)  # perhaps no report was due since
                 whole = state.gather(strategy)
                 saved = {
                     "step": step,

@@ -250,6 +250,30 @@ def test_a_first_loss_that_is_no_number_names_its_rank(forked: Any, digits: Path
         forked(2, infinite_on_one, digits, tmp_path / "run")
 
 
+def not_a_number_from_step_3(process: Process, data: Path, target: Path) -> None:
+    from drivetrain.training_scripts.strategies import ddp
+
+    right, steps = ddp.Strategy.train_step, 0
+
+    def train_step(self: Any, *given: Any, **named: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        taken = right(self, *given, **named)
+        return replace(taken, loss=taken.loss / 0 * 0) if steps >= 3 else taken
+
+    ddp.Strategy.train_step = train_step  # in the forked ranks only
+    config = replace(CONFIG, log_every=1000, validate_every=1000)
+    fit(process, config, data, target, target / "checkpoints")
+
+
+def test_a_loss_that_becomes_no_number_between_reports_is_told_before_a_checkpoint(
+    forked: Any, digits: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError, match=r"train_loss is nan in epoch 1 \(step 4\): training diverged\. Lower"):
+        forked(2, not_a_number_from_step_3, digits, tmp_path / "run")
+    assert not (tmp_path / "run/checkpoints").exists()
+
+
 def test_weights_to_start_from(forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     forked(1, fit, replace(CONFIG, epochs=1), digits, tmp_path / "first")
     file = tmp_path / "first/model/model.safetensors"
@@ -320,4 +344,4 @@ def test_every_step_and_every_batch_of_a_validation_is_a_sign_of_life(
     forked: Any, digits: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "ranks").mkdir()
-    assert forked(2, beats, digits, tmp_path) == [16 + 4, 16 + 4]
+    assert forked(2, beats, digits, tmp_path) == [1 + 16 + 4, 1 + 16 + 4]  # one batch before the first step

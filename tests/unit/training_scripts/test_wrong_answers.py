@@ -45,7 +45,7 @@ WRONG = {
     ),
     "a short batch": Wrong(
         "def batch(self, columns, label): b = super().batch(columns, label); return Batch(b.inputs, b.targets[:-1])",
-        r"batch\(\) of the recipe returned 1 inputs and 0 targets for 1 rows",
+        r"batch\(\) of the recipe returned 4 inputs and 3 targets for 4 rows",
     ),
     "a mean": Wrong(
         "def losses(self, outputs, targets): return super().losses(outputs, targets).mean()",
@@ -56,6 +56,22 @@ WRONG = {
         "def metrics(self, outputs, targets): return {'accuracy': torch.zeros(1)}",
         r"metrics\(\) of the recipe returned shape \[1\]; it must return one number a sample",
     ),
+    "no metrics": Wrong(
+        "def metrics(self, outputs, targets): return 0.5",
+        r"metrics\(\) of the recipe returned a float; it must return a dict of names and tensors",
+    ),
+    "a metric alone": Wrong(
+        "def metrics(self, outputs, targets): return outputs.argmax(dim=1) == targets",
+        r"metrics\(\) of the recipe returned shape \[4\]; it must return a dict of names and tensors",
+    ),
+    "a number as a metric": Wrong(
+        "def metrics(self, outputs, targets): return {'accuracy': 0.5}",
+        r"metrics\(\) of the recipe returned a float; it must return one number a sample",
+    ),
+    "a second loss": Wrong(
+        "def metrics(self, outputs, targets): return {'loss': torch.zeros(4)}",
+        r"metrics\(\) of the recipe returned a dict; it must return names that are text other than 'loss', not 'loss'",
+    ),
     "no optimizer": Wrong(
         "def optimizer(self, model, **given): return list(model.parameters())",
         r"optimizer\(\) of the recipe returned a list; it must return a torch.optim.Optimizer",
@@ -64,7 +80,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_it_is_told(what: str, prepared_data: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_told(
+    what: str,
+    prepared_data: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before the first step."""
     name = "own_" + what.replace(" ", "_")
     method = WRONG[what].method.replace(": ", ":\n        ", 1).replace("; ", "\n        ")
     (tmp_path / f"{name}.py").write_text(OWN.replace("{method}", method))
@@ -73,3 +96,4 @@ def test_it_is_told(what: str, prepared_data: ModuleType, tmp_path: Path, monkey
     folders = Folders(train=data, validation=data, model=tmp_path / "model")
     with pytest.raises(InputError, match=rf"^{name}: .*{WRONG[what].message}"):
         train(Config(recipe=name, epochs=1, global_batch=4), folders, ALONE)
+    assert "step 1" not in capsys.readouterr().out

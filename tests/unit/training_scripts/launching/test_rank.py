@@ -104,8 +104,8 @@ def test_an_exit_is_taken_at_its_word(code: str, returned: int, summary: str, tm
 
 def test_a_module_that_is_not_there(tmp_path: Path) -> None:
     ended = run(tmp_path, "module", "no_such_program", ranks=tmp_path / "ranks")
-    assert ended.returncode == 1
-    assert "No module named no_such_program" in record(tmp_path / "ranks")["drivetrain"]["summary"]
+    assert ended.returncode == 2
+    assert record(tmp_path / "ranks")["drivetrain"]["summary"].startswith("no module 'no_such_program'. Give a module")
 
 
 @pytest.mark.parametrize(
