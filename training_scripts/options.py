@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -10,11 +12,28 @@ from drivetrain.training_scripts.errors import InputError, unknown_name
 
 T = TypeVar("T")
 
-_PLAIN: dict[str, tuple[Any, str]] = {
-    "int": (int, "a whole number"),
-    "float": ((int, float), "a number"),
-    "str": (str, "a text"),
-    "bool": (bool, "true or false"),
+# torch keeps sizes in 64 bits, and JSON as Python reads it knows Infinity and NaN.
+LARGEST_INT = 2**63 - 1
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INT
+
+
+def _is_float(value: Any) -> bool:
+    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+
+
+_PLAIN: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (_is_int, "a whole number (of 64 bits)"),
+    "float": (_is_float, "a number (finite)"),
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "tuple[str, ...]": (_is_texts, 'a list of texts, such as ["4", "8"]'),
 }
 
 
@@ -34,9 +53,11 @@ def build_options(kind: type[T], given: dict[str, Any], owner: str) -> T:
         if name not in known:
             raise unknown_name(f"option of {owner}", name, known)
         annotation = known[name].type
-        _check_type(name, value, annotation if isinstance(annotation, str) else annotation.__name__, owner)
+        _check_type(name, value, _written(annotation), owner)
+    # (JSON has lists only; the fields are tuples.)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
-        return kind(**given)
+        return kind(**values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{owner} with options {json.dumps(given)}: {error}") from None
 
@@ -57,8 +78,13 @@ def parse_options(text: str, owner: str) -> dict[str, Any]:
     return options
 
 
+def _written(annotation: Any) -> str:
+    """An annotation as it stands in the file."""
+    return annotation.__name__ if type(annotation) is type else str(annotation)
+
+
 def _check_type(name: str, value: Any, annotation: str, owner: str) -> None:
-    """Hold a value against a plain annotation; others (unions, tuples) are the dataclass's own business."""
-    kinds, words = _PLAIN.get(annotation, (object, ""))
-    if not isinstance(value, kinds) or (isinstance(value, bool) and annotation in ("int", "float")):
+    """Hold a value against a plain annotation; others (such as unions) are the dataclass's own business."""
+    fits, words = _PLAIN.get(annotation, (None, ""))
+    if fits and not fits(value):
         raise InputError(f"{owner}: {name}={json.dumps(value)}; allowed is {words}.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
 
-_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+# (drivetrain.training_scripts.options has the same rules, with torch.)
+LARGEST_INT = 2**63 - 1
 
 
 def parse_options(text: str, what: str) -> dict[str, Any]:
@@ -27,7 +29,24 @@ def parse_options(text: str, what: str) -> dict[str, Any]:
 
 def wrong_type(value: Any, annotation: str) -> str | None:
     """The type that an option should have and has not; only plain annotations are held against their values."""
-    kinds = _TYPES.get(annotation)
-    if kinds is None or (isinstance(value, kinds) and (annotation == "bool" or not isinstance(value, bool))):
-        return None
-    return annotation
+    match annotation:
+        case "int":
+            return None if _is_int(value) else "int"
+        case "float":
+            return None if _is_int(value) or (isinstance(value, float) and math.isfinite(value)) else "float (finite)"
+        case "str":
+            return None if isinstance(value, str) else "str"
+        case "bool":
+            return None if isinstance(value, bool) else "bool"
+        case "tuple[str, ...]":
+            return None if _is_texts(value) else "list of str"
+        case _:
+            return None
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INT
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast(list[Any], value))

@@ -48,6 +48,12 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
         (Run("fsdp", 1, {"prefetch": -1}), Setting(), "prefetch=-1; allowed are whole numbers from 0"),
         (Run("ddp", 1, {"bucket_mb": 0}), Setting(), "bucket_mb=0; allowed are numbers above 0"),
         (
+            Run("ddp", 1, {"bucket_mb": 1e300}),
+            Setting(),
+            "bucket_mb=1e\\+300; allowed are numbers above 0, up to 1000000",
+        ),
+        (Run("pp", 1, {"split": [1]}), Setting(), r"split=\[1\]; allowed is a list of texts"),
+        (
             Run("ddp", 1, {"communication_hook": "fp8"}),
             Setting(),
             "communication_hook='fp8'; allowed are none, fp16, bf16",

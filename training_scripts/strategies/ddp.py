@@ -25,6 +25,7 @@ SUMMARY = "every process holds the model, gradients are averaged"
 
 # What travels instead of the gradients. (PowerSGD is left out: each rank keeps the errors that it made, which no
 # checkpoint of the whole state holds, so a resumed training would be another one.)
+LARGEST_BUCKET_MB = 1_000_000  # torch counts its bytes in 64 bits
 FORMATS = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -44,8 +45,8 @@ class Options:
     """Send gradients in fp16 or bf16, half the bytes of fp32, rounded; or none."""
 
     def __post_init__(self) -> None:
-        if not self.bucket_mb > 0:
-            raise ValueError(f"bucket_mb={self.bucket_mb}; allowed are numbers above 0")
+        if not 0 < self.bucket_mb <= LARGEST_BUCKET_MB:
+            raise ValueError(f"bucket_mb={self.bucket_mb}; allowed are numbers above 0, up to {LARGEST_BUCKET_MB}")
         if self.communication_hook not in ("none", *FORMATS):
             raise ValueError(f"communication_hook={self.communication_hook!r}; allowed are none, {', '.join(FORMATS)}")
         if self.static_graph and self.find_unused_parameters:

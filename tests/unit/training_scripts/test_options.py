@@ -25,7 +25,7 @@ class Options:
 def test_values_of_the_right_kind() -> None:
     given: dict[str, Any] = {"count": 3, "share": 1, "name": "x", "flag": True, "names": ["a", "b"]}
     built = build_options(Options, given, "strategy 'x'")
-    assert (built.count, built.share, built.name, built.flag) == (3, 1, "x", True)
+    assert (built.count, built.share, built.name, built.flag, built.names) == (3, 1, "x", True, ("a", "b"))
     assert build_options(Options, {}, "strategy 'x'") == Options()
 
 
@@ -39,6 +39,13 @@ def test_values_of_the_right_kind() -> None:
         ({"share": False}, r"strategy 'x': share=false; allowed is a number"),
         ({"flag": 1}, r"strategy 'x': flag=1; allowed is true or false"),
         ({"name": None}, r"strategy 'x': name=null; allowed is a text"),
+        ({"share": float("inf")}, r"strategy 'x': share=Infinity; allowed is a number \(finite\)"),
+        ({"share": float("nan")}, r"strategy 'x': share=NaN; allowed is a number \(finite\)"),
+        ({"share": 10**400}, r"strategy 'x': share=10+; allowed is a number \(finite\)"),
+        ({"count": 2**63}, r"strategy 'x': count=9\d+; allowed is a whole number \(of 64 bits\)"),
+        ({"names": "6"}, r"strategy 'x': names=\"6\"; allowed is a list of texts"),
+        ({"names": None}, r"strategy 'x': names=null; allowed is a list of texts"),
+        ({"names": [1]}, r"strategy 'x': names=\[1\]; allowed is a list of texts"),
         ({"count": 0}, r"strategy 'x' with options \{\"count\": 0\}: count=0; allowed are whole numbers from 1"),
     ],
 )
