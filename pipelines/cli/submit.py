@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+import typer.core
 
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home
@@ -13,7 +14,28 @@ from drivetrain.pipelines.cli.options import Config, Home
 app = new_app()
 
 
-@app.command()
+class SubmitCommand(typer.core.TyperCommand):
+    """Help that also lists what can be set of the component that is named beside `--help`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if any(word in ctx.help_option_names for word in args):
+            ctx.meta[_WORDS] = [word for word in args if not word.startswith("-")]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        super().format_options(ctx, formatter)
+        if words := ctx.meta.get(_WORDS):
+            from drivetrain.pipelines.cli.submitted import what_can_be_set
+
+            for title, rows in what_can_be_set(words).items():
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=24)
+
+
+_WORDS = "drivetrain.submit.words"
+
+
+@app.command(cls=SubmitCommand)
 def submit(
     component: Annotated[
         str,
@@ -42,9 +64,21 @@ def submit(
             "--source", metavar="DIR", help="Folder whose Python files go along, such as recipes of your own."
         ),
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="A variable of the job, such as DRIVETRAIN_MAX_RESTARTS=2. Repeatable.",
+        ),
+    ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start anew, even where the same job was interrupted.")
@@ -56,13 +90,13 @@ def submit(
     """Run one component as a job, without writing a pipeline.
 
     It is a pipeline of one step: the same progress, ledger, report and cache as with `drivetrain run`. Inputs are paths
-    or s3:// URIs; what can be set is what the component declares.
+    or s3:// URIs; what can be set is what the component declares: `drivetrain submit train --help` lists it.
 
     \b
     Examples:
+      drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label --out build
       drivetrain submit train --set train=build/train --set recipe=digits_cnn --processes 2
       drivetrain submit train --config docs/recipes/mnist_cnn.yaml --set train=mnist
-      drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label
       drivetrain submit train --set train=faces/ --set recipe=my_recipes.faces --source .
     """
     from drivetrain.pipelines.cli import run_options
@@ -77,6 +111,7 @@ def submit(
         processes=processes,
         source=source,
         data=run_options.data(data),
+        environment=tuple(env or ()),
     )
     assert target == "local"
-    return run_here(job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json)
+    return run_here(job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json, out=out)

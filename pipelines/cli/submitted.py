@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home
 
 COMPONENTS = "drivetrain.components"
+# What docs/launcher.md lists; `processes` and the hosts are options of their own.
+LAUNCHER_VARIABLES = frozenset(
+    f"DRIVETRAIN_{name}"
+    for name in (
+        *("HANG_TIMEOUT", "JOIN_TIMEOUT", "LAST_CALL", "LAUNCHER", "MAX_RESTARTS", "NETWORK_INTERFACE", "NODES"),
+        *("PORT", "PROCESSES", "RENDEZVOUS", "RESOLVE_TIMEOUT", "STOP_TIMEOUT"),
+    )
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +46,12 @@ class Job:
     source: Path | None = None
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     """s3:// URI -> what stands for it here."""
+    environment: tuple[str, ...] = ()
+    """`NAME=VALUE` texts."""
 
 
-def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: bool) -> int:
-    """Run a job on this machine, watched; returns the exit code.
+def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: bool, out: Path | None = None) -> int:
+    """Run a job on this machine, watched; returns the exit code. `out` gets a copy of its outputs.
 
     Raises:
         UserError: what is wrong with any of it, before anything starts.
@@ -62,24 +75,43 @@ def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: 
         as_json=as_json,
         home_option=home_option(home),
     )
-    if code == 0 and not as_json:
-        _say_outputs(place, pipeline.name)
+    if code == 0 and (out is not None or not as_json):
+        _say_outputs(place, pipeline.name, out, quiet=as_json)
     return code
 
 
-def _say_outputs(home: Home, pipeline: str) -> None:
+def _say_outputs(home: Home, pipeline: str, out: Path | None, *, quiet: bool) -> None:
     """Where on this machine the outputs lie: there is no next step that would take them up."""
     from drivetrain.pipelines.cli.outcome import shown_path
+    from drivetrain.pipelines.cli.outputs import copy_outputs, outputs_of_latest
     from drivetrain.pipelines.cli.terminal import say
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
-    store = ObjectStore(home.objects)
-    with Ledger(home) as ledger:
-        execution = ledger.executions(limit=1, pipeline=pipeline)[0].id
-        for artifact in ledger.artifacts(execution):
-            if artifact.flow == "output":
-                say(f"{artifact.name}: {shown_path(store.path(artifact.uri))}")
+    places = outputs_of_latest(home, pipeline)
+    if out is not None:
+        places = copy_outputs(places, out)
+    if not quiet:
+        for name, place in places.items():
+            say(f"{name}: {shown_path(place)}")
+
+
+def _environment(job: Job) -> dict[str, str]:
+    """The job's variables. Those of the launcher in this shell do not reach a job, which is told."""
+    import sys
+
+    from drivetrain.pipelines.cli.run_options import pairs
+
+    given = pairs("--env", job.environment, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
+    for name in given:
+        if not _VARIABLE.fullmatch(name):
+            raise UserError(
+                f"--env {name}: not the name of a variable. Allowed: letters, digits and _, no digit first."
+            )
+    for name in sorted((LAUNCHER_VARIABLES & os.environ.keys()) - given.keys()):
+        print(
+            f"{name} of this shell does not reach the job; give it with --env {name}={os.environ[name]}",
+            file=sys.stderr,
+        )
+    return given
 
 
 def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
@@ -97,7 +129,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     given = pairs("--set", job.given, "NAME=VALUE, such as epochs=20")
     values = {**(_read_config(component, job.config) if job.config else {}), **read_values(component, given)}
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
-    built = step(component, cluster=cluster, **values)
+    built = step(component, cluster=cluster, environment=_environment(job), **values)
     name = "submit-" + component.name.replace("_", "-")
     source = job.source or source or _folder_of_recipe(values.get("recipe"))
     return Pipeline(name=name, description=component.summary or None, steps=(built,)), source
@@ -132,12 +164,38 @@ def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
                 f"{target}: no component {function or '(none is named)'!r}. {did_you_mean(function, found)}"
             )
         return found[function], path.parent
-    name = target.replace("-", "_")
+    name = _file_name(target)
     known = shipped_components()
     if name not in known:
         shown = [each.replace("_", "-") for each in known]
         raise UserError(f"No component {target!r}. {did_you_mean(target, shown)} Or give a file: FILE.py:FUNCTION.")
     return _components_in(vars(importlib.import_module(f"{COMPONENTS}.{name}")))[name], None
+
+
+def what_can_be_set(words: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+    """For help: heading -> (`NAME=TYPE`, what it is) of the component that is among the words of a command line."""
+    known = shipped_components()
+    named = next((word for word in words if word.partition(":")[0].endswith(".py") or _file_name(word) in known), None)
+    if named is None:
+        return {}
+    component, _ = find_component(named)
+    inputs = [
+        (f"{folder.name}=PATH", folder.help + (" [may be left out]" if folder.optional else ""))
+        for folder in component.inputs.values()
+    ]
+    parameters = [
+        (
+            f"{each.name}={'|'.join(map(str, each.choices)) or each.type.__name__.upper()}",
+            each.help + ("" if each.default is None else f" [default: {each.default!r}]"),
+        )
+        for each in component.parameters.values()
+    ]
+    shown = {f"Inputs of {component.name} (--set)": inputs, f"Parameters of {component.name} (--set)": parameters}
+    return {title: rows for title, rows in shown.items() if rows}
+
+
+def _file_name(component: str) -> str:
+    return component.replace("-", "_")
 
 
 def shipped_components() -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from drivetrain.pipelines.cli import main, submit
 from drivetrain.pipelines.cli.submitted import Job, one_step_pipeline
 from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.training_scripts import plugins
@@ -18,6 +20,9 @@ from drivetrain.training_scripts.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 NAMES = plugins.names("recipes")
+PREPARES = "drivetrain submit prepare-data .*--out build"
+# As a setting, a flag, an argument in Python; not the outputs that a line itself writes.
+READS = re.compile(r"\b(?:train|validation)[= ]\"?(build/(?:train|validation|test))\b")
 
 
 def lines(page: str) -> dict[str, dict[str, str]]:
@@ -32,12 +37,23 @@ def lines(page: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def preparing_line(page: str) -> list[str]:
+    """The words of a page's first line that writes into `build`, or none."""
+    found = re.search(rf"^{PREPARES}.*$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    return shlex.split(found[0]) if found else []
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/recipes.md"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     values = lines(page)[name]
-    (tmp_path / values["train"]).mkdir(parents=True)
+    if values["train"].startswith("build/"):
+        # Nobody has this folder: the page itself has to say what writes it.
+        assert main.run(preparing_line(page)[1:]) == 0
+        assert list((tmp_path / values["train"]).glob("*.parquet"))
+    else:
+        (tmp_path / values["train"]).mkdir(parents=True)  # where the user unpacked what was downloaded
     job = Job(component="train", given=tuple(f"{key}={value}" for key, value in values.items()))
     pipeline, _ = one_step_pipeline(job)
     (step,) = pipeline.steps
@@ -45,6 +61,24 @@ def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch:
     said = {key: value for key, value in step.parameters.items() if key in shipped}  # type: ignore[union-attr]
     assert said == shipped
     load_recipe(name, json.loads(str(said["recipe_options"])))
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+def test_what_a_page_reads_it_has_written_before(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    read = READS.search(text)
+    if read is None:
+        assert " build/train" not in text and "=build/train" not in text
+        return
+    written = re.search(PREPARES, text)
+    assert written is not None and written.start() < read.start(), f"{page} reads {read[1]}, and nothing writes it"
+
+
+def test_the_help_of_submit_too() -> None:
+    text = submit.submit.__doc__ or ""
+    read = READS.search(text)
+    written = re.search(PREPARES, text)
+    assert read is not None and written is not None and written.start() < read.start()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,6 +15,9 @@ _INPUTS = ("ProcessingInputs", "InputDataConfig")
 # Differ in every execution (they hold its id) or have no effect on the result.
 _NO_EFFECT = ("ExperimentConfig", "Tags", "ProcessingJobName", "TrainingJobName", "RoleArn")
 _OUTPUTS = ("ProcessingOutputConfig", "OutputDataConfig")
+# The variable that compile makes of a cluster's `processes`, which is what the user wrote.
+_PROCESSES = "DRIVETRAIN_PROCESSES"
+_NOT_GIVEN = "(not given)"
 
 
 class Difference(NamedTuple):
@@ -74,6 +77,8 @@ def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> s
         return _change("entry point", old, new)
     if last in ("ImageUri", "TrainingImage"):
         return _change("image", old, new)
+    if path == ("Environment", _PROCESSES):
+        return f"processes {_shown(old or _NOT_GIVEN)} -> {_shown(new or _NOT_GIVEN)}"
     if root in ("Environment", "HyperParameters"):
         return _change(last, old, new)
     if root in _INPUTS:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from drivetrain.components import declaration
-from drivetrain.pipelines.cli.submitted import Job, find_component, one_step_pipeline, shipped_components
+from drivetrain.pipelines.cli.submitted import (
+    LAUNCHER_VARIABLES,
+    Job,
+    find_component,
+    one_step_pipeline,
+    shipped_components,
+)
 from drivetrain.pipelines.errors import UserError
 
 COUNTING = '''
@@ -44,6 +51,74 @@ def test_a_job_runs_like_a_pipeline(drivetrain) -> None:
     assert shown["pipeline"] == "submit-count" and shown["results"] == {"count": {"found": 4}}
     assert "count: cached" in drivetrain("submit", "counting.py", *given)
     assert "count: succeeded" in drivetrain("submit", "counting.py", *given, "--no-cache")
+
+
+def test_outputs_are_copied_where_they_are_wanted(drivetrain) -> None:
+    drivetrain.write("counting_out.py", COUNTING)
+    data = drivetrain.write("words.txt", "a b a")
+    home = drivetrain.folder / ".home"
+    given = ("submit", "counting_out.py", "-s", f"data={data}", "--home", home, "--out", "build")
+    assert f"out: {Path('build/out')}" in drivetrain(*given, "-s", "word=a")
+    assert (drivetrain.folder / "build/out/found.txt").read_text() == "2"
+    drivetrain(*given, "-s", "word=b")
+    assert (drivetrain.folder / "build/out/found.txt").read_text() == "1"
+    cached = drivetrain(*given, "-s", "word=a")
+    assert "count: cached" in cached and "out: " in cached
+    assert (drivetrain.folder / "build/out/found.txt").read_text() == "2"
+    assert [path.name for path in (drivetrain.folder / "build/out").iterdir()] == ["found.txt"]
+
+
+def test_files_of_others_are_not_mixed_into_an_output(drivetrain) -> None:
+    drivetrain.write("counting_foreign.py", COUNTING)
+    data = drivetrain.write("words.txt", "a")
+    (drivetrain.folder / "build/out").mkdir(parents=True)
+    (drivetrain.folder / "build/out/part-7").write_text("mine")
+    given = ("-s", f"data={data}", "-s", "word=a", "--home", drivetrain.folder / ".home")
+    assert "holds part-7, which is no part" in drivetrain.error(
+        "submit", "counting_foreign.py", *given, "--out", "build"
+    )
+    assert [path.name for path in (drivetrain.folder / "build/out").iterdir()] == ["part-7"]
+    assert "Not a directory" in drivetrain.error("submit", "counting_foreign.py", *given, "--out", data)
+
+
+def test_variables_reach_the_job_where_they_are_given(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    drivetrain.write(
+        "variables.py",
+        "import os\nfrom drivetrain.components import Output, component\n\n@component\n"
+        "def tell(out: Output) -> None:\n"
+        "    found = {key: value for key, value in os.environ.items() if key.startswith(('DRIVETRAIN_M', 'MINE'))}\n"
+        "    (out / 'found.txt').write_text(str(sorted(found.items())))\n",
+    )
+    monkeypatch.setenv("DRIVETRAIN_MAX_RESTARTS", "3")
+    given = ("submit", "variables.py", "--home", drivetrain.folder / ".home", "--out", "build")
+    found = drivetrain.folder / "build/out/found.txt"
+    drivetrain(*given)
+    assert found.read_text() == "[]"
+    assert "give it with --env DRIVETRAIN_MAX_RESTARTS=3" in drivetrain.err
+    drivetrain(*given, "--env", "DRIVETRAIN_MAX_RESTARTS=2", "--env", "MINE=a=b")
+    assert found.read_text() == "[('DRIVETRAIN_MAX_RESTARTS', '2'), ('MINE', 'a=b')]"
+    assert drivetrain.err == ""
+
+
+def test_the_launchers_variables_are_those_of_its_options() -> None:
+    text = (Path(__file__).parents[4] / "docs/launcher.md").read_text(encoding="utf-8")
+    options = text.partition("## Options")[2].partition("\n## ")[0]
+    named = {name.replace("-", "_").upper() for name in re.findall(r"`--([a-z-]+)(?: [A-Z:]+)?`", options)}
+    assert "MAX_RESTARTS" in named
+    expected = {f"DRIVETRAIN_{'NETWORK_INTERFACE' if name == 'INTERFACE' else name}" for name in named}
+    assert expected == LAUNCHER_VARIABLES
+
+
+def test_help_lists_what_can_be_set(drivetrain) -> None:
+    text = " ".join(drivetrain("submit", "train", "--help").split())
+    component, _ = find_component("train")
+    for name in (*component.inputs, *component.parameters):
+        assert f" {name}=" in text
+    assert "learning_rate=FLOAT the highest learning rate" in text
+    assert "drivetrain submit train --help" in " ".join(drivetrain("submit", "-h").split())
+    assert "epochs=" not in drivetrain.out
+    drivetrain.write("counting_help.py", COUNTING)
+    assert "word=STR" in drivetrain("submit", "--config", "x.yaml", "counting_help.py", "--help")
 
 
 def test_a_job_that_fails_fails(drivetrain) -> None:
@@ -107,6 +182,8 @@ def test_every_component_of_the_package_can_be_submitted() -> None:
         (["train", "-s", "train=s3://b/k/", "-s", "strategy=ddpp"], "no strategy 'ddpp'. Did you mean 'ddp'?"),
         (["train", "-s", "train=nowhere/"], "Input 'nowhere/': no such file or folder"),
         (["train", "-s", "train"], "--set 'train': give NAME=VALUE"),
+        (["train", "-s", "train=s3://b/k/", "--env", "A"], "--env 'A': give NAME=VALUE"),
+        (["train", "-s", "train=s3://b/k/", "--env", "A B=1"], "--env A B: not the name of a variable"),
         (["train", "--source", "nowhere"], "--source nowhere: no such folder"),
         (["train", "--target", "moon"], "local"),
         (["missing.py"], "missing.py. Give an existing .py file"),

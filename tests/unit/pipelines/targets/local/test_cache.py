@@ -176,6 +176,8 @@ def test_the_key_holds_the_documented_attributes_and_nothing_else(runs: LocalRun
     [
         ({"Environment": {"A": "1"}}, {"Environment": {"A": "2"}}, "A 1 -> 2"),
         ({"Environment": {"A": "1"}}, {}, "A is gone"),
+        ({"Environment": {"DRIVETRAIN_PROCESSES": "2"}}, {}, "processes 2 -> (not given)"),
+        ({}, {"Environment": {"DRIVETRAIN_PROCESSES": "4"}}, "processes (not given) -> 4"),
         ({"HyperParameters": {"lr": "0.1"}}, {"HyperParameters": {"lr": "0.2"}}, "lr 0.1 -> 0.2"),
         (
             {"AppSpecification": {"ImageUri": "a:1"}},

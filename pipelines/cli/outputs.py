@@ -1,0 +1,81 @@
+"""Where the outputs of a submitted job lie on this machine, and a copy of them where the user wants them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.home import Home
+
+_PARTIAL = ".drivetrain-partial"
+
+
+def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
+    """Output -> folder or file, of the latest execution of a pipeline; of a cached step those that it took over."""
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+
+    store = ObjectStore(home.objects)
+    with Ledger(home) as ledger:
+        execution = ledger.executions(limit=1, pipeline=pipeline)[0].id
+        return {
+            artifact.name: store.path(artifact.uri)
+            for step in ledger.steps(execution)
+            for artifact in ledger.artifacts(step.cache_of or execution, step.name)
+            if artifact.flow == "output"
+        }
+
+
+def copy_outputs(places: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+    """Copy outputs into `folder`, each under its name; gives where they are now.
+
+    What an earlier copy left is replaced. Each file is there as a whole or not at all.
+
+    Raises:
+        UserError: a folder holds files that are not of the output, which readers of it would take for a part; or it
+            cannot be written.
+    """
+    copied: dict[str, Path] = {}
+    for name, place in places.items():
+        # A file keeps its own name, by which readers know what it is (model.tar.gz).
+        target = folder / (place.name if place.is_file() else name)
+        try:
+            _copy(place, target)
+        except OSError as error:
+            raise UserError(f"--out {folder}: {error.strerror or error}: {error.filename or target}.") from None
+        copied[name] = target
+    return copied
+
+
+def _copy(place: Path, target: Path) -> None:
+    if place.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _copy_file(place, target)
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    files = {path.relative_to(place) for path in place.rglob("*") if path.is_file()}
+    there = {path.relative_to(target) for path in target.rglob("*") if path.is_file() and path.suffix != _PARTIAL}
+    foreign = sorted(there - files)
+    if foreign:
+        raise UserError(
+            f"--out: {target} holds {foreign[0]}, which is no part of the output. Give another folder, or remove it. "
+            f"The output itself is in {place}."
+        )
+    for file in sorted(files):
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        _copy_file(place / file, target / file)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    partial = target.with_name(target.name + _PARTIAL)
+    try:
+        shutil.copyfile(source, partial)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
