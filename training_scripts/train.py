@@ -22,6 +22,7 @@ from drivetrain.training_scripts.launching.parent import die_with_parent
 from drivetrain.training_scripts.loop import plan
 from drivetrain.training_scripts.loop.config import Config, Folders, parser, refuse_changes, refuse_shorter
 from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training_scripts.loop.identity import training_identity
 from drivetrain.training_scripts.loop.journal import Journal
 from drivetrain.training_scripts.loop.profiling import Profile
 from drivetrain.training_scripts.loop.result import HISTORY_FILE, History, save_result
@@ -29,10 +30,9 @@ from drivetrain.training_scripts.loop.running_loss import RunningLoss
 from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.loop.watch import Watch
 from drivetrain.training_scripts.models.weights import load_weights
-from drivetrain.training_scripts.models.weights_file import shared_hash
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.recipe import build_model, load_recipe, source_hash
+from drivetrain.training_scripts.recipe import build_model, load_recipe
 from drivetrain.training_scripts.strategy import Strategy, load_strategy
 
 VALIDATION_BATCH = 512
@@ -55,11 +55,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     order = plan.build_order(config, dataset)
     schedule = plan.build_schedule(config, order.steps_per_epoch)
 
-    # New data, an edited recipe or other weights to start from begin afresh, a retry on the same ones goes on.
-    training = f"{dataset.content_hash}-{source_hash(recipe)[:16]}"
-    if folders.weights:
-        training += f"-{shared_hash(folders.weights, process)[:16]}"
-    checkpoints = CheckpointFolder(folders.checkpoints / training) if folders.checkpoints else None
+    identity = training_identity(dataset, recipe, folders.weights, process)
+    checkpoints = CheckpointFolder(folders.checkpoints / identity) if folders.checkpoints else None
     found = load_newest(checkpoints, process) if checkpoints else None
 
     seed_everything(config.seed)
