@@ -106,7 +106,7 @@ def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
         if stages == 1:
             yield Candidate(strategy.name, degrees)
             continue
-        if stages > len(plan.facts.layers):
+        if stages > plan.facts.most_stages:
             continue
         samples = plan.global_batch // data_size(degrees)
         wanted = min(MICRO_BATCHES_A_STAGE * stages, samples)

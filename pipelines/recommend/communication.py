@@ -5,7 +5,8 @@ an all-gather (P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithm
 
     replicate   gradients, one all-reduce
     shard       parameters gathered in the forward and again in the backward pass, gradients reduce-scattered: half as
-                much again as replicas (ZeRO, section 7.2.2)
+                much again as replicas (ZeRO, section 7.2.2). In bf16 and fp16 the parameters travel in two bytes, the
+                gradients in four. Stages gather once, for all micro-batches
     tensor      four all-reduces of a layer's output for each layer with matrices (M. Shoeybi et al., "Megatron-LM",
                 2019, section 3: two in each direction for a transformer block)
     context     keys and values go around once forward and, with their gradients, twice backward; gradients all-reduced
@@ -21,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivetrain.pipelines.recommend.degrees import crosses_hosts, groups_of_a_host
-from drivetrain.pipelines.recommend.memory import activation_share, parts, stages_of_a_rank
+from drivetrain.pipelines.recommend.memory import activation_share, parts, stages_of_a_rank, stays_whole
 from drivetrain.pipelines.recommend.plan import Candidate, Plan
 
 
@@ -72,8 +73,9 @@ def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
         if dimension == "replicate":
             add(dimension, "all-reduce of gradients", 2 * once * gradients / candidate.degree("shard"))
         elif dimension == "shard":
-            gathers = 1 if candidate.options.get("reshard_after_forward") is False else 2
-            sent = once * (gathers * whole + gradients)
+            gathers = 1 if stays_whole(candidate) else 2
+            gathered = whole * plan.computed / plan.stored  # cast before they travel; gradients are summed as stored
+            sent = once * (gathers * gathered + gradients)
             add(dimension, "all-gather of parameters, reduce-scatter of gradients", sent)
         elif dimension == "tensor":
             add(dimension, "all-reduce of activations", 4 * 2 * once * outputs / context)

@@ -73,6 +73,11 @@ class Facts:
         return self.trainable_parameters / self.num_parameters if self.num_parameters else 0.0
 
     @property
+    def most_stages(self) -> int:
+        """Into how many stages a pipeline can cut the model: each needs something to train."""
+        return sum(layer.parameters > 0 for layer in self.layers)
+
+    @property
     def gradient_bytes(self) -> float:
         return self.trainable_parameters * self.bytes_per_parameter
 

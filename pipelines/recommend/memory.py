@@ -7,8 +7,9 @@
         Recomputation in Large Transformer Models", MLSys 2023, equations 2 and 4); in a pipeline those of the rank's
         stage, for as many micro-batches as the schedule keeps (D. Narayanan et al., "Efficient Large-Scale Language
         Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2)
-    working    what lives for a moment: layers gathered by sharding, half-precision copies of the weights, the gradient
-        of the largest activation
+    working    what lives for a moment: layers gathered by sharding (in the format that is computed in: torch's fully_shard
+        casts slices before they travel, and keeps no other copy), else half-precision copies of the weights; the
+        gradient of the largest activation
 
 It fits when the sum is at most 85 % of the memory: the rest is for the CUDA context, NCCL's buffers, workspaces of
 kernels, and fragmentation.
@@ -69,11 +70,15 @@ def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
     held = part.parameters * (matrices / tensor + (1 - matrices))
     whole = facts.parameter_bytes * plan.stored * held
     trained = facts.trainable_share
-    # The layer that is computed and the one that is fetched ahead are whole for a moment, and so is one's gradient.
-    gathered = (2 + trained) * facts.parameter_bytes * plan.stored * part.largest_layer / tensor if shard > 1 else 0.0
-    if shard > 1 and candidate.options.get("reshard_after_forward") is False:
-        gathered = max(gathered, whole * (1 - 1 / shard))  # nothing is thrown away before the backward pass
-    copies = whole / shard * plan.computed if plan.computed < plan.stored else 0.0
+    if shard > 1:
+        # The layer that is computed and the one that is fetched ahead are whole for a moment, in the format that is
+        # computed in; and so is one's gradient, in the format that gradients are summed in.
+        layer = facts.parameter_bytes * part.largest_layer / tensor
+        casts = layer * (2 * plan.computed + trained * plan.stored)
+        if stays_whole(candidate):
+            casts = max(casts, facts.parameter_bytes * plan.computed * held)
+    else:
+        casts = whole * plan.computed if plan.computed < plan.stored else 0.0
     samples = candidate.micro_batch(plan)
     share = activation_share(candidate)
     here = 0.0 if candidate.options.get("cpu_offload") else 1.0  # else in the host's memory
@@ -84,8 +89,13 @@ def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
         activations=round(part.activations * plan.computed * share * samples * part.in_flight)
         + facts.input_bytes_per_sample * candidate.samples(plan),
         buffers=round(facts.buffer_bytes * plan.stored * part.parameters),
-        working=round(gathered + copies + 2 * part.largest_output * plan.computed * share * samples),
+        working=round(casts + 2 * part.largest_output * plan.computed * share * samples),
     )
+
+
+def stays_whole(candidate: Candidate) -> bool:
+    """Whether gathered layers are kept until the step's end; those of stages are, for the micro-batches that follow."""
+    return candidate.options.get("reshard_after_forward") is False or candidate.degree("stage") > 1
 
 
 def activation_share(candidate: Candidate) -> float:
@@ -155,7 +165,10 @@ def _schedule(candidate: Candidate) -> str:
 
 
 def split(plan: Plan, stages: int) -> list[tuple[Layer, ...]]:
-    """The chain cut into `stages` groups of neighbours, so that the most memory of one is least."""
+    """The chain cut into `stages` groups of neighbours, each with parameters, so that the most memory of one is least.
+
+    There are at least as many layers with parameters (see Facts.most_stages).
+    """
     facts = plan.facts
     each = facts.bytes_per_parameter * (1 + facts.trainable_share) + facts.state_bytes_per_parameter
     samples = max(1, plan.global_batch // stages)
@@ -167,13 +180,16 @@ def split(plan: Plan, stages: int) -> list[tuple[Layer, ...]]:
     found: list[tuple[Layer, ...]] = []
     group: list[Layer] = []
     total = 0.0
-    for place, (layer, weight) in enumerate(zip(facts.layers, weights, strict=True)):
-        left, open_stages = len(weights) - place, stages - len(found)
-        if group and (total + weight > high or left < open_stages) and open_stages > 1:
+    left = facts.most_stages
+    for layer, weight in zip(facts.layers, weights, strict=True):
+        open_stages = stages - len(found)  # this one among them
+        full, needed = total + weight > high and left >= open_stages - 1, layer.parameters and left < open_stages
+        if any(each.parameters for each in group) and (full or needed) and open_stages > 1:
             found.append(tuple(group))
             group, total = [], 0.0
         group.append(layer)
         total += weight
+        left -= layer.parameters > 0
     return [*found, tuple(group)]
 
 

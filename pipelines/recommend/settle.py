@@ -175,10 +175,11 @@ def check_layers(facts: Facts, candidate: Candidate) -> None:
             f"strategy {candidate.strategy!r} cuts a model between its layers, and must know their order: the model of "
             f"recipe {facts.recipe!r} is no nn.Sequential. Choose a strategy without stages."
         )
-    if stages > len(facts.layers):
+    if stages > facts.most_stages:
         raise UserError(
             f"strategy {candidate.strategy!r}: {stages} stages, but the model of recipe {facts.recipe!r} has "
-            f"{len(facts.layers)} layers. Lower strategy_options' stage (or virtual)."
+            f"{facts.most_stages} layers with parameters, and every stage needs one. Lower strategy_options' stage (or "
+            "virtual)."
         )
 
 

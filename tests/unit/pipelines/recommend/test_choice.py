@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.recommend import choice as choice_module
-from drivetrain.pipelines.recommend.choice import candidates, check_fits, options_of, recommend
+from drivetrain.pipelines.recommend.choice import candidates, check_fits, options_of, recommend, row
 from drivetrain.pipelines.recommend.degrees import World
 from drivetrain.pipelines.recommend.facts import Facts
 from drivetrain.pipelines.recommend.instances import get_instance
@@ -150,3 +150,13 @@ def test_a_sequence_may_be_split_among_all(make_plan: Make, strategies: Strategi
         {"replicate": 4, "context": 2},
         {"replicate": 1, "context": 8},
     ]
+
+
+def test_a_stage_needs_a_layer_with_parameters(
+    make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies
+) -> None:
+    layers = make_facts(num_layers=12).layers
+    facts = make_facts(layers=tuple(replace(each, parameters=i % 3 // 2 * 1_000) for i, each in enumerate(layers)))
+    assert facts.most_stages == 4
+    assert row(make_plan(facts=facts, processes=4), strategies["pp"]).fits
+    assert row(make_plan(facts=facts, processes=8), strategies["pp"]).candidate is None

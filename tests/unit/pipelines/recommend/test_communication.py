@@ -39,6 +39,22 @@ def test_shards_send_half_as_much_again(make_plan: Make) -> None:
     assert kept.bytes == replicas.bytes
 
 
+def test_half_precision_is_cast_before_it_travels(make_plan: Make, make_facts: Callable[..., Facts]) -> None:
+    """6.7 billion parameters on 16 ranks: 13.4 GB gathered twice, and 26.8 GB of gradients in fp32."""
+    facts = make_facts(num_layers=32, scale=209_375)
+    plan = make_plan(facts=facts, hosts=2, precision="bf16")
+    (sent,) = estimate_traffic(plan, Candidate("fsdp", {"shard": 16}))
+    assert sent.bytes == 15 * (2 * 13_400_000_000 + 26_800_000_000) // 16
+    (kept,) = estimate_traffic(plan, Candidate("fsdp", {"shard": 16}, 1, {"reshard_after_forward": False}))
+    assert kept.bytes == 15 * (13_400_000_000 + 26_800_000_000) // 16
+
+
+def test_stages_gather_once_for_all_micro_batches(make_plan: Make) -> None:
+    candidate = Candidate("tp_pp_fsdp", {"stage": 2, "shard": 2, "tensor": 2}, 8)
+    sent = {each.dimension: each for each in estimate_traffic(make_plan(), candidate)}
+    assert sent["shard"].bytes == 2 * 8_000 * (0.9 / 2 + 0.1) / 2  # of a stage's two layers, half of it travels
+
+
 def test_hybrid_shards_share_the_network(make_plan: Make) -> None:
     across, inside = estimate_traffic(make_plan(hosts=2), Candidate("hsdp", {"replicate": 2, "shard": 8}))
     assert (across.dimension, inside.dimension) == ("replicate", "shard")

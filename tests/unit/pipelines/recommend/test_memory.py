@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -33,9 +34,18 @@ def test_shards_divide_parameters_and_put_layers_together_for_a_moment(make_plan
     assert (memory.parameters, memory.gradients, memory.optimizer) == (2_000, 2_000, 4_000)
     assert memory.working == 3 * 4_000 + 2 * 100 * 8  # two layers and a gradient
     kept = Candidate("fsdp", {"shard": 8}, 1, {"reshard_after_forward": False})
-    assert estimate_memory(make_plan(), kept).working == 14_000 + 1_600
+    assert estimate_memory(make_plan(), kept).working == 16_000 + 1_600  # beside the slices
     offloaded = estimate_memory(make_plan(), Candidate("fsdp", {"shard": 8}, 1, {"cpu_offload": True}))
     assert offloaded.parameters == offloaded.gradients == offloaded.optimizer == 0
+
+
+def test_shards_gather_in_the_format_that_is_computed_in(make_plan: Make) -> None:
+    plan = make_plan(global_batch=64, precision="bf16")
+    memory = estimate_memory(plan, Candidate("fsdp", {"shard": 8}))
+    assert memory.parameters == 2_000
+    assert memory.working == 2 * 2_000 + 4_000 + 100 * 8  # no other copy of the weights is kept
+    kept = Candidate("fsdp", {"shard": 8}, 1, {"reshard_after_forward": False})
+    assert estimate_memory(plan, kept).working == 8_000 + 100 * 8
 
 
 def test_tensor_parallelism_divides_matrices_alone(make_plan: Make) -> None:
@@ -98,6 +108,23 @@ def test_a_chain_is_cut_into_as_many_groups_of_neighbours(
     assert [layer.name for group in groups for layer in group] == [str(i) for i in range(12)]
     assert len(groups) == stages and all(groups)
     assert max(map(len, groups)) == -(-12 // stages)  # equal layers: as even as can be
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("trained", ["1001000110", "0001111000", "1111000000", "0000001111", "0101010101"])
+def test_every_stage_has_something_to_train(
+    make_plan: Make, make_facts: Callable[..., Facts], trained: str, stages: int
+) -> None:
+    layers = tuple(
+        replace(
+            layer, parameters=layer.parameters * int(has), activation_bytes_per_sample=1_000 * (1 + 50 * (has == "0"))
+        )
+        for layer, has in zip(make_facts(num_layers=10).layers, trained, strict=True)
+    )
+    facts = make_facts(num_layers=10, layers=layers)
+    groups = split(make_plan(facts=facts), stages)
+    assert [layer for group in groups for layer in group] == list(layers)
+    assert len(groups) == stages and all(any(layer.parameters for layer in group) for group in groups)
 
 
 def test_the_rest_of_the_activations_is_that_of_the_loss(make_plan: Make, make_facts: Callable[..., Facts]) -> None:

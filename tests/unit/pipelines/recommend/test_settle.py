@@ -136,7 +136,7 @@ def test_stages_that_the_model_does_not_have_are_refused(
     (folder / "line.py").write_text(head + "class Options:\n    stage: int = 0\n    virtual: int = 0\n")
     monkeypatch.setattr(strategies_module, "strategies_folder", lambda: folder)
     made = training(strategy="line", options={"virtual": 5})
-    assert "40 stages, but the model of recipe 'mine' has 32 layers" in refusal(write_facts(), made)
+    assert "40 stages, but the model of recipe 'mine' has 32 layers with parameters" in refusal(write_facts(), made)
     message = refusal(write_facts(is_chain=False), training(strategy="line"))
     assert "the model of recipe 'mine' is no nn.Sequential" in message
 
