@@ -152,7 +152,8 @@ def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
     """Whether a field takes text and nothing that is written as a list or a mapping."""
     owner = _model_at(kind, path[:-1])
     field = owner.model_fields.get(path[-1]) if owner is not None else None
-    return field is not None and field.annotation in (str, str | None)
+    annotation: Any = field.annotation if field is not None else None
+    return annotation in (str, str | None)
 
 
 def _put(
