@@ -27,6 +27,7 @@ from torch.distributed.tensor import DTensor
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.distribution.average import MovingAverage
+from drivetrain.training_scripts.distribution.batch_statistics import synchronize_batch_statistics
 from drivetrain.training_scripts.distribution.buffers import shared_buffers
 from drivetrain.training_scripts.distribution.layers import compile_layers, recompute_activations
 from drivetrain.training_scripts.distribution.layout import Layout, lay_out
@@ -61,7 +62,7 @@ class Common:
     fused: bool = False
     """The optimizer's fused kernel."""
     sync_batchnorm: bool = False
-    """Batch statistics over all ranks (GPU only)."""
+    """Batch statistics over all ranks (GPU only, no stages)."""
     ema_decay: float = 0.0
     """Decay a step of the parameters' moving average, which is then evaluated and saved; 0 for none."""
 
@@ -107,7 +108,7 @@ class Strategy:
             for tensor in (*self.model.parameters(), *self.model.buffers()):
                 dist.broadcast(tensor.detach(), src=0)
         if common.sync_batchnorm:
-            self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
+            self.model = synchronize_batch_statistics(self.model, self.layout, self.name)
         self.module: nn.Module = self.distribute(self.model)
         self.parameters = dict(self.model.named_parameters())
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())

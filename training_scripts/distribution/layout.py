@@ -65,11 +65,6 @@ class Layout:
         index = self.coordinates
         return index.get("replicate", 0) * self.degrees.get("shard", 1) + index.get("shard", 0)
 
-    @cached_property
-    def model_size(self) -> int:
-        """How many ranks work on the same samples together."""
-        return self.process.world_size // self.data_size
-
     def counts(self) -> bool:
         """Whether this rank speaks for its replica: in the last stage, first in all that share the samples."""
         index = self.coordinates
@@ -165,7 +160,7 @@ def lay_out(
         if process.local_world_size % degrees.get(name, 1):
             raise InputError(
                 f"strategy {strategy!r}: {name} {degrees[name]} would leave the host, which has "
-                f"{process.local_world_size} processes; those ranks wait for each other inside every layer. "
+                f"{_processes(process.local_world_size)}; those ranks wait for each other inside every layer. "
                 f"Choose a {name} degree that divides {process.local_world_size}."
             )
     if not mesh or not degrees:
@@ -174,6 +169,10 @@ def lay_out(
         dist.init_process_group(BACKENDS[process.device.type], store=dist.HashStore(), rank=0, world_size=1)
     layout = Layout(process, degrees)
     return Layout(process, degrees, _build_mesh(layout), _build_stage_group(layout))
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _build_mesh(layout: Layout) -> DeviceMesh:

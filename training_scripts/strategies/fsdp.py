@@ -7,7 +7,7 @@ Memory Optimizations Toward Training Trillion Parameter Models", SC 2020; torch'
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -65,11 +65,8 @@ class Strategy(strategy.Strategy):
 
     @contextmanager
     def in_evaluation(self) -> Generator[None]:
-        with super().in_evaluation():
+        with super().in_evaluation(), cut_afterwards(self.sharded):
             yield
-            # Whole layers that an evaluation left behind are not those that training goes on with.
-            for layer in self.sharded:
-                layer.reshard()
 
 
 def shard_layers(model: nn.Module, mesh: DeviceMesh, options: Options, precision: Precision) -> list[FSDPModule]:
@@ -104,6 +101,14 @@ def shard_layers(model: nn.Module, mesh: DeviceMesh, options: Options, precision
     # The rest is needed first and last: it stays whole between the passes.
     root = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=mixed, offload_policy=offload)
     return [*sharded, root]
+
+
+@contextmanager
+def cut_afterwards(sharded: Sequence[FSDPModule]) -> Generator[None]:
+    """Whole layers that an evaluation leaves behind are not those that training goes on with: throw them away."""
+    yield
+    for layer in sharded:
+        layer.reshard()
 
 
 def layers_to_shard(model: nn.Module) -> list[nn.Module]:

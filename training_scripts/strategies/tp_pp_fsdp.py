@@ -75,7 +75,5 @@ class Strategy(PipelineStrategy):
 
     @contextmanager
     def in_evaluation(self) -> Generator[None]:
-        with super().in_evaluation():
+        with super().in_evaluation(), fsdp.cut_afterwards(self.sharded):
             yield
-            for layer in self.sharded:
-                layer.reshard()

@@ -32,7 +32,6 @@ def test_the_place_of_each_rank_in_three_dimensions() -> None:
     ]
     assert [layout.data_rank for layout in layouts] == [0, 0, 1, 1, 0, 0, 1, 1]
     assert {layout.data_size for layout in layouts} == {2}
-    assert {layout.model_size for layout in layouts} == {4}
     assert {layout.stage_size for layout in layouts} == {4}
     # The last stage has the outputs; of those that share samples one is enough.
     assert [rank for rank, layout in enumerate(layouts) if layout.counts()] == [4, 6]
