@@ -14,8 +14,8 @@ _BAD_INPUT = "error: "
 # below /opt/ml the user named the channels, inputs and outputs alone.
 _BASE = r"(?:/opt/ml|/[^\s\"'()]*/hosts/127(?:\.\d+){3})"
 _CHANNEL = re.compile(rf"(?<![\w/.~+-]){_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
-# Where components/start.py unpacks the user's files.
-_CODE = re.compile(r"/[^\s\"'()]*/drivetrain-code-[0-9a-f]+/code/source/")
+# Where components/start.py unpacks the user's files (source/) and our own (drivetrain/).
+_CODE = re.compile(r"/[^\s\"'()]*/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")
 
 
 def without_host(reason: str) -> str:

@@ -51,6 +51,7 @@ def test_bad_input_on_one_host_or_several(reason: str | None, expected: bool) ->
         ("no label in '/opt/ml/processing/input/raw/a.csv'", "no label in 'raw/a.csv'"),
         ("/home/me/.drivetrain/runs/1/t/attempt-1/hosts/127.0.0.2/input/data/train: empty", "train: empty"),
         ("'faces' (/tmp/drivetrain-61e/drivetrain-code-1f/code/source/my/faces.py)", "'faces' (my/faces.py)"),
+        ("(/tmp/d-6/drivetrain-code-1f/code/drivetrain/recipes/a.py)", "(drivetrain/recipes/a.py)"),
         ("/home/me/code/source/a.py and s3://b/opt/ml/input/data/x", "/home/me/code/source/a.py and s3://b/opt/ml/input/data/x"),
         ("/opt/ml/input/data/", "/opt/ml/input/data/"),
     ],
