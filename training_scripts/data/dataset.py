@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts.data.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
-from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.data.sampling import check_sampling
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Indices, Reader, check_labels, load_reader
 from drivetrain.training_scripts.recipe import Batch, Recipe, wrong_answer
-
-SAMPLINGS = ("uniform", "balanced", "weighted")
 
 
 class Dataset:
@@ -144,19 +143,8 @@ class Dataset:
         Raises:
             InputError: fields that do not go together, or weights that are none.
         """
-        if sampling not in SAMPLINGS:
-            raise unknown_name("sampling", sampling, SAMPLINGS)
-        if (sampling == "weighted") != bool(weight_column):
-            raise InputError(
-                f"sampling={sampling!r} with weight_column={weight_column!r}. A weight_column goes with sampling "
-                "'weighted', and only with it."
-            )
+        check_sampling(sampling, weight_column, self.shuffle_window)
         if self.shuffle_window:
-            if sampling != "uniform":
-                raise InputError(
-                    f"sampling={sampling!r} with shuffle_window={self.shuffle_window}: rows that come through a window "
-                    "cannot be drawn from all of them. Leave one of the two out."
-                )
             return StreamOrder(self.shards, self.shuffle_window, global_batch, seed, drop_last=drop_last)
         if sampling == "uniform":
             return Order(len(self), global_batch, seed, drop_last=drop_last)

@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from drivetrain.training_scripts.data.sampling import check_sampling
 from drivetrain.training_scripts.distribution.precision import PRECISIONS
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.loop.schedule import SCALINGS, SCHEDULES
-
-SAMPLINGS = ("uniform", "balanced", "weighted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,21 +127,14 @@ class Config:
             ("precision", PRECISIONS),
             ("schedule", SCHEDULES),
             ("lr_scaling", SCALINGS),
-            ("sampling", SAMPLINGS),
         ):
             if getattr(self, name) not in allowed:
                 raise unknown_name(name, getattr(self, name), allowed)
-        if (self.sampling == "weighted") != bool(self.weight_column):
-            raise InputError(
-                f"sampling={self.sampling!r} with weight_column={self.weight_column!r}; sampling 'weighted' needs a "
-                "weight_column, and no other sampling takes one."
-            )
+        check_sampling(self.sampling, self.weight_column, self.shuffle_window)
         if self.workers and not self.prefetch:
             raise InputError(
                 f"workers={self.workers} read ahead, and prefetch=0 says that nothing is. Give a prefetch from 1."
             )
-        if self.shuffle_window and self.sampling != "uniform":
-            raise InputError(f"shuffle_window={self.shuffle_window} is for sampling 'uniform', not {self.sampling!r}.")
 
 
 # A longer training may go on from a checkpoint of a shorter one, and what only looks on may change.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from drivetrain.training_scripts.data.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
+from drivetrain.training_scripts.data.cursor import Order
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.data.loader import Loader
 from drivetrain.training_scripts.errors import InputError
@@ -41,15 +41,14 @@ def open_data(config: Config, folders: Folders, recipe: Recipe, process: Process
 
 
 def build_order(config: Config, dataset: Dataset) -> Order:
-    """The order that `sampling`, `shuffle_window` and `drop_last` ask for."""
-    batch, seed, drop_last = config.global_batch, config.seed, config.drop_last
-    if config.shuffle_window:
-        return StreamOrder(dataset.shards, config.shuffle_window, batch, seed, drop_last=drop_last)
-    if config.sampling == "balanced":
-        return WeightedOrder(balanced_weights(dataset.labels()), batch, seed, drop_last=drop_last)
-    if config.sampling == "weighted":
-        return WeightedOrder(dataset.column(config.weight_column), batch, seed, drop_last=drop_last)
-    return Order(len(dataset), batch, seed, drop_last=drop_last)
+    """The order that `sampling` and `drop_last` ask for, in the windows that the data was opened with."""
+    return dataset.order(
+        global_batch=config.global_batch,
+        seed=config.seed,
+        drop_last=config.drop_last,
+        sampling=config.sampling,
+        weight_column=config.weight_column,
+    )
 
 
 def build_schedule(config: Config, steps_per_epoch: int) -> Schedule:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from drivetrain.training_scripts.loop.config import Config, Folders
 from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training_scripts.recipe import Recipe, load_recipe
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
@@ -88,6 +88,22 @@ def test_the_order_that_is_asked_for(prepared_data: ModuleType, tmp_path: Path) 
     assert set(weighted.batch(0)) == {0}
     assert isinstance(order(sampling="balanced"), WeightedOrder)
     assert isinstance(order(shuffle_window=4), StreamOrder)
+
+
+def test_weights_and_classes_that_are_none(prepared_data: ModuleType, tmp_path: Path) -> None:
+    columns = prepared_data.digit_columns(6)
+    columns["w"] = np.array([f"w{row}" for row in range(6)])
+    data = prepared_data.write_prepared(tmp_path / "text", columns)
+    folders = Folders(train=data, model=tmp_path / "model")
+    with pytest.raises(InputError, match="weight_column='w' holds no numbers but"):
+        train(replace(CONFIG, sampling="weighted", weight_column="w"), folders, ALONE)
+
+    columns["label"] = np.linspace(0.0, 1.0, 6)
+    folders = Folders(train=prepared_data.write_prepared(tmp_path / "floats", columns), model=tmp_path / "model")
+    config, regression = replace(CONFIG, sampling="balanced"), SimpleNamespace(columns=("p0",), num_classes=None)
+    dataset, _ = plan.open_data(config, folders, cast(Recipe, regression), ALONE)
+    with pytest.raises(InputError, match="sampling='balanced' needs a class a row; label 'label' is float64"):
+        plan.build_order(config, dataset)
 
 
 def test_the_schedule_in_steps() -> None:

@@ -200,8 +200,8 @@ def test_orders(folder: Path) -> None:
     ("given", "message"),
     [
         ({"sampling": "balnced"}, "no sampling 'balnced'. Did you mean 'balanced'"),
-        ({"sampling": "weighted"}, "A weight_column goes with sampling 'weighted', and only with it"),
-        ({"weight_column": "weight"}, "A weight_column goes with sampling 'weighted', and only with it"),
+        ({"sampling": "weighted"}, "sampling 'weighted' needs a weight_column, and no other"),
+        ({"weight_column": "weight"}, "sampling 'weighted' needs a weight_column, and no other"),
     ],
 )
 def test_orders_that_are_none(folder: Path, given: dict[str, Any], message: str) -> None:
