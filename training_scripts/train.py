@@ -76,6 +76,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         watch.load_state(saved["watch"])
         losses.load_state(saved["losses"])
         best = tensors.get("best")
+        if best and not process.is_main:
+            best = {}  # as when it was found
         groups = {name: tensors.get(name, {}) for name in ("model", "optimizer", "average")}
         state.scatter(state.State(**groups, values=saved["strategy"]), strategy)
     finished = watch.gives_up or step == schedule.total_steps
