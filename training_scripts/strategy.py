@@ -8,8 +8,10 @@ A file `strategies/<name>.py` has
     class Options                         a frozen dataclass; degrees are called as the dimensions
     class Strategy                        a subclass of the one below
 
-The first three are literals, which the compiler reads without importing torch. What every strategy promises: a step
-changes the parameters as one process would with the whole global batch.
+The first three are literals, which the compiler reads without importing torch; so are, where there are such options,
+CHOICES = {"schedule": ("gpipe", ...)} and BOUNDS = {"prefetch": (0, None)} (both included; None: no such bound).
+
+What every strategy promises: a step changes the parameters as one process would with the whole global batch.
 """
 
 from __future__ import annotations

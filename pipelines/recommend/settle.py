@@ -127,7 +127,7 @@ class _Settler:
             if facts is None or plan is None:
                 return
             candidate = named_candidate(strategy, text, plan.world)
-            check_layers(facts, candidate)
+            check_model(facts, candidate)
             check_fits(plan, read_strategy(strategy), candidate)
         except UserError as error:
             raise SpecError(f"{_capital(training.where)}: {error}") from None
@@ -162,11 +162,16 @@ def named_candidate(name: str, options: str, world: World) -> Candidate:
     return Candidate(name, degrees, int(given.get("micro_batches") or default), given)
 
 
-def check_layers(facts: Facts, candidate: Candidate) -> None:
+def check_model(facts: Facts, candidate: Candidate) -> None:
     """
     Raises:
-        UserError: a pipeline of a model that cannot be cut into so many stages.
+        UserError: a pipeline of a model that cannot be cut into so many stages, sequences of one that cannot be split.
     """
+    if "context" in candidate.degrees and not facts.has_context_plan:
+        raise UserError(
+            f"strategy {candidate.strategy!r} splits sequences, and recipe {facts.recipe!r} has no context_plan() that "
+            "says how its model is split with them. Give it one, or choose another strategy."
+        )
     stages = candidate.degree("stage") * stages_of_a_rank(candidate)
     if candidate.degree("stage") == 1:
         return

@@ -22,6 +22,8 @@ THREADS = "dp"
 # has two unless it is told).
 DEFAULT_SCHEDULE = "1f1b"
 SINGLE_STAGE = ("gpipe", "1f1b")
+# What is read of a strategy's file; the last two are there where an option has such values.
+LITERALS = ("DIMENSIONS", "MIN_TORCH", "SUMMARY", "CHOICES", "BOUNDS")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,20 @@ class Option:
     default: Any
     required: bool
     help: str
+    choices: tuple[str, ...] = ()
+    """The values that are allowed; empty where others are not listed."""
+    bounds: tuple[float | None, float | None] = (None, None)
+    """The least and the most that is allowed."""
+
+    def refuses(self, value: Any) -> str | None:
+        """What is allowed instead of a value of the right type; None where it is allowed."""
+        if self.choices and value not in self.choices:
+            return ", ".join(self.choices)
+        least, most = self.bounds
+        if (least is None or value >= least) and (most is None or value <= most):
+            return None
+        words = (f"{word} {bound:g}" for word, bound in (("from", least), ("to", most)) if bound is not None)
+        return " ".join(["numbers", *words])
 
 
 @dataclass(frozen=True)
@@ -80,10 +96,10 @@ def _read(path: Path) -> StrategyFacts:
     for node in tree.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value: Any = getattr(node, "value", None)
-        if isinstance(target, ast.Name) and target.id in ("DIMENSIONS", "MIN_TORCH", "SUMMARY"):
+        if isinstance(target, ast.Name) and target.id in LITERALS:
             literals[target.id] = ast.literal_eval(value)
     options = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Options"), None)
-    missing = [name for name in ("DIMENSIONS", "MIN_TORCH", "SUMMARY") if name not in literals]
+    missing = [name for name in LITERALS[:3] if name not in literals]
     if options is None:
         missing.append("class Options")
     if missing:
@@ -94,11 +110,11 @@ def _read(path: Path) -> StrategyFacts:
         dimensions=tuple(literals["DIMENSIONS"]),
         min_torch=str(literals["MIN_TORCH"]),
         summary=str(literals["SUMMARY"]),
-        options={option.name: option for option in _options(options, path.parent)},
+        options={option.name: option for option in _options(options, path.parent, literals)},
     )
 
 
-def _options(kind: ast.ClassDef, folder: Path) -> list[Option]:
+def _options(kind: ast.ClassDef, folder: Path, literals: Mapping[str, Any]) -> list[Option]:
     """The fields, those of a base in another strategy's file first: `class Options(fsdp.Options)`."""
     found: list[Option] = []
     for base in kind.bases:
@@ -108,6 +124,9 @@ def _options(kind: ast.ClassDef, folder: Path) -> list[Option]:
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             continue
         described = following.value if isinstance(following, ast.Expr) else None
+        inherited = next((option for option in found if option.name == node.target.id), None)
+        choices = literals.get("CHOICES", {}).get(node.target.id, inherited.choices if inherited else ())
+        bounds = literals.get("BOUNDS", {}).get(node.target.id, inherited.bounds if inherited else (None, None))
         help_text = described.value if isinstance(described, ast.Constant) else ""
         found.append(
             Option(
@@ -116,6 +135,8 @@ def _options(kind: ast.ClassDef, folder: Path) -> list[Option]:
                 default=_literal(node.value),
                 required=node.value is None,
                 help=help_text if isinstance(help_text, str) else "",
+                choices=tuple(choices),
+                bounds=tuple(bounds),
             )
         )
     return found

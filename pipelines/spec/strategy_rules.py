@@ -78,6 +78,8 @@ def strategy_options_exist(graph: Graph) -> Iterator[str]:
                 )
             elif wanted := wrong_type(value, options[name].annotation):
                 yield f"{training.where}: strategy {training.strategy!r}: {name}={value!r} should be of type {wanted}."
+            elif allowed := options[name].refuses(value):
+                yield f"{training.where}: strategy {training.strategy!r}: {name}={value!r}; allowed are {allowed}."
 
 
 @rule
@@ -156,6 +158,18 @@ def stages_have_enough_micro_batches(graph: Graph) -> Iterator[str]:
             yield (
                 f"{training.where}: strategy {strategy.name!r}: {micro_batches} micro-batches for {stages} stages; "
                 f"some stages would always wait. Give micro_batches {stages} or more (4 a stage is usual)."
+            )
+
+
+@rule
+def virtual_stages_have_a_schedule(graph: Graph) -> Iterator[str]:
+    for training, strategy, options, _ in _distributed(graph):
+        virtual, schedule = options.get("virtual") or 0, options.get("schedule")
+        if virtual > 1 and schedule in SINGLE_STAGE:
+            others = [each for each in strategy.options["schedule"].choices if each not in SINGLE_STAGE]
+            yield (
+                f"{training.where}: strategy {strategy.name!r}: virtual={virtual} with schedule {schedule!r}; only "
+                f"{' and '.join(map(repr, others))} cut a rank's part into several stages."
             )
 
 

@@ -46,11 +46,11 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
         ),
         (Run("hsdp", 2, {"shard": 2, "replicate": 2}), Setting(), "replicate 2 x shard 2 needs 4 processes, but 2"),
         (Run("fsdp", 1, {"prefetch": -1}), Setting(), "prefetch=-1; allowed are whole numbers from 0"),
-        (Run("ddp", 1, {"bucket_mb": 0}), Setting(), "bucket_mb=0; allowed are numbers above 0"),
+        (Run("ddp", 1, {"bucket_mb": 0}), Setting(), "bucket_mb=0; allowed are numbers from 0.000001"),
         (
             Run("ddp", 1, {"bucket_mb": 1e300}),
             Setting(),
-            "bucket_mb=1e\\+300; allowed are numbers above 0, up to 1000000",
+            "bucket_mb=1e\\+300; allowed are numbers from 0.000001 to 1000000",
         ),
         (Run("pp", 1, {"split": [1]}), Setting(), r"split=\[1\]; allowed is a list of texts"),
         (

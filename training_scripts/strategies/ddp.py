@@ -22,10 +22,11 @@ from drivetrain.training_scripts.strategy import pieces
 DIMENSIONS = ("replicate",)
 MIN_TORCH = "2.6"
 SUMMARY = "every process holds the model, gradients are averaged"
+CHOICES = {"communication_hook": ("none", "fp16", "bf16")}
+BOUNDS = {"bucket_mb": (0.000001, 1_000_000)}  # from a byte; torch counts them in 64 bits
 
 # What travels instead of the gradients. (PowerSGD is left out: each rank keeps the errors that it made, which no
 # checkpoint of the whole state holds, so a resumed training would be another one.)
-LARGEST_BUCKET_MB = 1_000_000  # torch counts its bytes in 64 bits
 FORMATS = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -45,10 +46,12 @@ class Options:
     """Send gradients in fp16 or bf16, half the bytes of fp32, rounded; or none."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.bucket_mb <= LARGEST_BUCKET_MB:
-            raise ValueError(f"bucket_mb={self.bucket_mb}; allowed are numbers above 0, up to {LARGEST_BUCKET_MB}")
-        if self.communication_hook not in ("none", *FORMATS):
-            raise ValueError(f"communication_hook={self.communication_hook!r}; allowed are none, {', '.join(FORMATS)}")
+        least, most = BOUNDS["bucket_mb"]
+        if not least <= self.bucket_mb <= most:
+            raise ValueError(f"bucket_mb={self.bucket_mb}; allowed are numbers from {least:f} to {most}")
+        hooks = CHOICES["communication_hook"]
+        if self.communication_hook not in hooks:
+            raise ValueError(f"communication_hook={self.communication_hook!r}; allowed are {', '.join(hooks)}")
         if self.static_graph and self.find_unused_parameters:
             raise ValueError("static_graph and find_unused_parameters contradict each other; choose one")
 

@@ -24,6 +24,7 @@ from drivetrain.training_scripts.distribution.precision import Precision
 DIMENSIONS = ("shard",)
 MIN_TORCH = "2.6"
 SUMMARY = "every process holds a slice of every layer and works on its part of the batch"
+BOUNDS = {"prefetch": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)

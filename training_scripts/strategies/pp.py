@@ -9,6 +9,8 @@ from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
 DIMENSIONS = ("stage",)
 MIN_TORCH = "2.13"
 SUMMARY = "each process holds some of the layers, micro-batches flow through all of them"
+CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved", "zero_bubble")}
+BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)

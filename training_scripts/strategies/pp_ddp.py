@@ -14,6 +14,8 @@ from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
 DIMENSIONS = ("stage", "replicate")
 MIN_TORCH = "2.13"
 SUMMARY = "pipelines side by side: layers dealt to the stages, samples to the pipelines, gradients averaged"
+CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved", "zero_bubble")}
+BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)

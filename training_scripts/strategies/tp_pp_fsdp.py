@@ -20,6 +20,8 @@ from drivetrain.training_scripts.strategies import fsdp
 DIMENSIONS = ("stage", "shard", "tensor")
 MIN_TORCH = "2.13"
 SUMMARY = "pipeline stages, each in slices, large matrices split inside a host"
+CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved", "zero_bubble")}
+BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)

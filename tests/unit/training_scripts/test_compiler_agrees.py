@@ -14,7 +14,7 @@ from drivetrain.pipelines.recommend import plan, strategies
 from drivetrain.pipelines.recommend.degrees import World, data_size, fill
 from drivetrain.pipelines.recommend.strategies import all_strategies
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.distribution import layout
+from drivetrain.training_scripts.distribution import layout, pipeline
 from drivetrain.training_scripts.distribution.precision import PRECISIONS
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
@@ -34,6 +34,30 @@ def test_declarations_are_read_as_they_are(name: str) -> None:
         if field.default is not dataclasses.MISSING:
             assert option.default == field.default
         assert option.annotation == (field.type if isinstance(field.type, str) else field.type.__name__)
+
+
+@pytest.mark.parametrize("name", plugins.names("strategies"))
+def test_what_is_refused_when_compiled_is_refused_when_run(name: str) -> None:
+    """Values just outside those that the file lists; schedules are looked up when the layout is known."""
+    for option in all_strategies()[name].options.values():
+        if option.choices and option.name == "schedule":
+            assert option.choices == tuple(pipeline.SCHEDULES)
+        elif option.choices:
+            for value in option.choices:
+                load_strategy(name, {option.name: value})
+            with pytest.raises(InputError, match=f"{option.name}='fp8'; allowed are {', '.join(option.choices)}"):
+                load_strategy(name, {option.name: "fp8"})
+        least, most = option.bounds
+        outside = [bound + step for bound, step in ((least, -1), (most, 1)) if bound is not None]
+        for value in outside:
+            assert option.refuses(value)
+            with pytest.raises(InputError, match=rf"{option.name}=|options .*{option.name}"):
+                made = load_strategy(name, {option.name: value})[1]
+                pipeline.plan_of(made, 2, name)
+
+
+def test_schedules_with_one_stage_a_rank_are_the_same() -> None:
+    assert strategies.SINGLE_STAGE == pipeline.SINGLE_STAGE
 
 
 def test_auto_is_for_the_compiler() -> None:

@@ -141,6 +141,12 @@ def test_stages_that_the_model_does_not_have_are_refused(
     assert "the model of recipe 'mine' is no nn.Sequential" in message
 
 
+def test_sequences_of_a_recipe_without_a_plan_are_not_split(write_facts: Write) -> None:
+    message = refusal(write_facts(), training(strategy="cp"))
+    assert "Step 'train': strategy 'cp' splits sequences, and recipe 'mine' has no context_plan()" in message
+    assert settled(write_facts(has_context_plan=True), training(strategy="cp")).notes == ()
+
+
 def test_a_slow_save_is_said_and_never_refused(write_facts: Write) -> None:
     spot = Cluster(instance_type="ml.p4d.24xlarge", max_run_seconds=100, spot=Spot(max_wait_seconds=200))
     made = training(strategy="fsdp", cluster=spot)

@@ -49,6 +49,21 @@ def test_options_of_a_base_in_another_file_come_first(tmp_path: Path) -> None:
     assert list(read_strategy("more", tmp_path).options) == ["stage", "names", "must", "b"]
 
 
+def test_allowed_values_stand_beside_the_options_and_are_inherited(tmp_path: Path) -> None:
+    allowed = 'CHOICES = {"must": ("a", "b")}\nBOUNDS = {"stage": (1, 4)}\n'
+    (tmp_path / "mine.py").write_text(FILE.replace("class Options", f"{allowed}\nclass Options", 1))
+    (tmp_path / "more.py").write_text(
+        "DIMENSIONS = ()\nMIN_TORCH = '2.6'\nSUMMARY = ''\nclass Options(mine.Options):\n    stage: int = 1\n"
+    )
+    for name in ("mine", "more"):
+        options = read_strategy(name, tmp_path).options
+        assert [options["must"].refuses(each) for each in ("a", "c")] == [None, "a, b"]
+        assert [options["stage"].refuses(each) for each in (0, 1, 4, 5)] == [
+            "numbers from 1 to 4", None, None, "numbers from 1 to 4"
+        ]  # fmt: skip
+        assert options["names"].refuses(["x"]) is None
+
+
 def test_a_file_that_declares_too_little_is_named(tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text("DIMENSIONS = ()\n")
     with pytest.raises(ValueError, match=r"bare.py is no strategy: it declares no MIN_TORCH, SUMMARY, class Options"):

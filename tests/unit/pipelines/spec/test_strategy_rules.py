@@ -21,6 +21,8 @@ FILE = """
 DIMENSIONS = {dimensions!r}
 MIN_TORCH = "2.6"
 SUMMARY = ""
+BOUNDS = {{"bucket_mb": (1, 100)}}
+CHOICES = {{"schedule": ("gpipe", "1f1b", "interleaved", "zero_bubble")}}
 class Options:
     {options}
 """
@@ -30,7 +32,8 @@ MADE_UP = {
     "shards_tensors": (("shard", "tensor"), "shard: int = 0\n    tensor: int = 2"),
     "stages": (
         ("stage", "replicate"),
-        "stage: int = 4\n    replicate: int = 0\n    micro_batches: int = 0\n    schedule: str = '1f1b'",
+        "stage: int = 4\n    replicate: int = 0\n    micro_batches: int = 0\n    virtual: int = 0\n"
+        "    schedule: str = '1f1b'",
     ),
     "dp": ((), "pass"),
 }
@@ -105,6 +108,9 @@ def test_rule_strategy_options_exist() -> None:
     assert "Did you mean 'bucket_mb'?" in refusal(training(options={"bucket": 1}))
     assert "bucket_mb='25' should be of type int" in refusal(training(options={"bucket_mb": "25"}))
     assert "bucket_mb=True should be of type int" in refusal(training(options={"bucket_mb": True}))
+    assert "bucket_mb=-1; allowed are numbers from 1 to 100." in refusal(training(options={"bucket_mb": -1}))
+    message = refusal(training(strategy="stages", options={"schedule": "1f1p"}))
+    assert "strategy 'stages': schedule='1f1p'; allowed are gpipe, 1f1b, interleaved, zero_bubble." in message
     assert "are not JSON" in refusal(training(options="{"))
     assert "are not a JSON object" in refusal(training(options="[1]"))
 
@@ -155,6 +161,14 @@ def test_rule_tensor_ranks_have_fast_links() -> None:
 def test_rule_stages_have_enough_micro_batches() -> None:
     made = training(strategy="stages", cluster=HOSTS, options={"micro_batches": 2})
     assert "2 micro-batches for 4 stages" in refusal(made)
+
+
+def test_rule_virtual_stages_have_a_schedule() -> None:
+    message = refusal(training(strategy="stages", cluster=HOSTS, options={"virtual": 2, "micro_batches": 8}))
+    assert "virtual=2 with schedule '1f1b'; only 'interleaved' and 'zero_bubble' cut" in message
+    options = {"virtual": 2, "micro_batches": 8, "schedule": "interleaved"}
+    accepted(training(strategy="stages", cluster=HOSTS, options=options))
+    accepted(training(strategy="stages", cluster=HOSTS, options={"virtual": 1, "micro_batches": 8}))
 
 
 def test_rule_interleaved_schedules_get_whole_rounds() -> None:
