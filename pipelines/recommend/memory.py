@@ -8,8 +8,8 @@
         stage, for as many micro-batches as the schedule keeps (D. Narayanan et al., "Efficient Large-Scale Language
         Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2)
     working    what lives for a moment: layers gathered by sharding (in the format that is computed in: fully_shard
-        casts slices before they travel, and keeps no other copy), else half-precision copies of the weights; the gradient of
-        the largest activation
+        casts slices before they travel, and keeps no other copy), else half-precision copies of the weights; and the
+        gradient of the largest activation
 
 It fits when the sum is at most 85 % of the memory: the rest is for the CUDA context, NCCL's buffers, workspaces of
 kernels, and fragmentation.
