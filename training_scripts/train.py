@@ -20,7 +20,8 @@ from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.launching.parent import die_with_parent
 from drivetrain.training_scripts.loop import plan
-from drivetrain.training_scripts.loop.config import Config, Folders, parser, refuse_changes, refuse_shorter
+from drivetrain.training_scripts.loop.command_line import parser
+from drivetrain.training_scripts.loop.config import Config, Folders, refuse_changes, refuse_shorter
 from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training_scripts.loop.identity import training_identity
 from drivetrain.training_scripts.loop.journal import Journal
@@ -179,9 +180,9 @@ def validate(strategy: Strategy, validation: Dataset, *, num_rows: int | None = 
 
 def main() -> None:
     die_with_parent(signal.SIGKILL)
-    given: dict[str, Any] = vars(parser("python -m drivetrain.training_scripts.train", __doc__).parse_args())
 
     def program() -> None:
+        given: dict[str, Any] = vars(parser("python -m drivetrain.training_scripts.train", __doc__).parse_args())
         folders = Folders(**{field.name: given.pop(field.name) for field in fields(Folders)})
         config = Config(**given)
         with join_group(config.collective_timeout) as process:

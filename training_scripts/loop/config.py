@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -146,17 +145,22 @@ MAY_CHANGE = frozenset(
 
 @dataclass(frozen=True)
 class Folders:
-    """`validation`, `output` and `checkpoints` may be None: nothing is then validated, reported or kept. `weights` is
-    what the model starts from, if anything: a file of weights, or a folder with one. `tensorboard` is a second place
-    for TensorBoard's files, from which the platform copies them while the training runs."""
+    """Where a training reads and writes. What is None is not validated, started from, reported or kept."""
 
     train: Path
+    """The data to learn from."""
     model: Path
+    """Gets the model: model.safetensors and model.json."""
     validation: Path | None = None
+    """Data to measure on while training."""
     weights: Path | None = None
+    """What the model starts from: a file of weights, or a folder with one."""
     output: Path | None = None
+    """Gets history.json, metrics.jsonl, tensorboard/ and profile/."""
     checkpoints: Path | None = None
+    """Kept between attempts; a restart goes on from the newest checkpoint."""
     tensorboard: Path | None = None
+    """A second place for TensorBoard's files, from which the platform copies them while the training runs."""
 
     def refuse_unwritable(self) -> None:
         """Find out before the training what would stop it after hours. Makes nothing.
@@ -202,33 +206,3 @@ def refuse_shorter(step: int, total_steps: int, folder: Path) -> None:
             f"the checkpoints in {folder} are at step {step}, and this training ends at step {total_steps}. "
             "Give the old epochs and max_steps, or another checkpoints folder to start afresh."
         )
-
-
-def parser(program: str, description: str | None) -> argparse.ArgumentParser:
-    """The command line: the folders, and every field of Config."""
-    built = argparse.ArgumentParser(
-        prog=program,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    for field in fields(Folders):
-        built.add_argument(f"--{field.name}", type=Path, required=field.name in ("train", "model"))
-    types = {"str": str, "int": int, "float": float, "bool": _boolean}
-    for field in fields(Config):
-        required = field.name == "recipe"
-        built.add_argument(
-            "--" + field.name.replace("_", "-"),
-            type=types[str(field.type)],
-            required=required,
-            default=None if required else field.default,
-        )
-    return built
-
-
-def _boolean(text: str) -> bool:
-    """Hyperparameters arrive as text: `--compile True`."""
-    values = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in values:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
-    return values[text.lower()]

@@ -9,7 +9,8 @@ import pytest
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.loop import config as config_module
-from drivetrain.training_scripts.loop.config import MAY_CHANGE, Config, Folders, parser, refuse_changes, refuse_shorter
+from drivetrain.training_scripts.loop.command_line import docstrings, parser
+from drivetrain.training_scripts.loop.config import MAY_CHANGE, Config, Folders, refuse_changes, refuse_shorter
 
 CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 2, "hidden": 4}', epochs=1, global_batch=4)
 
@@ -100,12 +101,38 @@ def test_every_field_is_an_option_of_the_command_line() -> None:
     assert all(type(given[field.name]).__name__ == field.type for field in fields(Config))
 
 
-@pytest.mark.parametrize("words", [["--compile=yes"], ["--epochs=1.5"], ["--learning=1"]])
-def test_words_that_are_no_values(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--compile=maybe"], "--compile: 'maybe' is neither True nor False. With --help: all options."),
+        (["--epochs", "two"], "--epochs: 'two' is no whole number. With --help: all options."),
+        (["--epochs=1.5"], "--epochs: '1.5' is no whole number. With --help: all options."),
+        (["--clip-norm=much"], "--clip-norm: 'much' is no number. With --help: all options."),
+        (["--learning_rate=1"], "no option '--learning_rate'. Did you mean '--learning-rate'? Available: "),
+    ],
+)
+def test_words_that_are_no_values(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InputError) as caught:
         parser("train", None).parse_args(["--train=t", "--model=m", "--recipe=digits_cnn", *words])
-    assert ended.value.code == 2
-    assert words[0].partition("=")[0] in capsys.readouterr().err
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_words_that_are_missing() -> None:
+    with pytest.raises(InputError, match=r"^the following arguments are required: --model, --recipe"):
+        parser("train", None).parse_args(["--train=t"])
+
+
+def test_the_help_has_a_line_for_each_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser("train", None).parse_args(["--help"])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for kind in (Folders, Config):
+        said = docstrings(kind)
+        assert list(said) == [field.name for field in fields(kind)]
+        assert all(" ".join(line.split()) in text for line in said.values())
+    assert "How often each sample is seen. [12]" in text
 
 
 @pytest.mark.parametrize("name", ["model", "output", "checkpoints", "tensorboard"])
