@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import CPUOffloadPolicy
 from torch.distributed.tensor import DTensor
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -116,6 +117,46 @@ def test_accumulated_pieces_travel_once(forked: Any) -> None:
     once = forked(2, count_exchanges, Run("fsdp", 2), 1)
     assert once == [4, 4]  # one for each layer with parameters
     assert forked(2, count_exchanges, Run("fsdp", 2), 3) == once
+
+
+class OwnNorm(nn.Module):
+    """A batch normalization that is none of torch's, as recipes have it for statistics that stay."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(3)), nn.Parameter(torch.zeros(3))
+        self.register_buffer("running_mean", torch.zeros(3))
+        self.register_buffer("running_var", torch.ones(3))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        assert self.weight.dtype == torch.float32
+        return functional.batch_norm(inputs, self.running_mean, self.running_var, self.weight, self.bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnNormRecipe(strategy_models.Recipe):
+    def model(self) -> nn.Module:
+        block = nn.Sequential(nn.Conv2d(1, 3, kernel_size=3), OwnNorm(), nn.Flatten())
+        return nn.Sequential(block, nn.Linear(3 * (strategy_models.SIDE - 2) ** 2, strategy_models.CLASSES))
+
+
+def train_with_own_norm(process: Process, name: str) -> list[float]:
+    recipe = OwnNormRecipe()
+    found, options = load_strategy(name, {})
+    torch.manual_seed(0)
+    strategy = found(recipe, recipe.model(), process, Common(learning_rate=0.05, precision="bf16"), options)
+    batch = recipe.samples(8, seed=process.rank).to(process.device, torch.float32)
+    steps = [strategy.train_step(batch, num_samples=8, num_global_samples=16) for _ in range(4)]
+    return [float(process.sum(step.loss)) for step in steps]
+
+
+def test_running_statistics_of_other_kinds_stay_exact_too(forked: Any) -> None:
+    sharded, replicated = (forked(2, train_with_own_norm, name)[0] for name in ("fsdp", "ddp"))
+    assert sharded == pytest.approx(replicated, rel=0.02)
+    assert sharded[-1] < sharded[0]
 
 
 class Tied(nn.Module):

@@ -15,7 +15,6 @@ from typing import cast
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.distribution.layers import layers_of
@@ -121,9 +120,9 @@ def layers_to_shard(model: nn.Module) -> list[nn.Module]:
 
 
 def batch_norms(model: nn.Module) -> set[nn.Module]:
-    """Those with parameters that nobody else has."""
+    """Modules with running statistics, torch's or not, and with parameters that nobody else has."""
     uses = Counter(parameter for module in model.modules() for parameter in module._parameters.values())
-    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    norms = [module for module in model.modules() if module._buffers.get("running_mean") is not None]
     return {norm for norm in norms if (own := list(norm.parameters())) and all(uses[p] == 1 for p in own)}
 
 
