@@ -22,11 +22,10 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-from drivetrain.training_scripts import plugins
 
 pytestmark = pytest.mark.slow
 
-STRATEGIES = [name for name in ("ddp", "fsdp", "pp") if name in plugins.names("strategies")]
+STRATEGIES = ("ddp", "fsdp", "pp")
 SETTINGS = {
     "recipe": "digits_cnn",
     "recipe_options": '{"channels": 4, "hidden": 16}',
