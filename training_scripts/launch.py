@@ -208,8 +208,7 @@ class Restarts:
 
 def attempt_failures(folder: Path, attempt: int) -> list[Failure]:
     """What the ranks of this host reported in one of torchrun's attempts."""
-    from drivetrain.training_scripts.launchers._processes import json_or_none
-    from drivetrain.training_scripts.launching.failure import from_rank
+    from drivetrain.training_scripts.launching.failure import from_rank, json_or_none
 
     found = []
     for path in sorted(folder.glob(f"*/attempt_{attempt}/*/error.json")):
@@ -229,7 +228,8 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any], Program]:
         usage="%(prog)s [OPTION ...] (MODULE | --script PATH) [ARGUMENT ...]",
     )
     launchers = ", ".join(plugins.names("launchers"))
-    parser.add_argument("--processes", type=int, default=None, help="processes a host [default: one a GPU, else one]")
+    processes = "processes a host; 0: what the cluster says, else one a GPU, else one [default: 0]"
+    parser.add_argument("--processes", type=int, default=None, help=processes)
     parser.add_argument("--nodes", help="MIN:MAX hosts of an elastic job [default: all]")
     parser.add_argument("--port", type=int, help="where the first of several hosts listens")
     parser.add_argument("--interface", help="the network interface that joins the hosts [default: by route]")
@@ -295,7 +295,8 @@ def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Op
 def _processes(given: Mapping[str, Any], options: Options, environment: Mapping[str, str]) -> int:
     """`--launcher python` is one process a host, also where there are more GPUs: the program takes them all."""
     asked = given["processes"] or 0
-    return 1 if options.launcher == "python" and not asked and not environment.get("DRIVETRAIN_PROCESSES") else asked
+    named = environment.get("DRIVETRAIN_PROCESSES", "").strip() not in ("", "0")
+    return 1 if options.launcher == "python" and not (asked or named) else asked
 
 
 def _fail(text: str) -> None:

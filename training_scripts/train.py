@@ -76,11 +76,12 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         refuse_shorter(step, schedule.total_steps, checkpoints.folder)
         watch.load_state(saved["watch"])
         losses.load_state(saved["losses"])
-        best = tensors.get("best")
-        if best and not process.is_main:
-            best = {}  # as when it was found
+        if "best" in tensors:
+            best = tensors["best"] if process.is_main else {}  # one copy is enough for a host
         groups = {name: tensors.get(name, {}) for name in ("model", "optimizer", "average")}
         state.scatter(state.State(**groups, values=saved["strategy"]), strategy)
+        found = None
+        del tensors, groups  # no rank holds the whole model while it trains
     finished = watch.gives_up or step == schedule.total_steps
     if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
         measured = validate(strategy, validation, num_rows=VALIDATION_BATCH)

@@ -174,12 +174,13 @@ class StreamOrder(Order):
 
     def _order_of_files(self, epoch: int) -> tuple[Indices, Indices]:
         """The files in the order of an epoch, and at which position each begins."""
-        if self._files is None or self._files[0] != epoch:
+        files = self._files  # read once: another thread may put another epoch's there
+        if files is None or files[0] != epoch:
             count = len(self._shards)
             order = permute(np.arange(count, dtype=np.uint64), count, key=f"{self.seed}/{epoch}/files")
             sizes = self._shards[order]
-            self._files = epoch, order, np.cumsum(sizes) - sizes
-        return self._files[1], self._files[2]
+            files = self._files = epoch, order, np.cumsum(sizes) - sizes
+        return files[1], files[2]
 
     @property
     def _block(self) -> int:

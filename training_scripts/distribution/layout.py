@@ -95,7 +95,8 @@ class Layout:
         if not self.degrees:
             return ["1 process"] if self.process.world_size == 1 else []
         shape = " x ".join(f"{name} {size}" for name, size in self.degrees.items())
-        lines = [f"{self.process.world_size} ranks: {shape}"]
+        ranks = f"{self.process.world_size} rank{'s' * (self.process.world_size > 1)}"
+        lines = [f"{ranks}: {shape}"]
         if self.process.world_size == 1:
             return lines
         for name in reversed(list(self.degrees)):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from drivetrain.training_scripts.launching.failure import Failure, from_rank
+from drivetrain.training_scripts.launching.failure import Failure, from_rank, json_or_none
 from drivetrain.training_scripts.launching.job import Ended, Job
 from drivetrain.training_scripts.launching.supervision import supervise
 
@@ -29,11 +27,3 @@ def reported(folder: Path) -> list[Failure]:
     """What the processes of this host wrote about their end, where nobody else knows their exit codes."""
     found = ((int(path.name.split(".")[0]), json_or_none(path)) for path in sorted(folder.glob("*.error.json")))
     return [from_rank(local_rank, 1, record) for local_rank, record in found if record is not None]
-
-
-def json_or_none(path: Path) -> Any:
-    """A report's content; None where the process died before or while it wrote one."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None

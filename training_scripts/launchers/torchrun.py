@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launchers._processes import json_or_none
 from drivetrain.training_scripts.launching.cluster import Cluster
-from drivetrain.training_scripts.launching.failure import from_rank
+from drivetrain.training_scripts.launching.failure import from_rank, json_or_none
 from drivetrain.training_scripts.launching.job import RANK_MODULE, Ended, Job, Options, Program
 from drivetrain.training_scripts.launching.supervision import supervise
 

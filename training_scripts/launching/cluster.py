@@ -4,7 +4,7 @@ These variables come before what a platform says, and the launcher's options com
 
     DRIVETRAIN_HOSTS              names or addresses of all hosts, in order, separated by commas
     DRIVETRAIN_HOST               this host's
-    DRIVETRAIN_PROCESSES          processes a host (default: the platform's, else one a GPU, else one)
+    DRIVETRAIN_PROCESSES          processes a host (0 or unset: the platform's, else one a GPU, else one)
     DRIVETRAIN_PORT               where the first host listens (several hosts only)
     DRIVETRAIN_NETWORK_INTERFACE  the interface that joins the hosts (default: the platform's, else the one whose route
                                   leads to them)
@@ -81,7 +81,9 @@ def read_cluster(
         if (cluster := contract.read(environment, base)) is not None
     )
     gpus = num_gpus(environment)
-    processes = processes or positive(environment, "DRIVETRAIN_PROCESSES") or found.processes or max(gpus, 1)
+    says_nothing = environment.get("DRIVETRAIN_PROCESSES", "").strip() == "0"  # as --processes 0 does
+    named = 0 if says_nothing else positive(environment, "DRIVETRAIN_PROCESSES")
+    processes = processes or named or found.processes or max(gpus, 1)
     if processes < 0:
         raise InputError(f"processes={processes}; allowed are whole numbers from 1, or 0 for one a GPU.")
     if gpus and processes > gpus:

@@ -269,3 +269,11 @@ def _short_traceback(error: BaseException) -> str:
     if len(lines) > MAX_TRACEBACK_LINES:
         lines = [lines[0], "  ...", *lines[2 - MAX_TRACEBACK_LINES :]]
     return "\n".join(lines)
+
+
+def json_or_none(path: Path) -> Any:
+    """A report's content; None where the process died before or while it wrote one."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None

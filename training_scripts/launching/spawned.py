@@ -7,7 +7,6 @@ pickled; a process gets a program by name and its work as text, and reports as t
 from __future__ import annotations
 
 import codecs
-import json
 import multiprocessing
 import os
 import signal
@@ -23,7 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launching.failure import ERROR_FILE, Failure, describe, from_rank, root_cause, run_rank
+from drivetrain.training_scripts.launching.failure import (
+    ERROR_FILE,
+    Failure,
+    describe,
+    from_rank,
+    json_or_none,
+    root_cause,
+    run_rank,
+)
 from drivetrain.training_scripts.launching.parent import announce_parent, die_with_parent
 
 # Time to leave by themselves, for processes that are stopped or whose peer has failed.
@@ -145,7 +152,7 @@ class Ranks:
 
     def _failures(self, folder: Path) -> list[Failure]:
         return [
-            from_rank(rank, process.exitcode, _json_or_none(_error_file(folder, rank)))
+            from_rank(rank, process.exitcode, json_or_none(_error_file(folder, rank)))
             for rank, process in enumerate(self.processes)
             if process.exitcode
         ]
@@ -181,11 +188,3 @@ def _rank(
     die_with_parent(signal.SIGKILL)
     sys.path[:] = path
     run_rank(lambda: program(work))
-
-
-def _json_or_none(path: Path) -> Any:
-    """A report's content; None where the process died before or while it wrote one."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None

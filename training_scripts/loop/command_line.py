@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message.removeprefix('argument ')}. With --help: all options.")
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         given, unknown = self.parse_known_args(args, namespace)
         if unknown:
             known = [option for action in self._actions for option in action.option_strings]

@@ -56,7 +56,7 @@ def test_long_lists_are_cut_short() -> None:
 
 def test_one_process() -> None:
     assert Layout(process(0, 1), {}).describe() == ["1 process"]
-    assert Layout(process(0, 1), {"replicate": 1}).describe() == ["1 ranks: replicate 1"]
+    assert Layout(process(0, 1), {"replicate": 1}).describe() == ["1 rank: replicate 1"]
 
 
 def test_what_is_left_over() -> None:

@@ -38,6 +38,9 @@ def test_two_hosts() -> None:
 
 def test_the_parameter_comes_before_the_variable() -> None:
     assert read_cluster({"DRIVETRAIN_PROCESSES": "4"}, processes=2).processes == 2
+    # 0 says nothing, in either place.
+    assert read_cluster({"DRIVETRAIN_PROCESSES": "4"}, processes=0).processes == 4
+    assert read_cluster({"DRIVETRAIN_PROCESSES": "0"}) == read_cluster({})
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_the_parameter_comes_before_the_variable() -> None:
         ({"DRIVETRAIN_HOSTS": "a,a", "DRIVETRAIN_HOST": "a"}, "allowed are different host names"),
         ({"DRIVETRAIN_HOSTS": "a,,b", "DRIVETRAIN_HOST": "a"}, "allowed are different host names"),
         ({"DRIVETRAIN_PROCESSES": "two"}, "DRIVETRAIN_PROCESSES='two'; allowed are whole numbers from 1"),
-        ({"DRIVETRAIN_PROCESSES": "0"}, "DRIVETRAIN_PROCESSES='0'"),
+        ({"DRIVETRAIN_PROCESSES": "-1"}, "DRIVETRAIN_PROCESSES='-1'"),
         ({"DRIVETRAIN_PORT": "-1"}, "DRIVETRAIN_PORT='-1'"),
         ({"DRIVETRAIN_PORT": "65536"}, "DRIVETRAIN_PORT=65536; allowed are ports from 1 to 65535"),
         ({"DRIVETRAIN_NODES": "2:1"}, "DRIVETRAIN_NODES='2:1'; allowed are a number of hosts"),
