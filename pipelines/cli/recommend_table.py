@@ -9,6 +9,7 @@ from typing import Any
 from drivetrain.pipelines.cli.recommend_cases import Case
 from drivetrain.pipelines.cli.terminal import paint, say, say_json, table
 from drivetrain.pipelines.recommend.choice import Recommendation, Row
+from drivetrain.pipelines.recommend.facts import Facts
 from drivetrain.pipelines.recommend.instances import GIB
 from drivetrain.pipelines.recommend.memory import HEADROOM
 
@@ -33,7 +34,8 @@ def say_recommendations(found: Sequence[tuple[Case, Recommendation]], *, as_json
         options = f" {case.recipe_options}" if case.recipe_options else ""
         say(
             paint(f"{case.title + ': ' if case.title else ''}{case.recipe}{options}", "bold")
-            + f", {facts.num_parameters:,} parameters, global batch {plan.global_batch}, {plan.precision}"
+            + f", {facts.num_parameters:,} parameters, {_sample(facts)}, "
+            + f"global batch {plan.global_batch}, {plan.precision}"
         )
         say(f"on {plan.hosts} x {plan.instance.name} ({plan.instance.described()}), {plan.world.described()}")
         say()
@@ -102,6 +104,12 @@ def _seconds(seconds: float) -> str:
     return f"{seconds * 1e3:.2g} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms"
 
 
+def _sample(facts: Facts) -> str:
+    """How large a sample was when its activations were measured."""
+    size = f"{facts.input_bytes_per_sample:,} bytes a sample"
+    return f"sequences of {facts.sequence_length}, {size}" if facts.sequence_length else size
+
+
 def _as_json(case: Case, made: Recommendation) -> dict[str, Any]:
     plan = made.plan
     return {
@@ -112,6 +120,8 @@ def _as_json(case: Case, made: Recommendation) -> dict[str, Any]:
         "hosts": plan.hosts,
         "processes": plan.world.processes,
         "global_batch": plan.global_batch,
+        "sequence_length": plan.facts.sequence_length,
+        "input_bytes_per_sample": plan.facts.input_bytes_per_sample,
         "precision": plan.precision,
         "memory_bytes": plan.instance.memory_of_a_process(plan.world.processes),
         "usable_bytes": plan.usable_memory,

@@ -43,7 +43,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 def test_a_table_and_a_choice(drivetrain, measured: list[Any]) -> None:
     text = drivetrain("recommend", "--recipe", "digits_cnn", "--instance", "ml.g5.12xlarge", "--global-batch", "256")
     lines = text.splitlines()
-    assert lines[0] == "digits_cnn, 151,306 parameters, global batch 256, fp32"
+    assert lines[0] == "digits_cnn, 151,306 parameters, 264 bytes a sample, global batch 256, fp32"
+    language = drivetrain("recommend", "--recipe", "decoder_lm", "--instance", "ml.g5.12xlarge", "--global-batch", "8")
+    assert ", sequences of 256, " in language.splitlines()[0]
     assert lines[1].startswith("on 1 x ml.g5.12xlarge (4 x A10G of 22.35 GiB")
     assert lines[3].split()[:4] == ["STRATEGY", "LAYOUT", "PARAM.", "GRAD."]
     ddp = next(line for line in lines if line.startswith("ddp"))
@@ -71,7 +73,7 @@ def test_several_instances(drivetrain) -> None:
 def test_a_pipeline_says_recipe_batch_and_machines(drivetrain, measured: list[Any]) -> None:
     file = drivetrain.write("nightly.py", PIPELINE)
     text = drivetrain("recommend", file)
-    assert text.startswith("step small: digits_cnn, 151,306 parameters, global batch 256, fp32")
+    assert text.startswith("step small: digits_cnn, 151,306 parameters, 264 bytes a sample, global batch 256, fp32")
     assert "on 2 x ml.g5.12xlarge" in text and "8 processes (2 hosts x 4)" in text and "crosses hosts" in text
     assert "1 process" in drivetrain("recommend", file, "--instance", "ml.m5.large", "--hosts", "1")
 
