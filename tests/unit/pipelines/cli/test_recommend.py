@@ -70,7 +70,10 @@ def test_several_instances(drivetrain) -> None:
     assert found.count("Choice: ") == 2 and "Choice: single" in found and "Choice: ddp" in found
 
 
-def test_a_pipeline_says_recipe_batch_and_machines(drivetrain, measured: list[Any]) -> None:
+def test_a_pipeline_says_recipe_batch_and_machines(
+    drivetrain, measured: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # the last column is shortened to the width
     file = drivetrain.write("nightly.py", PIPELINE)
     text = drivetrain("recommend", file)
     assert text.startswith("step small: digits_cnn, 151,306 parameters, 264 bytes a sample, global batch 256, fp32")
