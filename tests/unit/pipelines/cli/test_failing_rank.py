@@ -31,7 +31,10 @@ HANG = "hangs: it did not come to a collective before the others timed out"
     ],
     ids=["crash", "exit code", "hang"],
 )  # fmt: skip
-def test_the_rank_is_named(drivetrain, work: str, code: int, said: str, last: str) -> None:
+def test_the_rank_is_named(
+    drivetrain, work: str, code: int, said: str, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a table shortens its last column to the width
     drivetrain.write("work.py", BEGINNING.format(work=work))
     (drivetrain.folder / "data").mkdir()
     drivetrain.write("data/a.txt", "a")
