@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from drivetrain.training_scripts.distribution.tensor_parallel import (
-    parallelize,
-    refuse_part,
-    refuse_uneven_length,
-    step_by_kind,
-)
-from drivetrain.training_scripts.distribution.tensor_plan import plan_for
-from drivetrain.training_scripts.strategies import fsdp
+from drivetrain.training_scripts.strategies import fsdp, tp
 
 DIMENSIONS = ("shard", "tensor")
 MIN_TORCH = "2.13"
@@ -35,41 +27,16 @@ class Options(fsdp.Options):
     """How many ranks share each matrix, within a host."""
     sequence: bool = False
     """Split what lies between the split layers along the sequence: less memory for activations."""
-    reshard_after_forward: bool = True
-    """Throw a layer's parameters away between its forward and its backward pass, and fetch them again."""
-    prefetch: int = 0
-    """How many layers are fetched ahead of the one that computes; 0 leaves it to torch."""
-    cpu_offload: bool = False
-    """Keep slices and optimizer in the host's memory, and take the steps there."""
 
 
-class Strategy(fsdp.Strategy):
-    """See drivetrain.training_scripts.distribution.tensor_parallel and drivetrain.training_scripts.strategies.fsdp."""
+class Strategy(tp.Strategy, fsdp.Strategy):
+    """See drivetrain.training_scripts.strategies.tp and drivetrain.training_scripts.strategies.fsdp."""
 
     options: Options
 
     def distribute(self, model: nn.Module) -> nn.Module:
-        mesh, sequence = self.layout.mesh, self.options.sequence
-        assert mesh is not None
-        plan = plan_for(self.recipe, model, self.layout.degrees["tensor"], self.owner, sequence=sequence)
-        parallelize(model, plan, mesh["tensor"], sequence=sequence)
+        assert self.layout.mesh is not None
+        self.split(model)
         self.shape_layers(model)
-        self.sharded = fsdp.shard_layers(model, mesh["shard"], self.options, self.precision)
+        self.sharded = fsdp.shard_layers(model, self.layout.mesh["shard"], self.options, self.precision)
         return model
-
-    def build_optimizer(self) -> torch.optim.Optimizer:
-        optimizer = super().build_optimizer()
-        step_by_kind(optimizer)
-        return optimizer
-
-    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
-        if self.options.sequence:
-            refuse_uneven_length(inputs, self.layout.degrees["tensor"], self.owner)
-        outputs = super().call(module, inputs)
-        if self.options.sequence:
-            refuse_part(outputs, inputs, self.owner)
-        return outputs
-
-    @property
-    def owner(self) -> str:
-        return f"strategy {self.name!r}"

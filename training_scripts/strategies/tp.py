@@ -34,14 +34,16 @@ class Options:
 class Strategy(strategy.Strategy):
     """See drivetrain.training_scripts.distribution.tensor_parallel."""
 
-    options: Options
-
     def distribute(self, model: nn.Module) -> nn.Module:
+        self.split(model)
+        return self.shape_layers(model)
+
+    def split(self, model: nn.Module) -> None:
+        """Split the layers that the plan names, in place."""
         mesh, sequence = self.layout.mesh, self.options.sequence
         assert mesh is not None
         plan = plan_for(self.recipe, model, self.layout.degrees["tensor"], self.owner, sequence=sequence)
         parallelize(model, plan, mesh["tensor"], sequence=sequence)
-        return self.shape_layers(model)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
