@@ -287,15 +287,10 @@ class Strategy:
                 group["fused"] = True
         return optimizer
 
-    @property
-    def evaluated(self) -> AbstractContextManager[None]:
-        """A context in which the model is what is evaluated and saved, the same on all ranks: with the moving average,
-        if there is one, and the buffers of the first rank. Every rank must enter it."""
-        return self.in_evaluation()
-
     @contextmanager
     def in_evaluation(self) -> Generator[None]:
-        """What `evaluated` is."""
+        """A context in which the model is what is evaluated and saved, the same on all ranks: with the moving average,
+        if there is one, and the buffers of the first rank. Every rank must enter it."""
         if self.buffers:
             self.buffers.agree()
         with self.average.in_place() if self.average else nullcontext():

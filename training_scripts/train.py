@@ -166,7 +166,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
 def validate(strategy: Strategy, validation: Dataset, *, num_rows: int | None = None) -> dict[str, float]:
     """The means over the validation data (its first `num_rows`), on all ranks together, as `validation_<metric>`."""
     strategy.model.eval()
-    with strategy.evaluated:
+    with strategy.in_evaluation():
         result = evaluate(
             strategy.forward,
             validation,

@@ -113,7 +113,7 @@ def go_on(strategy: Strategy, setting: Setting) -> Trained:
 
     strategy.model.eval()
     held_out = Memory(recipe, recipe.samples(23, seed=1))
-    with strategy.evaluated:
+    with strategy.in_evaluation():
         dtype = strategy.precision.parameters
         evaluated = evaluate(strategy.forward, held_out, layout, batch_size=4, dtype=dtype)  # type: ignore[arg-type]
     strategy.model.train()

@@ -44,7 +44,7 @@ def ours(process: Process, kind: str, clip: float) -> Outcome:
     for batch in batches(process, kind):
         step = strategy.train_step(batch, num_samples=16, num_global_samples=16 * process.world_size)
         losses.append((step.loss / 16).float())
-    with strategy.evaluated:
+    with strategy.in_evaluation():
         return losses, [tensor.clone() for tensor in strategy.model.state_dict().values()]
 
 

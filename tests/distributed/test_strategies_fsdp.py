@@ -218,7 +218,7 @@ def train_with_and_without_evaluation(process: Process, options: dict[str, Any])
             losses.append(float(strategy.train_step(batch, num_samples=4, num_global_samples=8).loss))
             if evaluated and step == 1:
                 strategy.model.eval()
-                with strategy.evaluated, torch.no_grad():
+                with strategy.in_evaluation(), torch.no_grad():
                     strategy.forward(batch.inputs)
                 strategy.model.train()
         found.append(losses)

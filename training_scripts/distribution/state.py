@@ -54,7 +54,7 @@ def gather(strategy: Strategy) -> State:
 def gather_model(strategy: Strategy) -> dict[str, Tensor]:
     """Parameters and buffers alone, with the moving average in the parameters' place where there is one; on rank 0, as
     `gather`."""
-    with strategy.evaluated:
+    with strategy.in_evaluation():
         return _gathered(strategy, _model_state(strategy))
 
 

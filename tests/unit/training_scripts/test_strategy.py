@@ -89,7 +89,7 @@ def test_the_average_is_what_is_evaluated() -> None:
     before = [parameter.detach().clone() for parameter in strategy.model.parameters()]
     strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
     after = [parameter.detach().clone() for parameter in strategy.model.parameters()]
-    with strategy.evaluated:
+    with strategy.in_evaluation():
         for parameter, first, last in zip(strategy.model.parameters(), before, after, strict=True):
             torch.testing.assert_close(parameter.detach(), (first + last) / 2)
     for parameter, last in zip(strategy.model.parameters(), after, strict=True):
