@@ -45,6 +45,10 @@ _OPEN_MPI = {
 
 def main() -> None:
     kind, target, *arguments = sys.argv[1:]
+    # A line is written at once, and whole: unbuffered, print() writes its newline apart from its words, and the lines
+    # of two processes run into each other.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, write_through=False)  # type: ignore[union-attr]
     if _OPEN_MPI["RANK"] in os.environ:
         os.environ.update({name: os.environ[given] for name, given in _OPEN_MPI.items() if given in os.environ})
         os.environ.pop(PARENT, None)  # it is mpirun's
