@@ -1,0 +1,1 @@
+"""Checkpoints that cannot be lost: a store that commits folders, and the tensors of a training in it."""

@@ -1,0 +1,1 @@
+"""Where checkpoints are kept, a file a kind of place."""
