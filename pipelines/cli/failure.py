@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.cli.outcome import shown_path
-from drivetrain.pipelines.cli.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.pipelines.cli.terminal import paint
+from drivetrain.pipelines.report.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.pipelines.report.words import printable
 
 if TYPE_CHECKING:

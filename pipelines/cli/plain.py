@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
-from drivetrain.pipelines.cli.reasons import in_a_line
+from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.words import count, duration, printable, status_word
 from drivetrain.pipelines.targets.local.events import (
     CacheExplained,

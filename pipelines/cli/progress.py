@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drivetrain.pipelines.cli.reasons import in_a_line
+from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.words import number
 from drivetrain.pipelines.targets.local.events import (
     Event,

@@ -209,7 +209,7 @@ def exit_code(facts: RunFacts) -> int:
         return INTERRUPTED
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
-    from drivetrain.pipelines.cli.reasons import is_bad_input
+    from drivetrain.pipelines.report.reasons import is_bad_input
 
     failed = [step for step in facts.steps if step.status == "Failed"]
     return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED

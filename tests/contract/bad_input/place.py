@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.cli.reasons import known_paths
+from drivetrain.pipelines.report.reasons import known_paths
 
 COMMAND = Path(sys.executable).parent / "drivetrain"
 MOST_LINES = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.pipelines.cli.outcome import remark
-from drivetrain.pipelines.cli.reasons import failing_rank, in_a_line, is_bad_input, known_paths
 from drivetrain.pipelines.report.facts import StepFacts
+from drivetrain.pipelines.report.reasons import failing_rank, in_a_line, is_bad_input, known_paths
 
 RANK = "rank 1 of 2 on algo-1 failed: ValueError: bad"
 HANG = "rank 3 of 4 on algo-2 hangs: it did not come to a collective before the others timed out"
