@@ -17,6 +17,10 @@ class LostHostError(RuntimeError):
     """The hosts of a job did not meet: no input's fault, and a retry may help."""
 
 
+class StoppedError(RuntimeError):
+    """The program was told to stop and has left in order: no failure, and a retry goes on where it was."""
+
+
 def unknown_name(kind: str, given: str, available: Iterable[str], *, advice: str = "") -> InputError:
     """The error for a name that is not there: what was given, the closest match, what is available."""
     import difflib

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.training_scripts.launching.failure import _is_lost_peer
+from drivetrain.training_scripts.launching.failure import is_lost_peer
 from drivetrain.training_scripts.process import Process
 
 
@@ -25,7 +25,7 @@ def lose_a_peer(process: Process, operation: str) -> tuple[str, bool]:
                 process.broadcast_bytes(b"x" * 1000 if process.is_main else None)
                 process.barrier()
     except Exception as error:
-        return str(error), _is_lost_peer(error)
+        return str(error), is_lost_peer(error)
     raise AssertionError("the other rank is gone and nothing was raised")
 
 
@@ -40,7 +40,7 @@ def test_a_lost_peer_is_a_consequence(operation: str, forked: Any) -> None:
     "error", [ValueError("boom"), RuntimeError("mat1 and mat2 shapes cannot be multiplied"), OSError("Broken pipe")]
 )
 def test_a_programs_own_error_is_none(error: Exception) -> None:
-    assert not _is_lost_peer(error)
+    assert not is_lost_peer(error)
 
 
 def test_bytes_reach_every_rank(forked: Any, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.errors import InputError, StoppedError
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
@@ -84,10 +84,10 @@ def report_failure(error: Exception) -> int:
     A rank that has lost its peers waits for what they have to say: it may be that one of them hangs.
     """
     kind, summary = _classified(error)
-    code = BAD_INPUT if kind == "input" else FAILED
-    details = "" if kind == "input" else _short_traceback(error)
-    if not _write_error_file(kind, summary, details):
-        print(details or f"error: {summary}", file=sys.stderr)
+    code = {"input": BAD_INPUT, "stopped": RETRY}.get(kind, FAILED)
+    details = "" if code != FAILED else _short_traceback(error)
+    if not _write_error_file(kind, summary, details, code=code):
+        print(details or (summary if kind == "stopped" else f"error: {summary}"), file=sys.stderr)
         return code
     # torch is asked only where the program has used it; the reason that is already written stays if we are ended here.
     if kind == "peer" and "torch.distributed" in sys.modules:
@@ -124,9 +124,11 @@ def report_exit(ending: SystemExit | None, *, code: int = FAILED) -> None:
 def _classified(error: Exception) -> tuple[Kind, str]:
     if isinstance(error, InputError):
         return "input", str(error)
+    if isinstance(error, StoppedError):
+        return "stopped", str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "input", f"no space left to write {error.filename or 'a file'} ({error.strerror}). Free some."
-    return "peer" if _is_lost_peer(error) else "program", f"{type(error).__name__}: {error}"
+    return "peer" if is_lost_peer(error) else "program", f"{type(error).__name__}: {error}"
 
 
 def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bool:
@@ -204,6 +206,8 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
         taken = re.search(r"EADDRINUSE|[Aa]ddress already in use", cause.summary)
         advice = " Give another DRIVETRAIN_PORT." if taken else ""
         return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again.{advice}"
+    if cause.kind == "stopped" and cause.exit_code == RETRY:  # by a signal to one of the ranks, and in order
+        return f"{cause.summary}; it can be tried again."
     verb = "hangs" if cause.kind == "hang" else "failed"
     summary = (cause.summary.splitlines() or [""])[0]
     lines = [f"rank {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
@@ -250,7 +254,8 @@ def _signal_summary(number: int) -> str:
     return f"it was ended by {name}{reasons.get(number, '')}"  # type: ignore[call-overload]
 
 
-def _is_lost_peer(error: Exception) -> bool:
+def is_lost_peer(error: Exception) -> bool:
+    """Whether an error only says that another process is gone."""
     if any(type_.__name__ in _DISTRIBUTED_ERRORS for type_ in type(error).__mro__):
         return True
     return isinstance(error, RuntimeError) and bool(_LOST_PEER.search(str(error)))

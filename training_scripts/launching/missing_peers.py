@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 TIMED_OUT = re.compile(r"[Tt]imed out|timeout|Timeout")
 # A rank whose connection was closed cannot know why until the one that closed it has said so.
 _TOLD_SECONDS = 2.0
-# Ranks do not time out at the same instant: each waits from when it came.
-_ARRIVAL_SECONDS = 8.0
+# Ranks do not time out at the same instant: each waits from when it came. One that is stopped will not come at all, and
+# the launcher can see that it is: it is asked after a moment.
+_ARRIVAL_SECONDS, _SUSPECT_SECONDS = 8.0, 0.5
 # Two looks of the launcher, and a traceback.
 LAUNCHER_SECONDS = 2.0
 _PREFIX, _TIMED_OUT = "drivetrain/missing_peers", "timed_out"
@@ -55,7 +56,9 @@ def missing_peers(error: Exception) -> list[int] | None:
             said.say(_TIMED_OUT)
         elif not _within(_TOLD_SECONDS, lambda: said.by(_TIMED_OUT)):
             return None
-        _within(_ARRIVAL_SECONDS, lambda: not said.absent(world_size))
+        if not _within(_SUSPECT_SECONDS, lambda: not said.absent(world_size)):
+            tell_launcher(said.absent(world_size), sure=False)
+            _within(_ARRIVAL_SECONDS, lambda: not said.absent(world_size))
         return said.absent(world_size)
     except (DistError, RuntimeError):
         # Without torchrun rank 0 keeps the store, and it does not answer.
@@ -79,14 +82,15 @@ class Said:
         return [rank for rank in range(world_size) if not self.by(str(rank))]
 
 
-def tell_launcher(ranks: list[int]) -> None:
-    """Let this host's launcher end those of the ranks that are its own."""
+def tell_launcher(ranks: list[int], *, sure: bool = True) -> None:
+    """Let this host's launcher end those of the ranks that are its own; where it is not sure that they hang, those that
+    are stopped."""
     folder = os.environ.get(FOLDER)
     if not folder or not ranks:
         return
     path = Path(folder) / ABSENT_FILE
     temporary = path.with_suffix(f".{os.getpid()}")
-    said = {"attempt": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), "ranks": ranks}
+    said = {"attempt": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), "ranks": ranks, "sure": sure}
     temporary.write_text(json.dumps(said), encoding="utf-8")
     temporary.replace(path)
 

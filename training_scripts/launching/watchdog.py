@@ -118,7 +118,7 @@ class Watchdog:
         found = [
             (one, "it did not come to a collective before the others timed out")
             for one in beats
-            if one.rank in self._absent(one.attempt)
+            if self._is_absent(one)
         ]
         if beats and self.first_host and self.first_host.has_ended():
             return [
@@ -141,12 +141,14 @@ class Watchdog:
             if one.beats == least
         ]
 
-    def _absent(self, attempt: int) -> list[int]:
+    def _is_absent(self, one: Heartbeat) -> bool:
+        """Whether its peers say that it hangs, or only suspect it and it is stopped."""
         try:
             said = json.loads((self.folder / ABSENT_FILE).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):  # nobody has said so yet, or is just writing
-            return []
-        return said["ranks"] if said["attempt"] == attempt else []
+            return False
+        is_named = said["attempt"] == one.attempt and one.rank in said["ranks"]
+        return is_named and (said["sure"] or _state(one.pid) in ("T", "t"))
 
     def _end(self, one: Heartbeat, reason: str, now: float) -> None:
         if one.local_rank in self._reasons and self._reasons[one.local_rank][0].pid == one.pid:

@@ -137,18 +137,31 @@ def test_who_was_stopped_for_a_moment_goes_on(start: Start, clock: Clock, tmp_pa
     assert process.poll() is None
 
 
+def test_whom_the_others_only_suspect_is_ended_if_it_is_stopped(start: Start, clock: Clock, tmp_path: Path) -> None:
+    late, stopped = start(0, 0), start(1, 0)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    os.waitpid(stopped.pid, os.WUNTRACED)
+    watchdog = Watchdog(tmp_path, hang_timeout=0)
+    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 0, "ranks": [10, 11], "sure": False}))
+    watchdog.tick()
+    assert stopped.wait(timeout=10) == -signal.SIGABRT
+    assert late.poll() is None
+    (found,) = watchdog.failures()
+    assert (found.rank, found.summary) == (11, "it did not come to a collective before the others timed out")
+
+
 def test_whom_the_others_name_is_ended(start: Start, clock: Clock, tmp_path: Path) -> None:
     waiting, hanging = start(0, 0), start(1, 0)
     watchdog = Watchdog(tmp_path, hang_timeout=0)
     watchdog.tick()
-    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 0, "ranks": [11, 99]}))
+    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 0, "ranks": [11, 99], "sure": True}))
     watchdog.tick()
     assert hanging.wait(timeout=20) == -signal.SIGABRT
     assert waiting.poll() is None
     [failure] = watchdog.failures()
     assert failure.rank == 11
     # What was said of an earlier attempt says nothing of this one.
-    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 1, "ranks": [10]}))
+    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 1, "ranks": [10], "sure": True}))
     watchdog.tick()
     assert [one.rank for one in watchdog.failures()] == [11]
 

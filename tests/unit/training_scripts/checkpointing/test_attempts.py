@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from drivetrain.training_scripts.checkpointing.attempts import (
+    Attempt,
+    Record,
+    exposure,
+    interrupted_in_a_row,
+    process_age,
+    read_attempts,
+)
+
+
+class Folder:
+    """The least of a place."""
+
+    def __init__(self, folder: Path, uri: str = "") -> None:
+        self.folder, self.uri = folder, uri or str(folder)
+        self.replaced = 0
+
+    def names(self, below: str = "") -> dict[str, int]:
+        files = (path for path in (self.folder / below).rglob("*") if path.is_file())
+        return {path.relative_to(self.folder).as_posix(): path.stat().st_size for path in files}
+
+    def create(self, name: str, data: bytes) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.replaced += 1
+        (self.folder / name).write_bytes(data)
+
+    def read(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_a_start_from_its_first_to_its_last_word(place: Folder, tmp_path: Path) -> None:
+    steady = Clock()
+    record = Record(place, first_step=40, restart_seconds=7.5, clock=lambda: 1_000_000.0, steady=steady)
+    assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["00001.json"]
+    steady.now += 0.5
+    record.reached(45)
+    assert read_attempts(place)[0].step == 40  # at most once a second
+    steady.now += 0.5
+    record.reached(50)
+    (found,) = read_attempts(place)
+    assert (found.step, found.seconds, found.ended) == (50, 8.5, None)
+    steady.now += 10
+    record.saved(60, 0.25, 1.5)
+    record.saved(70, 0.5, 2.5)
+    assert place.replaced == 0  # and not synced
+    record.end("stopped")
+    assert place.replaced == 1
+    (found,) = read_attempts(place)
+    assert found == Attempt(1, 999_992.5, 40, 70, 1_000_011.0, 2, 0.75, 4.0, 7.5, "stopped")
+    assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["00001.json"]
+
+
+def test_numbers_go_on_and_gaps_do_not_matter(place: Folder) -> None:
+    for number in (1, 2, 12):
+        place.create(f"attempts/{number:05d}.json", json.dumps({"number": number}).encode())
+    record = Record(place)
+    assert record.attempt.number == 13
+    assert [attempt.number for attempt in record.earlier] == [1, 2, 12]
+
+
+def test_two_starts_at_once_get_two_numbers(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    Record(place)
+    monkeypatch.setattr(place, "names", lambda below="": {})
+    assert Record(place).attempt.number == 2
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"started": "now"}', b'{"ended": 3}', b"[" * 100_000, b"\xff"])
+def test_a_damaged_file_is_a_start_of_which_nothing_is_known(data: bytes, place: Folder) -> None:
+    place.create("attempts/00002.json", data)
+    place.create("attempts/notes.txt", b"")
+    place.create("attempts/00003.partial", b"")
+    assert read_attempts(place) == [Attempt(2)]
+
+
+def test_what_later_versions_write_is_passed_over(place: Folder) -> None:
+    place.create("attempts/00002.json", b'{"number": 7, "step": 5, "colour": "red", "time": 3.5, "started": 1}')
+    assert read_attempts(place) == [Attempt(2, started=1, step=5, time=3.5)]
+
+
+def test_interruptions() -> None:
+    endings = ["finished", None, "stopped", "failed", None, "stopped", None]
+    attempts = [Attempt(number, 10.0, time=30.0, ended=ended) for number, ended in enumerate(endings)]
+    assert exposure(attempts) == (140.0, 5)
+    assert interrupted_in_a_row(attempts) == 3
+    assert interrupted_in_a_row(attempts[:4]) == 0
+    assert interrupted_in_a_row([]) == 0
+
+
+def test_a_full_disk_is_said_once_and_ends_nothing(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    steady = Clock()
+    record = Record(place, say=said.append, steady=steady)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    for _ in range(3):
+        steady.now += 5
+        record.reached(5)
+    record.end("finished")
+    assert len(said) == 1 and "No space left on device" in said[0]
+
+
+def test_an_object_store_is_written_to_more_seldom(tmp_path: Path) -> None:
+    place, steady = Folder(tmp_path, uri="s3://bucket/key"), Clock()
+    record = Record(place, steady=steady)
+    for _ in range(59):
+        steady.now += 1
+        record.reached(5)
+    assert place.replaced == 0
+    steady.now += 1
+    record.reached(6)
+    assert place.replaced == 1
+
+
+def test_the_age_of_a_process() -> None:
+    first = process_age()
+    assert 0 < first <= process_age()
