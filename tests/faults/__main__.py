@@ -1,7 +1,13 @@
-"""Break things on purpose and count violations: `python -m tests.faults [--only NAME] [--trials N] [--seed S] ...`.
+"""Break things on purpose and count violations.
 
-One file a fault family, found by its name. Prints a table and writes build/faults.json: records of fault, trials,
-violations (their number) and seed. The exit code is 1 when there is a violation.
+    python -m tests.faults                                    the full campaign; goes on where it was stopped
+    python -m tests.faults --quick --seed 7                   the 5 % that CI runs
+    python -m tests.faults --only checkpoint_killed --seed 7 --trial 41     one trial again, as it was
+
+One file a fault family, found by its name. Prints a table and writes build/faults.json: a record a family with the
+numbers of trials and violations, the seed, and what was done how often. The folders of violating trials are kept below
+build/faults/kept. A campaign that was killed goes on with its seed when it is started again in the same way, unless the
+code has changed. The exit code is 1 when there is a violation.
 """
 
 from __future__ import annotations
@@ -10,51 +16,124 @@ import argparse
 import json
 import secrets
 import sys
-import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.faults.harness.families import Family, families
+from tests.faults.harness import campaign
+from tests.faults.harness.families import Family, family, family_names
+from tests.faults.harness.line import Line
+from tests.faults.harness.progress import Progress, code_hash, record
 
 REPORT = Path("build/faults.json")
+FOLDER = Path("build/faults")
+KEPT = FOLDER / "kept"
+_INTERRUPTED = 130
 
 
 def main() -> int:
-    known = families()
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--only", action="append", choices=sorted(known), help="this family alone; may be repeated")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", choices=family_names(), help="this family alone; may be repeated")
     parser.add_argument("--trials", type=int, help="instead of each family's own number")
-    parser.add_argument("--seed", type=int, help="of the random instants; drawn and printed unless given")
+    parser.add_argument("--seed", type=int, help="of all that is drawn; drawn itself, and printed, unless given")
+    parser.add_argument("--trial", type=int, help="this one alone, of one family and a seed; nothing is recorded")
     parser.add_argument("--quick", action="store_true", help="a few trials of each, as in CI")
+    parser.add_argument("--fresh", action="store_true", help="start anew where a campaign was stopped")
     given = parser.parse_args()
-    seed = given.seed if given.seed is not None else secrets.randbelow(2**31)
-    chosen = [known[name] for name in given.only or sorted(known)]
-    records = [
-        _run(family, given.trials or (family.quick if given.quick else family.trials), seed) for family in chosen
-    ]
-    _write(records)
-    print(f"\n{'fault':<72} {'trials':>6} {'violations':>10}")
-    for record in records:
-        print(f"{record['fault']:<72} {record['trials']:>6} {record['violations']:>10}")
+    if given.trials is not None and given.trials < 1:
+        parser.error(f"--trials {given.trials}; allowed are whole numbers from 1")
+    chosen = [family(name) for name in given.only or family_names()]
+    if given.trial is not None:
+        if given.seed is None or len(chosen) != 1:
+            parser.error("--trial needs --seed, and --only with the family")
+        return repeat(chosen[0], given.seed, given.trial)
+    code = code_hash()
+    progresses = {
+        each.name: Progress(
+            FOLDER / f"{each.name}.jsonl", given.trials or (each.quick if given.quick else each.trials), code
+        )
+        for each in chosen
+    }
+    seed = begin(progresses, given.seed, fresh=given.fresh)
+    stopped, failed = False, False
+    with campaign.scratch_folder() as scratch:
+        try:
+            failed = not run(chosen, progresses, scratch)
+        except KeyboardInterrupt:
+            stopped = True
+    records = [record(each.fault, each.name, progresses[each.name]) for each in chosen]
+    write(records)
+    show(records)
     print(f"seed {seed}, written to {REPORT}")
-    return 1 if any(record["violations"] for record in records) else 0
+    if stopped:
+        print("stopped; the same command goes on")
+        return _INTERRUPTED
+    return 1 if failed or any(each["violations"] for each in records) else 0
 
 
-def _run(family: Family, trials: int, seed: int) -> dict[str, str | int]:
-    print(f"{family.name}: {trials} trials (seed {seed})", flush=True)
-    began = time.monotonic()
-    made, violations = family.run(trials, seed)
-    for violation in violations:
-        print(f"  VIOLATION: {violation}")
-    print(f"  {len(violations)} violations in {time.monotonic() - began:.0f} s", flush=True)
-    return {"fault": family.fault, "trials": made, "violations": len(violations), "seed": seed}
+def begin(progresses: Mapping[str, Progress], seed: int | None, *, fresh: bool) -> int:
+    """Decide what is gone on with: a campaign in the same numbers, of the same code, that was not brought to its end.
+    Returns the seed."""
+    known = {} if fresh else {name: each for name, each in progresses.items() if each.seed is not None}
+    if seed is not None:
+        known = {name: each for name, each in known.items() if each.seed == seed}
+    unfinished = len(known) < len(progresses) or any(each.missing for each in known.values())
+    goes_on = known if unfinished else {}
+    seed = next((each.seed for each in goes_on.values() if each.seed is not None), seed)
+    if seed is None:
+        seed = secrets.randbelow(2**31)
+    for name, each in progresses.items():
+        if name not in goes_on or each.seed != seed:
+            each.begin(seed)
+    return seed
 
 
-def _write(records: list[dict[str, str | int]]) -> None:
+def run(chosen: Sequence[Family], progresses: Mapping[str, Progress], scratch: Path) -> bool:
+    """Make what is missing; gives whether every family could be."""
+    context, line = campaign.forkserver(chosen), Line()
+    all_made = True
+    for each in chosen:
+        progress = progresses[each.name]
+        line.begin(each, progress)
+        try:
+            campaign.run(each, progress, context, scratch, KEPT.absolute(), line)
+        except campaign.PreparationError as error:
+            print(f"  {each.name} could not be prepared: {error}", flush=True)
+            all_made = False
+        line.end(progress)
+    return all_made
+
+
+def repeat(each: Family, seed: int, number: int) -> int:
+    """One trial alone; its folder is kept whatever comes of it."""
+    progress = Progress(FOLDER / "repeated" / f"{each.name}.jsonl", number + 1, code="")
+    progress.begin(seed)
+    line = Line()
+    with campaign.scratch_folder() as scratch:
+        campaign.run(each, progress, campaign.forkserver([each]), scratch, KEPT.absolute(), line, only=number)
+    line.begin(each, progress)
+    line.end(progress)
+    print(f"did: {progress.did}")
+    return 1 if progress.violating else 0
+
+
+def show(records: Sequence[Mapping[str, Any]]) -> None:
+    print(f"\n{'fault':<88} {'trials':>11} {'violations':>10}  seed")
+    for each in records:
+        count = str(each["trials"]) if each["trials"] == each["of"] else f"{each['trials']} of {each['of']}"
+        print(f"{each['fault']:<88} {count:>11} {each['violations']:>10}  {each['seed']}")
+        if each["did"]:
+            print("    " + ", ".join(f"{name}: {number}" for name, number in each["did"].items()))
+
+
+def write(records: Sequence[Mapping[str, Any]]) -> None:
     """Keep the records of families that were not run this time."""
-    kept: list[dict[str, str | int]] = json.loads(REPORT.read_text()) if REPORT.exists() else []
-    fresh = {record["fault"] for record in records}
+    kept: list[dict[str, Any]] = json.loads(REPORT.read_text()) if REPORT.exists() else []
+    fresh = {each["family"] for each in records}
     REPORT.parent.mkdir(exist_ok=True)
-    everything = [record for record in kept if record["fault"] not in fresh] + records
+    everything = [each for each in kept if each.get("family", "") not in fresh and "family" in each] + [*records]
     REPORT.write_text(json.dumps(everything, indent=1) + "\n")
 
 

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
 import tarfile
-import tempfile
-from pathlib import Path
 
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from tests.faults.harness import killing
+from tests.faults.harness.families import Found, Trial
 
 FAULT = "local runner killed inside a torchrun training: no process lives 5 s later"
 TRIALS = 5
 QUICK = 1
+AT_ONCE = 2
+PATIENCE_S = 400.0
 _PATIENCE_S = 120.0
 _RANKS = 2
 
 
-def run(trials: int, seed: int) -> tuple[int, list[str]]:
-    draw = random.Random(seed)
-    folder = Path(tempfile.mkdtemp(prefix="drivetrain-faults-"))
-    try:
-        violations: list[str] = []
-        for number in range(trials):
-            violations += [f"trial {number}: {text}" for text in _trial(folder / f"{number}", draw)]
-        return trials, violations
-    finally:
-        shutil.rmtree(folder)
-
-
-def _trial(folder: Path, draw: random.Random) -> list[str]:
-    home = Home(folder / "home")
-    steps_seen = draw.randrange(1, 30)
+def trial(given: Trial, shared: None) -> Found:
+    home = Home(given.folder / "home")
+    steps_seen = given.draw.randrange(1, 30)
     left = killing.kill_when(lambda: _steps_logged(home) >= steps_seen, _PATIENCE_S, home.root, "torch")
     violations = [f"lives 5 s after the kill: {process}" for process in left]
     code, said = killing.run(home.root, "torch")
     if code != 0:
-        return [*violations, f"the resumed run ended with {code}: {said.strip()[-500:]}"]
+        return Found([*violations, f"the resumed run ended with {code}: {said.strip()[-500:]}"])
     with Ledger(home) as ledger:
         [execution] = ledger.executions()
         [step] = ledger.steps(execution.id)
@@ -53,7 +40,7 @@ def _trial(folder: Path, draw: random.Random) -> list[str]:
         launches = {name: file.read().decode() for name, file in written.items() if file is not None}
     if len(launches) != _RANKS or len(set(launches.values())) != 1:
         violations.append(f"the model's files were not written by one launch: {json.dumps(launches)}")
-    return violations
+    return Found(violations)
 
 
 def _steps_logged(home: Home) -> int:
