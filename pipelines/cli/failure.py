@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.cli.outcome import shown_path
 from drivetrain.pipelines.cli.terminal import paint
+from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.pipelines.report.words import printable
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home
 
 MAX_LINES = 15
-# The end of a log is read, however long it is.
-TAIL_BYTES = 256 * 1024
 
 # torch writes `[rank0]: ` before each line of a rank's traceback.
 _RANK = re.compile(r"^\[rank\d+\]: ?")
@@ -95,14 +94,6 @@ def _where_it_hangs(account: str) -> list[str]:
     frames = [line for line in lines if _FRAME.match(line)]
     shown = [line for line in frames if _is_own(line)] or [line for line in frames if _OUR_COPY not in line] or frames
     return [line for line in lines if not _FRAME.match(line) or line in shown][:MAX_LINES]
-
-
-def tail(path: Path) -> str:
-    """The last TAIL_BYTES of a file as text."""
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(file.tell() - TAIL_BYTES, 0))
-        return file.read().decode("utf-8", "replace")
 
 
 def telling_lines(text: str) -> list[str]:

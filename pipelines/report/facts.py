@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivetrain.pipelines.report.dag import Dag
+from drivetrain.pipelines.report.goodput import JobTimes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,14 @@ class Curve:
     step: str
     name: str
     points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedState:
+    """A checkpoint from which a training can go on."""
+
+    training_step: int
+    uri: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +107,12 @@ class RunFacts:
     steps: tuple[StepFacts, ...] = ()
     dag: Dag = field(default_factory=lambda: Dag((), ()))
     curves: tuple[Curve, ...] = ()
+    ended_early: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Training step -> why early stopping ended it, in its own words."""
+    job_times: tuple[JobTimes, ...] = ()
+    """Of the trainings that were interrupted, or ran on machines that can be taken away."""
+    goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
+    """Training step that is not done -> the newest checkpoint that lies in its store."""
     measured: tuple[Measured, ...] = ()
     artifacts: tuple[ArtifactFacts, ...] = ()
     models: tuple[ModelFacts, ...] = ()

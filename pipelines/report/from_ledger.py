@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -13,7 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Node
 from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
-from drivetrain.pipelines.report.words import duration
+from drivetrain.pipelines.report.goodput import JobTimes, Prices
+from drivetrain.pipelines.report.job_times import job_times
+from drivetrain.pipelines.report.logs import tail
+from drivetrain.pipelines.report.saved_state import newest_checkpoint
+from drivetrain.pipelines.report.words import duration, printable
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition
@@ -27,6 +32,7 @@ REPORT_FILE = "report.html"
 # What a step returns are a few numbers; a larger file is somebody's data.
 MAX_NUMBERS_BYTES = 1024 * 1024
 MAX_NUMBERS = 1_000
+_EARLY_STOP = re.compile(r"^(early stopping: .{1,400})$", re.MULTILINE)
 
 
 def run_facts(ledger: Ledger, execution: str) -> RunFacts:
@@ -59,6 +65,20 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             if step.type == "Training"
             for curve in _curves(ledger, made_by[step.name], step.name)
         ),
+        ended_early={
+            step.name: told
+            for step in rows
+            for told in [_early_stop(ledger, made_by[step.name], step)]
+            if told is not None
+        },
+        job_times=tuple(_job_times(rows)),
+        goes_on_from={
+            step.name: saved
+            for step, facts in zip(rows, steps, strict=True)
+            if facts.status in ("Failed", "Stopped", "Interrupted")
+            for saved in [newest_checkpoint(ledger.home, step.arguments)]
+            if saved is not None
+        },
         measured=tuple(_measured(ledger.home, rows, definition)),
         artifacts=tuple(_artifacts(ledger, made_by)),
         models=tuple(_models(ledger.home, rows)),
@@ -133,6 +153,27 @@ def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
     for row in rows:
         found.setdefault(row.name, []).append((row.seconds, row.value))
     return [Curve(step=step, name=name, points=tuple(points)) for name, points in found.items()]
+
+
+def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
+    """What the log of a training says of why it ended before its last epoch."""
+    if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
+        return None
+    attempts = step.attempts if execution == step.execution else ledger.step(execution, step.name).attempts
+    for log in sorted(ledger.home.logs(execution, step.name, max(attempts, 1)).glob("*.log")):
+        found = _EARLY_STOP.findall(tail(log))
+        if found:
+            return printable(found[-1])
+    return None
+
+
+def _job_times(rows: Iterable[StepRow]) -> Iterator[JobTimes]:
+    for row in rows:
+        # What another execution's training went through is told on its page.
+        if row.type == "Training" and row.status != "Cached":
+            times = job_times(row.name, row.arguments, row.response)
+            if times is not None:
+                yield times
 
 
 def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactFacts]:
@@ -301,13 +342,13 @@ def record_environment(home: Home, execution: str) -> None:
     path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
-def save_page(home: Home, facts: RunFacts) -> Path:
+def save_page(home: Home, facts: RunFacts, prices: Prices | None = None) -> Path:
     """Write the page of a run into its folder, whole or not at all; gives the file."""
     from drivetrain.pipelines.report.page import render
 
     path = home.run(facts.id) / REPORT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
-    beside.write_text(render(facts), encoding="utf-8")
+    beside.write_text(render(facts, prices), encoding="utf-8")
     beside.replace(path)
     return path

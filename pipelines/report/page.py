@@ -12,14 +12,18 @@ from typing import Any
 from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
 from drivetrain.pipelines.report.facts import Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.goodput import Prices
+from drivetrain.pipelines.report.interruptions import interruptions
 from drivetrain.pipelines.report.markup import Content, Markup, el, escape, join
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
+from drivetrain.pipelines.report.reasons import in_a_line, known_paths
 from drivetrain.pipelines.report.words import (
     approval_words,
     count,
     duration,
     moment_with_zone,
     number,
+    place,
     size,
     status_class,
     status_word,
@@ -29,8 +33,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 MAX_VALUE_CHARACTERS = 400
 
 
-def render(run: RunFacts) -> str:
-    """The whole page."""
+def render(run: RunFacts, prices: Prices | None = None) -> str:
+    """The whole page; `prices` say what spot machines saved."""
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
     head = join(
         [
@@ -51,6 +55,7 @@ def render(run: RunFacts) -> str:
                 _failure(run),
                 _graph(run),
                 _training(run),
+                _interruptions(run, prices),
                 _measured(run),
                 _models(run),
                 _steps(run),
@@ -105,10 +110,15 @@ def _failure(run: RunFacts) -> Markup | None:
     if not failed and not run.reason:
         return None
     blocks = [
-        el("div", el("h3", f"{step.title} failed"), el("pre", step.reason or "No reason was given.")) for step in failed
+        el("div", el("h3", f"{step.title} failed"), el("pre", known_paths(step.reason or "No reason was given.")))
+        for step in failed
     ]
     if run.reason and not any(step.reason and step.reason in run.reason for step in failed):
-        blocks.insert(0, el("p", run.reason))
+        blocks.insert(0, el("p", known_paths(run.reason)))
+    blocks += [
+        el("p", f"{name} goes on from step {saved.training_step:,}: ", _place(saved.uri))
+        for name, saved in run.goes_on_from.items()
+    ]
     return el("section", el("h2", "What went wrong", id="failure"), blocks, class_="failure", aria_labelledby="failure")
 
 
@@ -124,7 +134,19 @@ def _graph(run: RunFacts) -> Markup | None:
 
 def _training(run: RunFacts) -> Markup | None:
     charts = training_charts(run.curves)
-    return _section("Training", el("div", charts, class_="charts"), id="training") if charts else None
+    several = len({curve.step for curve in run.curves}) > 1
+    told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
+    if not charts and not told:
+        return None
+    return _section("Training", told, el("div", charts, class_="charts"), id="training")
+
+
+def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
+    if not run.job_times:
+        return None
+    several = len(run.job_times) > 1
+    blocks = [[el("h3", times.step) if several else None, interruptions(times, prices)] for times in run.job_times]
+    return _section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
 
 
 def _measured(run: RunFacts) -> Markup | None:
@@ -160,20 +182,25 @@ def _model(run: RunFacts, model: ModelFacts) -> Markup:
     if model.registered_by and model.registered_by != run.id:
         rows.append(("Registered by", [el("code", model.registered_by), " (the same content, so one version)"]))
     rows += [
-        ("Model", el("code", model.model_uri) if model.model_uri else None),
+        ("Model", _place(model.model_uri) if model.model_uri else None),
         ("Content", el("code", model.content_hash) if model.content_hash else None),
         ("Execution", el("code", run.id)),
         ("Code", el("code", run.code_hash) if run.code_hash else None),
     ]
     data = [item for item in run.artifacts if item.flow == "input" and item.from_step is None and item.name != "code"]
     rows += [
-        (f"Data of {item.step}", [el("code", item.uri), f" sha256 {item.digest[:12]}…" if item.digest else ""])
+        (f"Data of {item.step}", [_place(item.uri), f" sha256 {item.digest[:12]}…" if item.digest else ""])
         for item in data
     ]
     numbers = overall(Measured(step="", numbers=model.numbers))
     if numbers:
         rows.append(("Numbers", ", ".join(f"{words(name)} {number(value)}" for name, value in numbers.items())))
     return el("div", el("h3", f"{model.group} version {model.version}"), _definitions(rows), class_="model")
+
+
+def _place(uri: str) -> Markup:
+    """A place, short; whole for the pointer that rests on it."""
+    return el("code", place(uri), title=uri)
 
 
 def _definitions(rows: list[tuple[str, Content]]) -> Markup:
@@ -205,9 +232,10 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
     notes: list[Content] = [step.value] if step.value else []
     if step.cache_of:
         notes.append(["taken from ", el("code", step.cache_of)])
-    notes += step.why
+    if step.status not in ("Failed", "Stopped"):  # beside a failure it would read as the cause
+        notes += step.why
     if step.reason and step.status != "Failed":
-        notes.append(step.reason)
+        notes.append(in_a_line(step.reason))
     below = step.type if step.title == step.name else f"{step.name} · {step.type}"
     return el(
         "tr",
@@ -245,7 +273,7 @@ def _lineage(run: RunFacts) -> Markup | None:
             el("th", item.step, scope="row"),
             el("td", "read" if item.flow == "input" else "wrote"),
             el("td", item.name),
-            el("td", el("code", item.uri)),
+            el("td", _place(item.uri)),
             el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
             el("td", el("code", item.digest[:16], title=item.digest)),
             el("td", _origin(run, item.from_step, item.from_execution)),

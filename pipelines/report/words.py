@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import unicodedata
 
@@ -19,6 +20,8 @@ _STATUS_WORDS = {
     "NotExecuted": "not run",
     "CompletedWithFailures": "completed with failures",
 }
+
+_HASH = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16,}(?![0-9a-zA-Z])")
 
 
 def status_word(status: str | None) -> str:
@@ -73,6 +76,11 @@ def number(value: float | int | bool) -> str:
     return f"{value:,.{digits}f}"
 
 
+def share(value: float) -> str:
+    """`91.2 %`; a dash where it is no number."""
+    return f"{value * 100:.1f} %" if math.isfinite(value) else "–"
+
+
 def moment(seconds: float | None) -> str:
     """A time of the epoch as `2026-11-20 21:43:05`, in the local zone; a dash for None."""
     return "–" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
@@ -96,6 +104,11 @@ def size(num_bytes: int) -> str:
 def count(amount: int, noun: str) -> str:
     """`1 step`, `3 steps`."""
     return f"{amount:,} {noun}" + ("" if amount == 1 else "s")
+
+
+def place(uri: str) -> str:
+    """A place with its long hashes cut: `s3://bucket/data/e4fb9c98…/digits.csv.gz`."""
+    return _HASH.sub(lambda found: found[0][:8] + "…", uri)
 
 
 def printable(text: object) -> str:

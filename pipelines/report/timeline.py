@@ -1,0 +1,208 @@
+"""The timeline of a training that was interrupted: its steps over time, and what each stretch of time was spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from drivetrain.pipelines.report.charts import tick_text, ticks
+from drivetrain.pipelines.report.goodput import Attempt, JobTimes, spans
+from drivetrain.pipelines.report.markup import Markup, el
+from drivetrain.pipelines.report.words import count, duration
+
+KINDS = {"training": "training", "lost": "taken again later", "restart": "starting", "down": "no machines"}
+WIDTH = 1080.0
+LEFT, RIGHT, TOP = 62.0, 16.0, 26.0
+PLOT, LANE, GAP = 150.0, 16.0, 12.0
+# More marks than this cannot be told apart on the width of the picture.
+MAX_MARKS = 240
+MAX_NUMBERED = 25
+
+
+def timeline(times: JobTimes) -> Markup | None:
+    """The picture, with what it shows in words; None where no time is known."""
+    stretches = spans(times)
+    if not stretches:
+        return None
+    attempts = [one for one in times.attempts if one.first_step is not None and one.step is not None]
+    picture = _Picture(stretches, attempts, with_steps=bool(attempts) and len(attempts) == len(times.attempts))
+    summary = in_words(times)
+    return el(
+        "figure",
+        el("figcaption", el("b", f"Steps of {times.step} over time"), _legend(stretches, attempts)),
+        el(
+            "div",
+            el(
+                "svg",
+                el("title", summary),
+                picture.axes(),
+                picture.lane(),
+                picture.steps(),
+                picture.interruptions(),
+                viewBox=f"0 0 {WIDTH:.0f} {picture.height:.0f}",
+                class_="chart spans",
+                role="img",
+                aria_label=summary,
+            ),
+            class_="scroll",
+            tabindex=0,
+        ),
+        class_="curve wide",
+    )
+
+
+def in_words(times: JobTimes) -> str:
+    """What the picture shows, for those who do not see it."""
+    found = spans(times)
+    told = [f"{times.step} for {duration(found[-1][2] - found[0][1])}"] if found else [times.step]
+    attempts = times.attempts
+    told.append(f"{count(len(times.interruptions), 'interruption')}")
+    for before, after in pairwise(attempts[:20]):
+        if before.step is not None and after.first_step is not None:
+            down = duration(max(after.started - before.time, 0.0))
+            told.append(f"at step {before.step:,} for {down}, then on from step {after.first_step:,}")
+    if len(attempts) > 20:
+        told.append(f"{len(attempts) - 20} more, which the table has")
+    return "; ".join(told)
+
+
+def _legend(stretches: Sequence[tuple[str, float, float]], attempts: Sequence[Attempt]) -> list[Markup]:
+    there = {kind for kind, _, _ in stretches}
+    keys = [
+        el("span", el("i", class_=f"block k-{kind}"), f" {name}", class_="legend")
+        for kind, name in KINDS.items()
+        if kind in there
+    ]
+    if any(one.saved for one in attempts):
+        keys.append(el("span", el("i", class_="block k-save"), " save", class_="legend"))
+    if len(attempts) > 1:
+        keys.append(el("span", el("i", "✕", class_="cross"), " interruption", class_="legend"))
+    return keys
+
+
+class _Picture:
+    def __init__(
+        self, stretches: Sequence[tuple[str, float, float]], attempts: Sequence[Attempt], *, with_steps: bool
+    ) -> None:
+        self.stretches = stretches
+        self.attempts = attempts if with_steps else []
+        self.start = stretches[0][1]
+        self.length = max(stretches[-1][2] - self.start, 1e-9)
+        self.unit, self.unit_seconds = _unit(self.length)
+        most = max((one.step or 0 for one in self.attempts), default=0)
+        self.y_ticks = ticks(0, max(most, 1), 4)
+        self.plot_bottom = TOP + PLOT if self.attempts else TOP - GAP
+        self.lane_top = self.plot_bottom + GAP
+        self.height = self.lane_top + LANE + 40
+
+    def x(self, moment: float) -> float:
+        return LEFT + min(max((moment - self.start) / self.length, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def y(self, step: float) -> float:
+        return self.plot_bottom - step / self.y_ticks[-1] * PLOT
+
+    def axes(self) -> Markup:
+        along = [
+            tick for tick in ticks(0, self.length / self.unit_seconds, 8) if tick * self.unit_seconds <= self.length
+        ]
+        below = self.lane_top + LANE
+        columns = [
+            (
+                el("line", x1=at, x2=at, y1=below, y2=below + 4, class_="tick"),
+                el("text", tick_text(tick, along), x=at, y=below + 17, text_anchor="middle"),
+            )
+            for tick in along
+            for at in [self.x(self.start + tick * self.unit_seconds)]
+        ]
+        rows = [
+            (
+                el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=self.y(tick), y2=self.y(tick), class_="grid"),
+                el("text", tick_text(tick, self.y_ticks), x=LEFT - 8, y=self.y(tick) + 3.5, text_anchor="end"),
+            )
+            for tick in (self.y_ticks if self.attempts else [])
+        ]
+        middle = (LEFT + WIDTH - RIGHT) / 2
+        label = el("text", f"{self.unit} since its start", x=middle, y=below + 34, text_anchor="middle")
+        step = el("text", "step", x=LEFT - 8, y=TOP - 12, text_anchor="end") if self.attempts else None
+        return el("g", rows, columns, label, step, class_="axis")
+
+    def lane(self) -> Markup:
+        """What each stretch was spent on."""
+        return el(
+            "g",
+            [
+                el(
+                    "rect",
+                    el("title", f"{KINDS[kind]}: {duration(ended - started)}"),
+                    x=self.x(started),
+                    y=self.lane_top,
+                    # A stretch of a moment is still a mark.
+                    width=max(self.x(ended) - self.x(started), 1.0),
+                    height=LANE,
+                    class_=f"k-{kind}",
+                )
+                for kind, started, ended in self.stretches
+            ],
+        )
+
+    def steps(self) -> Markup:
+        """The line of each attempt, dashed where its steps were taken again, with its saves."""
+        drawn: list[Markup] = []
+        for place, one in enumerate(self.attempts):
+            assert one.first_step is not None and one.step is not None
+            after = self.attempts[place + 1] if place + 1 < len(self.attempts) else None
+            first = min(one.started + one.restart_seconds, one.time)
+            kept = one.step if after is None else min(max(after.first_step or 0, one.first_step), one.step)
+            turn = first + (one.time - first) * (kept - one.first_step) / max(one.step - one.first_step, 1)
+            drawn.append(self._line((first, one.first_step), (turn, kept), "kept"))
+            if kept < one.step:
+                drawn.append(self._line((turn, kept), (one.time, one.step), "again"))
+            if after is not None and after.first_step is not None:
+                begun = min(after.started + after.restart_seconds, after.time)
+                drawn.append(self._line((one.time, one.step), (begun, after.first_step), "fall"))
+        saved = [pair for one in self.attempts for pair in one.saved]
+        marks = [
+            el(
+                "circle",
+                el("title", f"saved at step {step:,}, {duration(moment - self.start)} after the start"),
+                cx=self.x(moment),
+                cy=self.y(step),
+                r=3,
+                class_="save",
+            )
+            for step, moment in saved[:: len(saved) // MAX_MARKS + 1]
+        ]
+        return el("g", drawn, marks)
+
+    def interruptions(self) -> Markup:
+        """A cross where an attempt ended before the training did."""
+        ends = list(enumerate(self.attempts[:-1], 1))
+        crosses: list[Markup] = []
+        for number, one in ends[:: len(ends) // MAX_MARKS + 1]:
+            x, y = self.x(one.time), self.y(one.step or 0)
+            words = (
+                f"interruption {number}: at step {one.step or 0:,}, {duration(one.time - self.start)} after the start"
+            )
+            crosses.append(
+                el(
+                    "g",
+                    el("title", words),
+                    el("path", d=f"M{x - 4:.1f},{y - 4:.1f} l8,8 m0,-8 l-8,8"),
+                    el("circle", cx=x, cy=y, r=9, class_="reach"),
+                    el("text", str(number), x=x, y=y - 9, text_anchor="middle") if len(ends) <= MAX_NUMBERED else None,
+                    class_="cross",
+                )
+            )
+        return el("g", crosses)
+
+    def _line(self, start: tuple[float, float], end: tuple[float, float], name: str) -> Markup:
+        return el(
+            "line", x1=self.x(start[0]), y1=self.y(start[1]), x2=self.x(end[0]), y2=self.y(end[1]), class_=name
+        )  # fmt: skip
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    """In what an axis of this length is counted."""
+    if seconds < 180:
+        return "seconds", 1.0
+    return ("minutes", 60.0) if seconds < 3 * 3600 else ("hours", 3600.0)
