@@ -64,6 +64,10 @@ class Place(Protocol):
         """
         ...
 
+    def read_part(self, name: str, start: int, length: int) -> bytes:
+        """`length` bytes of a file from `start` on; fewer where it ends before."""
+        ...
+
     def checksum(self, name: str) -> tuple[int, int]:
         """Size and CRC-32 of a file, read piece by piece."""
         ...

@@ -103,6 +103,15 @@ class FolderPlace:
         finally:
             os.close(descriptor)
 
+    def read_part(self, name: str, start: int, length: int) -> bytes:
+        with open(self._open(name), "rb", buffering=0) as stream:
+            stream.seek(start)
+            parts: list[bytes] = []
+            while length and (part := stream.read(length)):
+                parts.append(part)
+                length -= len(part)
+            return b"".join(parts)
+
     def checksum(self, name: str) -> tuple[int, int]:
         size, checksum = 0, 0
         descriptor = self._open(name)
