@@ -8,30 +8,31 @@ Every host runs the same command; what it knows of the others is in its platform
 (drivetrain.training_scripts.launching.cluster). SIGTERM and SIGINT are passed on to every process. When one fails, its
 reason and traceback are printed and written to the file that DRIVETRAIN_FAILURE_FILE names.
 
-Exit codes: 0 done, 1 the program failed, 2 bad input, 75 a retry may help (a process was killed, stopped or hung, a
-host was lost), 130 interrupted from the keyboard. A program that itself ends with 2 or 75 is taken at its word.
+Exit codes: 0 done, 1 the program failed (or was interrupted too often), 2 bad input, 75 a retry may help (a process was
+killed, stopped or hung, a host was lost), 130 interrupted from the keyboard. A program that itself ends with 2 or 75 is
+taken at its word.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.errors import InputError, LostHostError
 from drivetrain.training_scripts.launching import network
+from drivetrain.training_scripts.launching.arguments import num_processes, parse, read_options
 from drivetrain.training_scripts.launching.cluster import Cluster, num_gpus, read_cluster
 from drivetrain.training_scripts.launching.environment import process_environment
 from drivetrain.training_scripts.launching.failure import (
     BAD_INPUT,
     FAILED,
+    INTERRUPTED,
     RETRY,
     Failure,
     describe,
@@ -40,9 +41,12 @@ from drivetrain.training_scripts.launching.failure import (
     write_failure_file,
 )
 from drivetrain.training_scripts.launching.heartbeat import FOLDER, RANK_HOSTS
+from drivetrain.training_scripts.launching.interruptions import TooManyInterruptionsError, counted
 from drivetrain.training_scripts.launching.job import Ended, Job, Options, Program
 from drivetrain.training_scripts.launching.orphans import adopt_orphans
 from drivetrain.training_scripts.launching.parent import announce_parent, die_with_parent
+from drivetrain.training_scripts.launching.restarts import Restarts
+from drivetrain.training_scripts.launching.spot_notice import SpotNotice, is_asked
 from drivetrain.training_scripts.launching.watchdog import FirstHost, Watchdog
 
 
@@ -50,19 +54,25 @@ def main() -> None:
     die_with_parent(signal.SIGTERM)
     adopt_orphans()
     try:
-        given, program = parse(sys.argv[1:])
+        given, program = parse(sys.argv[1:], __doc__)
         options = read_options(os.environ, given)
         cluster = read_cluster(
             os.environ,
-            processes=_processes(given, options, os.environ),
+            processes=num_processes(given, options, os.environ),
             nodes=given["nodes"] or "",
             port=given["port"] or 0,
             interface=given["interface"] or "",
         )
-        sys.exit(launch(cluster, program, options))
+        with counted(options, is_first=cluster.host_index == 0) as start:
+            code = launch(cluster, program, options)
+            start.end(code)
+        sys.exit(code)
     except InputError as error:
         _fail(f"error: {error}")
         sys.exit(BAD_INPUT)
+    except TooManyInterruptionsError as error:
+        _fail(str(error))
+        sys.exit(FAILED)
     except LostHostError as error:
         _fail(f"the hosts of the job did not meet: {error} It can be tried again.")
         sys.exit(RETRY)
@@ -95,22 +105,28 @@ def launch(cluster: Cluster, program: Program, options: Options) -> int:
         first = FirstHost(cluster.hosts[0], cluster.port) if other else None
         watchdog = Watchdog(ranks, hang_timeout=options.hang_timeout, first_host=first)
         restarts = Restarts(folder, watchdog, options)
+        asks = is_asked(options.spot_notice, cluster, os.environ)
+        with SpotNotice(os.environ, asks=asks, say=network.say) as notice:
 
-        def tick() -> None:
-            watchdog.tick()
-            restarts.tick()
+            def tick() -> None:
+                for each in (watchdog, restarts, notice):
+                    each.tick()
 
-        job = Job(cluster=cluster, program=program, options=options, environment=environment, folder=folder, tick=tick)
-        return judge(cluster, launcher.run(job), watchdog)
+            job = Job(
+                cluster=cluster, program=program, options=options, environment=environment, folder=folder, tick=tick
+            )
+            ended = launcher.run(job)
+        return judge(cluster, ended, watchdog, notice.given)
 
 
-def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog) -> int:
+def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str = "") -> int:
     """Say why it failed, if it did; returns the exit code."""
     if ended.code == 0:
         return 0
     if ended.stopped is not None:
-        _fail(f"stopped by {ended.stopped.name} before the program was done; it can be tried again.")
-        return 130 if ended.stopped == signal.SIGINT else RETRY
+        whom = f"the machine's spot notice ({spot_notice})" if spot_notice else ended.stopped.name
+        _fail(f"stopped by {whom} before the program was done; it can be tried again.")
+        return INTERRUPTED if ended.stopped == signal.SIGINT else RETRY
     hanging = watchdog.failures()
     # That we ended it is no reason of its own.
     failures = [failure for failure in ended.failures if failure.rank not in {hung.rank for hung in hanging}]
@@ -184,119 +200,6 @@ def describe_cluster(cluster: Cluster, options: Options, interface: str, why: st
         f"from {cluster.contract}: {number} host{'s' * (hosts > 1)} x {cluster.processes} "
         f"process{'es' * (cluster.processes > 1)}{here}; {options.launcher}{met}{restarts}{network_}"
     )
-
-
-class Restarts:
-    """Says why torchrun starts its processes anew, which torchrun itself does not."""
-
-    def __init__(self, folder: Path, watchdog: Watchdog, options: Options) -> None:
-        self.folder, self.watchdog, self.options = folder, watchdog, options
-        self.told = 0
-
-    def tick(self) -> None:
-        while self.told < min(self.watchdog.attempt, self.options.max_restarts):
-            failures = attempt_failures(self.folder / "torchrun", self.told)
-            self.told += 1
-            reason = "another host's process failed"
-            if failures:
-                cause = root_cause(failures)
-                if cause.kind == "input":  # torchrun does not know that the same would happen again
-                    raise InputError(cause.summary)
-                reason = f"rank {cause.rank}: {(cause.summary.splitlines() or [''])[0]}"
-            network.say(f"restart {self.told} of {self.options.max_restarts} ({reason})")
-
-
-def attempt_failures(folder: Path, attempt: int) -> list[Failure]:
-    """What the ranks of this host reported in one of torchrun's attempts."""
-    from drivetrain.training_scripts.launching.failure import from_rank, json_or_none
-
-    found = []
-    for path in sorted(folder.glob(f"*/attempt_{attempt}/*/error.json")):
-        record = json_or_none(path)
-        found.append(from_rank(int(path.parent.name), FAILED, record))
-    return found
-
-
-def parse(words: Sequence[str]) -> tuple[dict[str, Any], Program]:
-    """Our own options end where the program begins: with its module, or with `--script PATH`."""
-    own, program = _split(words)
-    parser = argparse.ArgumentParser(
-        prog="python -m drivetrain.training_scripts.launch",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        usage="%(prog)s [OPTION ...] (MODULE | --script PATH) [ARGUMENT ...]",
-    )
-    launchers = ", ".join(plugins.names("launchers"))
-    processes = "processes a host; 0: what the cluster says, else one a GPU, else one [default: 0]"
-    parser.add_argument("--processes", type=int, default=None, help=processes)
-    parser.add_argument("--nodes", help="MIN:MAX hosts of an elastic job [default: all]")
-    parser.add_argument("--port", type=int, help="where the first of several hosts listens")
-    parser.add_argument("--interface", help="the network interface that joins the hosts [default: by route]")
-    for field in fields(Options):
-        kind = _KINDS[str(field.type)]
-        text = f"auto, {launchers}" if field.name == "launcher" else _HELP[field.name]
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, help=f"{text} [default: {field.default}]")
-    parser.add_argument("--script", metavar="PATH", help="the program is this file; what follows are its arguments")
-    given = vars(parser.parse_args(own))
-    if not program:
-        parser.error("give the program: a module name, or --script PATH")
-    if given.pop("script") is not None:
-        return given, Program.of_script(program[0], program[1:])
-    return given, Program("module", program[0], tuple(program[1:]))
-
-
-def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        name, equals, value = words[at].partition("=")
-        if name == "--script":
-            script = [value] if equals else list(words[at + 1 : at + 2])
-            rest = words[at + 1 :] if equals else words[at + 2 :]
-            return [*words[:at], f"--script={''.join(script)}"], [*script, *rest]
-        at += 1 if equals or name in ("-h", "--help") else 2
-    return list(words[:at]), list(words[at:])
-
-
-_KINDS = {"str": str, "int": int, "float": float}
-_HELP = {
-    "rendezvous": "auto, static or c10d",
-    "max_restarts": "how often torchrun starts all processes anew",
-    "hang_timeout": "seconds without a heartbeat before a process is taken to hang; 0: never",
-    "resolve_timeout": "seconds to wait for the hosts' names",
-    "join_timeout": "seconds to wait for the other hosts",
-    "last_call": "seconds to wait for more than the least number of hosts",
-    "stop_timeout": "seconds from SIGTERM to SIGKILL",
-}
-
-
-def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Options:
-    """What was given on the command line, else in DRIVETRAIN_<NAME>, else the default.
-
-    Raises:
-        InputError: a value that cannot be.
-    """
-    values: dict[str, Any] = {}
-    for field in fields(Options):
-        if (value := given.get(field.name)) is not None:
-            values[field.name] = value
-            continue
-        variable = f"DRIVETRAIN_{field.name.upper()}"
-        text = environment.get(variable, "").strip()
-        if text:
-            try:
-                values[field.name] = _KINDS[str(field.type)](text)
-            except ValueError:
-                wanted = "whole numbers" if field.type == "int" else "numbers"
-                raise InputError(f"{variable}={text!r}; allowed are {wanted}.") from None
-    return Options(**values)
-
-
-def _processes(given: Mapping[str, Any], options: Options, environment: Mapping[str, str]) -> int:
-    """`--launcher python` is one process a host, also where there are more GPUs: the program takes them all."""
-    asked = given["processes"] or 0
-    named = environment.get("DRIVETRAIN_PROCESSES", "").strip() not in ("", "0")
-    return 1 if options.launcher == "python" and not (asked or named) else asked
 
 
 def _fail(text: str) -> None:

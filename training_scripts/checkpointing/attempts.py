@@ -66,7 +66,7 @@ def read_attempts(place: Place, folder: str = FOLDER) -> list[Attempt]:
     for name in place.names(folder):
         match = re.fullmatch(rf"{re.escape(folder)}/(\d{{5,9}})\.json", name, re.ASCII)
         if match:
-            found.append(_parsed(int(match[1]), place.read(name)))
+            found.append(_parsed(int(match[1]), place, name))
     return sorted(found, key=lambda attempt: attempt.number)
 
 
@@ -186,15 +186,15 @@ def _text(attempt: Attempt) -> bytes:
     return json.dumps(asdict(attempt)).encode()
 
 
-def _parsed(number: int, data: bytes) -> Attempt:
+def _parsed(number: int, place: Place, name: str) -> Attempt:
     kinds = {field.name: (str,) if field.name == "ended" else (int, float) for field in fields(Attempt)}
     try:
-        given = json.loads(data)
+        given = json.loads(place.read(name))
         known = {name: value for name, value in given.items() if name in kinds}
         if not all(value is None or type(value) in kinds[name] for name, value in known.items()):
             raise ValueError("values of other kinds")
         return Attempt(**{**known, "number": number})
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, RecursionError, FileNotFoundError):
         return Attempt(number)
 
 

@@ -29,8 +29,8 @@ FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 FAILURE_FILE_LIMIT = 1024
 
 # What the launcher's exit code says. A retry helps after RETRY (EX_TEMPFAIL of sysexits.h); after FAILED and BAD_INPUT
-# the same would happen again.
-FAILED, BAD_INPUT, RETRY = 1, 2, 75
+# the same would happen again; INTERRUPTED is a person's doing, from the keyboard.
+FAILED, BAD_INPUT, RETRY, INTERRUPTED = 1, 2, 75, 130
 
 MAX_TRACEBACK_LINES = 15
 _LOST_PEER = re.compile(

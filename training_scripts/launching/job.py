@@ -76,6 +76,13 @@ class Options:
     stop_timeout: int = 90
     """Seconds that processes have to save and leave after SIGTERM. The platform sends SIGKILL after 120: the rest is
     for torchrun, for us, and for the platform's own clock."""
+    checkpoints: str = ""
+    """The folder or URI that outlives a start: interruptions are counted there."""
+    max_interruptions: int = 0
+    """How often in a row the job may be interrupted and started again; 0: any number of times."""
+    spot_notice: str = "auto"
+    """Whether to ask the machine's metadata service if the machine is about to be taken away: on, off, or auto, which
+    asks where a platform runs us."""
 
     def __post_init__(self) -> None:
         for name in ("hang_timeout", "resolve_timeout", "join_timeout", "last_call"):
@@ -83,6 +90,15 @@ class Options:
                 raise InputError(f"{name}={getattr(self, name)}; allowed are seconds from 0.")
         if self.max_restarts < 0:
             raise InputError(f"max_restarts={self.max_restarts}; allowed are whole numbers from 0.")
+        if self.max_interruptions < 0:
+            raise InputError(f"max_interruptions={self.max_interruptions}; allowed are whole numbers from 0.")
+        if self.max_interruptions and not self.checkpoints:
+            raise InputError(
+                f"max_interruptions={self.max_interruptions} is counted in the checkpoints, and there are none. Give "
+                "--checkpoints FOLDER, or leave it out."
+            )
+        if self.spot_notice not in ("auto", "on", "off"):
+            raise InputError(f"spot_notice={self.spot_notice!r}; allowed: auto, on, off.")
         if self.stop_timeout < 1:
             raise InputError(f"stop_timeout={self.stop_timeout}; allowed are whole seconds from 1.")
         if self.rendezvous not in ("auto", "static", "c10d"):

@@ -58,6 +58,7 @@ def start(tmp_path: Path) -> Generator[Start]:
     def started(*arguments: str, **variables: str) -> subprocess.Popen[str]:
         environment = {"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
         environment["DRIVETRAIN_FAILURE_FILE"] = str(tmp_path / "failure")
+        environment["AWS_EC2_METADATA_DISABLED"] = "true"  # whatever machine the tests run on
         processes.append(
             subprocess.Popen(
                 [sys.executable, "-m", "drivetrain.training_scripts.launch", *arguments],

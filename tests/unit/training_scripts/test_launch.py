@@ -12,14 +12,9 @@ from typing import Any
 import pytest
 
 from drivetrain.training_scripts.errors import InputError, LostHostError
-from drivetrain.training_scripts.launch import (
-    choose_launcher,
-    describe_cluster,
-    parse,
-    read_options,
-    resolve_hosts,
-)
+from drivetrain.training_scripts.launch import choose_launcher, describe_cluster, resolve_hosts
 from drivetrain.training_scripts.launchers.torchrun import torchrun_command
+from drivetrain.training_scripts.launching.arguments import parse, read_options
 from drivetrain.training_scripts.launching.cluster import Cluster
 from drivetrain.training_scripts.launching.job import Options, Program
 
