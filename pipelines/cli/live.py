@@ -23,6 +23,7 @@ STYLES = {
     "Cached": "cyan",
     "Executing": "blue",
     "Retrying": "yellow",
+    "Interrupted": "yellow",
     "Waiting": "dim",
     "Failed": "bold red",
     "Stopped": "yellow",
@@ -76,7 +77,7 @@ class LiveProgress:
         if self._all_fit():
             yield from (self._line(step, options.max_width) for step in steps)
             return
-        running = [step for step in steps if step.status in ("Executing", "Retrying")]
+        running = [step for step in steps if step.status in ("Executing", "Retrying", "Interrupted")]
         room = max(self.console.height - 4, 1)
         yield from (self._line(step, options.max_width) for step in running[:room])
         more = [f"{len(running) - room} more running"] if len(running) > room else []

@@ -17,6 +17,14 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
 ]
+Interrupt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--interrupt",
+        metavar="STEP@WHEN",
+        help="Rehearse the loss of a training's machines: train@step=120, train@poisson=60s,notice=2s. Repeatable.",
+    ),
+]
 Execution = Annotated[
     str, typer.Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
 ]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
+from drivetrain.pipelines.cli.progress import Clock, RunView, StepView, interruption
 from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.words import count, duration, printable, status_word
 from drivetrain.pipelines.targets.local.events import (
@@ -19,6 +19,8 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionStarted,
     MetricLogged,
     StepFinished,
+    StepInterrupted,
+    StepRestarted,
     StepRetrying,
     StepStarted,
 )
@@ -70,6 +72,10 @@ class PlainProgress:
                     f"{event.step}: attempt {event.attempt} failed ({in_a_line(event.reason)}); the next one starts in "
                     f"{event.wait_s:.0f} s"
                 ]
+            case StepInterrupted():
+                return [f"{event.step}: {interruption(event)}: {event.reason}"]
+            case StepRestarted():
+                return [f"{event.step}: at work again, start {event.start}"]
             case CacheExplained():
                 return explanation(event)
             case StepFinished() if step is not None:

@@ -14,6 +14,8 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionStarted,
     MetricLogged,
     StepFinished,
+    StepInterrupted,
+    StepRestarted,
     StepRetrying,
     StepStarted,
 )
@@ -76,6 +78,12 @@ def _rank(name: str) -> int:
     return next((place for place, word in enumerate(("loss", "accuracy")) if word in name), 2)
 
 
+def interruption(event: StepInterrupted) -> str:
+    """`interrupted at step 120, restarting (2)`."""
+    where = "" if event.at_step is None else f" at step {event.at_step}"
+    return f"interrupted{where}, restarting ({event.start})"
+
+
 class RunView:
     """The run: what its events have said so far."""
 
@@ -121,6 +129,11 @@ class RunView:
             case StepRetrying():
                 step.status = "Retrying"
                 step.retry = f"attempt {event.attempt} failed, the next one in {event.wait_s:.0f} s"
+            case StepInterrupted():
+                step.status = "Interrupted"
+                step.retry = interruption(event)
+            case StepRestarted():
+                step.status, step.retry = "Executing", f"start {event.start}"
             case StepFinished():
                 step.status, step.seconds, step.reason = event.status, event.seconds, event.reason
                 step.cache_of, step.value = event.cache_of, event.value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from drivetrain.pipelines.cli.groups import new_app
-from drivetrain.pipelines.cli.options import Config, Home, Set
+from drivetrain.pipelines.cli.options import Config, Home, Interrupt, Set
 from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def run(
         list[str] | None,
         typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
+    interrupt: Interrupt = None,
     paths: Annotated[
         Literal["auto", "namespace", "rewrite"],
         typer.Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
@@ -78,6 +79,7 @@ def run(
       drivetrain run retraining
       drivetrain run retraining --set epochs=20 --param MinAccuracy=0.98
       drivetrain run digits.py -c nightly.yaml --explain-cache
+      drivetrain run retraining --set spot=true --interrupt train@step=120 --interrupt train@step=300,notice=0
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
     """
     from drivetrain.pipelines.cli import run_options, watched
@@ -88,7 +90,7 @@ def run(
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     stubs, commands = run_options.stubs(stub), run_options.image_commands(image_command)
     functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
-    local_data = run_options.data(data)
+    local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
     work = _work(target, definition, config, set_)
 
     for note in work.notes:
@@ -107,6 +109,8 @@ def run(
         mode=paths,
         cache=not no_cache,
         explain_cache=explain_cache,
+        interruptions=interruptions,
+        origin=work.origin,
         region=work.region,
     )
     return watched.start(

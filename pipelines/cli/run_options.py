@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
 
 
 def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, str]:
@@ -64,6 +67,17 @@ def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
             raise UserError(f"--image-command {image}: the command is empty. Give what runs in the image's place.")
         found[image] = words
     return found
+
+
+def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
+    """`STEP@step=120` texts, as targets/local/rehearsal/interruptions.py has them.
+
+    Raises:
+        UserError: none of the allowed forms.
+    """
+    from drivetrain.pipelines.targets.local.rehearsal.interruptions import parse_all
+
+    return parse_all(given) if given else ()
 
 
 def data(given: Iterable[str] | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from drivetrain.pipelines.cli.groups import new_app
-from drivetrain.pipelines.cli.options import Config, Home
+from drivetrain.pipelines.cli.options import Config, Home, Interrupt
 
 app = new_app()
 
@@ -76,6 +76,7 @@ def submit(
         list[str] | None,
         typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
+    interrupt: Interrupt = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
@@ -97,6 +98,7 @@ def submit(
       drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label --out build
       drivetrain submit train --set train=build/train --set recipe=digits_cnn --processes 2
       drivetrain submit train --config docs/recipes/mnist_cnn.yaml --set train=mnist
+      drivetrain submit train --set train=build/train --interrupt step=120
       drivetrain submit train --set train=faces/ --set recipe=my_recipes.faces --source .
     """
     from drivetrain.pipelines.cli import run_options
@@ -114,4 +116,7 @@ def submit(
         environment=tuple(env or ()),
     )
     assert target == "local"
-    return run_here(job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json, out=out)
+    interruptions = run_options.interruptions(interrupt)
+    return run_here(
+        job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json, out=out, interruptions=interruptions
+    )

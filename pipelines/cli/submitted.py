@@ -19,13 +19,23 @@ from drivetrain.pipelines.spec.resources import Cluster
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
 
 COMPONENTS = "drivetrain.components"
 # What docs/launcher.md lists; `processes` and the hosts are options of their own.
 LAUNCHER_VARIABLES = frozenset(
     f"DRIVETRAIN_{name}"
     for name in (
-        *("HANG_TIMEOUT", "JOIN_TIMEOUT", "LAST_CALL", "LAUNCHER", "MAX_RESTARTS", "NETWORK_INTERFACE", "NODES"),
+        *(
+            "HANG_TIMEOUT",
+            "JOIN_TIMEOUT",
+            "LAST_CALL",
+            "LAUNCHER",
+            "MAX_INTERRUPTIONS",
+            "MAX_RESTARTS",
+            "NETWORK_INTERFACE",
+            "NODES",
+        ),
         *("PORT", "PROCESSES", "RENDEZVOUS", "RESOLVE_TIMEOUT", "STOP_TIMEOUT"),
     )
 )
@@ -50,7 +60,16 @@ class Job:
     """`NAME=VALUE` texts."""
 
 
-def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: bool, out: Path | None = None) -> int:
+def run_here(
+    job: Job,
+    *,
+    home: Path | None,
+    fresh: bool,
+    cache: bool,
+    as_json: bool,
+    out: Path | None = None,
+    interruptions: tuple[Interruption, ...] = (),
+) -> int:
     """Run a job on this machine, watched; returns the exit code. `out` gets a copy of its outputs.
 
     Raises:
@@ -68,7 +87,13 @@ def run_here(job: Job, *, home: Path | None, fresh: bool, cache: bool, as_json: 
         place,
         built.text,
         {},
-        Options(pipeline=pipeline.name, cache=cache, region=pipeline.deployment.region, data=job.data),
+        Options(
+            pipeline=pipeline.name,
+            cache=cache,
+            region=pipeline.deployment.region,
+            data=job.data,
+            interruptions=interruptions,
+        ),
         built.assets,
         source=f"submit {job.component}",
         fresh=fresh,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.settings import LocalRun, Settings, build
@@ -30,6 +30,8 @@ class Work:
     assets: tuple[Asset, ...] = ()
     notes: tuple[str, ...] = ()
     local: LocalRun = field(default_factory=LocalRun)
+    origin: Mapping[str, Any] | None = None
+    """What `compiled_again` takes; None for a definition that came as it is."""
 
     @staticmethod
     def from_pipeline(target: str, config: Path | None, overrides: Sequence[str] | None) -> Work:
@@ -49,6 +51,12 @@ class Work:
             assets=built.assets,
             notes=built.notes,
             local=LocalRun() if loaded.settings is None else loaded.settings.local,
+            origin={
+                "target": target,
+                "config": None if config is None else str(config),
+                "set": list(overrides or ()),
+                "folder": str(Path.cwd()),
+            },
         )
 
     @staticmethod
@@ -78,6 +86,22 @@ def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, 
         UserError: no such pipeline, wrong settings, or a pipeline that cannot be compiled.
     """
     return _compile(_load(target, config, overrides), local=local)
+
+
+def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> Compiled:
+    """The pipeline of an earlier run, with further settings.
+
+    Raises:
+        UserError: it is no longer where it was, or as `compiled`.
+    """
+    from contextlib import chdir
+
+    try:
+        with chdir(origin["folder"]):  # from where its paths start
+            config = None if origin["config"] is None else Path(origin["config"])
+            return compiled(origin["target"], config, [*origin["set"], *overrides], local=True)
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}, where this run was started, is not there any more.") from None
 
 
 def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> Loaded:

@@ -51,6 +51,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
     for name in options.stubs:
         if name not in definition.by_name:
             yield f"--stub {name}: there is no such step. {did_you_mean(name, definition.by_name)}"
+    yield from _interruption_problems(definition, scope, options)
     for step in steps:
         yield from _lost_references(step, definition, options)
     known = {step.name: resolve_known(step.arguments, scope) for step in steps if step.type != "Condition"}
@@ -67,6 +68,21 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             written=written,
         )
         yield from _problems(step, plan) or _wrong_types(step, plan)
+
+
+def _interruption_problems(definition: Definition, scope: ExecutionScope, options: Options) -> list[str]:
+    if not options.interruptions:
+        return []
+    from drivetrain.pipelines.targets.local.rehearsal.interruptions import problems
+
+    steps = definition.walk()
+    no_checkpoints = {
+        step.name: "keeps no checkpoints (CheckpointConfig): it would begin at its first step each time. Give the step "
+        "checkpoint=Checkpoint(), and keep them there."
+        for step in steps
+        if step.type == "Training" and not resolve_known(step.arguments, scope).get("CheckpointConfig")
+    }
+    return problems(options.interruptions, {step.name: step.type for step in steps}, no_checkpoints, options.stubs)
 
 
 def _check_text(definition: Definition, scope: ExecutionScope) -> None:

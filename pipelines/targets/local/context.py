@@ -121,6 +121,25 @@ class StepContext:
             StepFailedError: the job failed, ran out of time, or its supervisor died.
             StepStoppedError: the user stopped the run.
         """
+        result = self.watch_job(job, tick, every_s=every_s)
+        raise_unless_succeeded(result)
+        return result
+
+    def watch_job(
+        self,
+        job: Job,
+        tick: Callable[[float, bool], None] | None = None,
+        *,
+        every_s: float | None = None,
+        interrupt: Callable[[float], float | None] | None = None,
+    ) -> JobResult:
+        """Run a job as `run_job` does, and say how it ended. `interrupt(seconds)` is asked as often as `tick`: the
+        notice, in seconds, with which the machines go now, once.
+
+        Raises:
+            StepFailedError: the machine could not start it.
+            StepStoppedError: the user had stopped the run before.
+        """
         from drivetrain.pipelines.targets.local.containers import container
 
         if self.control.stopping.is_set():
@@ -141,8 +160,12 @@ class StepContext:
         self.control.attach(running)
         try:
             while (result := running.wait(every_s)) is None:
+                seconds = time.monotonic() - started
                 if tick is not None:
-                    tick(time.monotonic() - started, False)
+                    tick(seconds, False)
+                if interrupt is not None and (notice_s := interrupt(seconds)) is not None:
+                    running.interrupt(notice_s)
+                    interrupt = None
         except BaseException:
             running.stop(0.0)
             running.wait()
@@ -151,11 +174,15 @@ class StepContext:
             self.control.detach(running)
         if tick is not None:
             tick(time.monotonic() - started, True)
-        _raise_unless_succeeded(result)
         return result
 
 
-def _raise_unless_succeeded(result: JobResult) -> None:
+def raise_unless_succeeded(result: JobResult) -> None:
+    """
+    Raises:
+        StepFailedError: the job failed, ran out of time, or its supervisor died.
+        StepStoppedError: the user stopped the run.
+    """
     if result.succeeded:
         return
     if result.stopped:

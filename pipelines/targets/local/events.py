@@ -76,6 +76,29 @@ class StepRetrying:
 
 
 @dataclass(frozen=True)
+class StepInterrupted:
+    """The machines of a training job were taken away (a rehearsal); the job, and with it the attempt, goes on.
+
+    `at_step` is the training's step, None where nobody says it; `start` the number of the start that follows.
+    """
+
+    step: str
+    attempt: int
+    at_step: int | None
+    start: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class StepRestarted:
+    """A training job that was interrupted is at work again, on new hosts, for the `start`-th time."""
+
+    step: str
+    attempt: int
+    start: int
+
+
+@dataclass(frozen=True)
 class StepFinished:
     """How a step ended.
 
@@ -103,7 +126,17 @@ class ExecutionFinished:
     reason: str | None = None
 
 
-Event = ExecutionStarted | StepStarted | CacheExplained | MetricLogged | StepRetrying | StepFinished | ExecutionFinished
+Event = (
+    ExecutionStarted
+    | StepStarted
+    | CacheExplained
+    | MetricLogged
+    | StepRetrying
+    | StepInterrupted
+    | StepRestarted
+    | StepFinished
+    | ExecutionFinished
+)
 Observer = Callable[[Event], None]
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.mounts import Mode
@@ -27,6 +28,9 @@ class Options:
         mode: how /opt/ml is provided (container.py).
         cache: False runs every step; what they give is remembered all the same.
         explain_cache: say field by field why a step hit or missed.
+        interruptions: when training jobs lose their machines (rehearsal/).
+        origin: how the definition was made (target, settings file, overrides), so that it can be made again with other
+            settings; None for a definition that came as it is.
         stop_grace_s: what a job gets between SIGTERM and SIGKILL when the user stops the run.
         region, account: stand in ARNs.
     """
@@ -40,6 +44,8 @@ class Options:
     mode: Mode = "auto"
     cache: bool = True
     explain_cache: bool = False
+    interruptions: tuple[Interruption, ...] = ()
+    origin: Mapping[str, Any] | None = None
     stop_grace_s: float = 10.0
     region: str = "us-east-1"
     account: str = "000000000000"
@@ -62,4 +68,5 @@ class Options:
     def from_json(data: Mapping[str, Any]) -> Options:
         fields: dict[str, Any] = dict(data)
         fields["image_commands"] = {image: tuple(command) for image, command in data["image_commands"].items()}
+        fields["interruptions"] = tuple(map(Interruption.from_json, data.get("interruptions", ())))
         return Options(**fields)

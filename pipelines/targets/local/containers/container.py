@@ -46,7 +46,7 @@ class RunningJob:
         self._port = port
         self._lock = threading.Lock()  # nobody writes to a pipe that is just being closed
         self._started = time.monotonic()
-        self._stopped_by_user = False
+        self._stopped_by_user = self._interrupted = False
         self._peers_ended = False
 
     @property
@@ -88,17 +88,26 @@ class RunningJob:
                 self._port.close()
         return self._result()
 
+    def interrupt(self, notice_s: float) -> None:
+        """Take the machines away: SIGTERM to the command of every host and SIGKILL to everything after the notice
+        (seconds); with 0 nothing but SIGKILL, at once. `wait` gives the result."""
+        self._interrupted = self._peers_ended = True  # no host ends another one: all of them are going
+        self._send(b"interrupt %f\n" % notice_s)
+
     def stop(self, grace_s: float | None = None) -> None:
         """Ask every host to end (SIGTERM, then SIGKILL after the grace); returns at once, `wait` gives the result."""
         self._stopped_by_user = True
         self._send_stop(self._job.grace_s if grace_s is None else grace_s)
 
     def _send_stop(self, grace_s: float) -> None:
+        self._send(b"stop %f\n" % grace_s)
+
+    def _send(self, order: bytes) -> None:
         with self._lock:
             for one in self._supervised:
                 if one.result is None and one.process.stdin is not None and not one.process.stdin.closed:
                     try:
-                        os.write(one.process.stdin.fileno(), b"stop %f\n" % grace_s)
+                        os.write(one.process.stdin.fileno(), order)
                     except BrokenPipeError:
                         continue  # it has just ended by itself
 
@@ -109,6 +118,7 @@ class RunningJob:
         failed.sort(key=lambda one: (one.result is not None and one.result.stopped, one.command_ended_at))
         first = failed[0].result if failed else None
         stopped = first is not None and first.stopped and self._stopped_by_user
+        interrupted = first is not None and first.stopped and self._interrupted and not self._stopped_by_user
         several = len(self._supervised) > 1
         reason = first.failure_reason if first is not None else None
         return JobResult(
@@ -116,11 +126,12 @@ class RunningJob:
             signal=None if first is None else first.signal,
             timed_out=first is not None and first.timed_out,
             stopped=stopped,
-            failed_host=first.host if first is not None and not stopped and not first.timed_out else None,
+            failed_host=first.host if first is not None and not (stopped or interrupted or first.timed_out) else None,
             failure_reason=f"host {first.host}: {reason}" if first is not None and reason and several else reason,
             cpu_s=sum(result.cpu_s for result in results),
             wall_s=time.monotonic() - self._started,
             hosts=tuple(results),
+            interrupted=interrupted,
         )
 
 

@@ -38,6 +38,19 @@ def end_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> bool
     return True
 
 
+def kill_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> bool:
+    """SIGKILL at once, as a machine that is taken away: nobody is asked, nobody can tidy up."""
+    started, pause = time.monotonic(), 0.001
+    while True:
+        signal_all(signal.SIGKILL)
+        if not reap():
+            return True
+        if time.monotonic() - started > UNKILLABLE_S:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.05)
+
+
 def signal_namespace(number: int) -> None:
     """All processes of the namespace whose first one this is: one call, which no fork can slip through."""
     process_table.send(-1, number)

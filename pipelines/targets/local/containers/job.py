@@ -77,7 +77,7 @@ class JobResult:
 
     `failure_reason` is what the program wrote to /opt/ml/output/failure (or output/message), else the end of its log;
     None when every host ended with 0. `stopped` says that `RunningJob.stop` was called, `timed_out` that the time
-    limit ended it.
+    limit ended it, `interrupted` that `RunningJob.interrupt` took its machines away before every host was done.
     """
 
     exit_code: int | None
@@ -89,7 +89,8 @@ class JobResult:
     cpu_s: float
     wall_s: float
     hosts: tuple[HostResult, ...]
+    interrupted: bool = False
 
     @property
     def succeeded(self) -> bool:
-        return self.failed_host is None and not self.timed_out and not self.stopped
+        return self.failed_host is None and not self.timed_out and not self.stopped and not self.interrupted

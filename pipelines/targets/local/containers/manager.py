@@ -105,7 +105,7 @@ class _Watch:
         self.orders = orders
         self.status: int | None = None
         self.command_ended_at: float | None = None
-        self.stopped = self.timed_out = False
+        self.stopped = self.timed_out = self.taken_away = False
         self.stop_deadline: float | None = None  # when the command has had its grace
         limit: float | None = spec["time_limit_s"]
         self.limit = None if limit is None else time.monotonic() + limit
@@ -140,7 +140,8 @@ class _Watch:
                     poll.unregister(descriptor)  # the runner or the guard is gone
                     self._stop(ORPHAN_GRACE_S)
         signal_all = ending.signal_namespace if self.spec["pid_namespace"] else ending.signal_descendants
-        if children and not ending.end_all(signal_all, self._reap):
+        end = ending.kill_all if self.taken_away else ending.end_all
+        if children and not end(signal_all, self._reap):
             return {**self._result(), "error": "processes that cannot be killed were left behind"}
         return self._result()
 
@@ -155,7 +156,21 @@ class _Watch:
     def _obey(self, chunk: bytes) -> None:
         *lines, self.orders = (self.orders + chunk).split(b"\n")
         for line in lines:
-            self._stop(float(line.removeprefix(b"stop ")))
+            order, _, seconds = line.partition(b" ")
+            if order == b"interrupt":
+                self._take_away(float(seconds))
+            else:
+                self._stop(float(seconds))
+
+    def _take_away(self, notice_s: float) -> None:
+        """The machine goes: a notice where there is one, and then SIGKILL to everything, whatever it is doing."""
+        self.taken_away = True
+        if notice_s > 0:
+            self._stop(notice_s)
+        elif self.stop_deadline is None:
+            self.stopped, self.stop_deadline = not self.timed_out, time.monotonic()
+        else:
+            self.stop_deadline = time.monotonic()
 
     def _reap(self) -> bool:
         """Collect what has ended. False when no descendant is left: each hangs from a living child of ours."""

@@ -9,12 +9,14 @@ and ends all descendants when there is a reason to. Each watches the other, so n
     manager dies    a pid namespace is killed by the kernel; without one its orphans fall to the guard
 
 stdin: the job, as a line with the number of bytes that follow (never a file: its environment may hold secrets), later
-`stop SECONDS`. stdout: nothing; its end tells the runner that both are gone. stderr: the job's log. What happened is
-written to the record, a file that appears by rename when nothing of the job lives any more. Runner and supervisor are
-of one Python, so what they tell each other is marshalled: json would take a quarter of the start to import.
+`stop SECONDS` or `interrupt SECONDS`. stdout: nothing; its end tells the runner that both are gone. stderr: the job's
+log. What happened is written to the record, a file that appears by rename when nothing of the job lives any more.
+Runner and supervisor are of one Python, so what they tell each other is marshalled: json would take a quarter of the
+start to import.
 
 A stop is what a container platform does: SIGTERM to the command alone (a data loader's worker that gets it too would
-fail the training that is just saving), the grace, then SIGTERM and at last SIGKILL to whatever is left.
+fail the training that is just saving), the grace, then SIGTERM and at last SIGKILL to whatever is left. An interruption
+is what happens to a machine that is taken away: after its seconds of notice SIGKILL to everything, with 0 at once.
 """
 
 from __future__ import annotations

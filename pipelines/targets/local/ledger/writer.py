@@ -286,6 +286,11 @@ class LedgerWriter(Ledger):
                 ),
             )
 
+    def note_step(self, execution: str, step: str, value: str) -> None:
+        """What is worth knowing of a step that is under way; its result takes the place."""
+        with self._transaction() as db:
+            db.execute("UPDATE steps SET value = ? WHERE execution = ? AND name = ?", (value, execution, step))
+
     def log_metrics(self, execution: str, step: str, number: int, values: Sequence[tuple[str, float, float]]) -> None:
         """Enter metrics (name, seconds, value)."""
         with self._transaction() as db:

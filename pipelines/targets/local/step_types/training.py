@@ -18,7 +18,7 @@ from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage import archive, channels, outputs
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
-from drivetrain.pipelines.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.pipelines.targets.local.storage.checkpoints import DEFAULT_PATH
 from drivetrain.pipelines.targets.local.storage.objects import walk
 from drivetrain.pipelines.targets.local.storage.outputs import Publication
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.toolkit import Launch
 
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
-_LOOK_EVERY_S = 0.25
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:
@@ -74,68 +73,33 @@ def artifacts_uri(arguments: Mapping[str, Any], job: str, *, what: str = "model"
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.pipelines.targets.local.containers import opt_ml
-    from drivetrain.pipelines.targets.local.containers.mounts import host_path
+    from drivetrain.pipelines.targets.local.training_job import TrainingJob
 
     arguments, name = context.arguments, context.facts.job_name(context.step.name)
-    algorithm = arguments["AlgorithmSpecification"]
-    checkpoint = member(arguments, "CheckpointConfig")
-    checkpoint_path = str((checkpoint or {}).get("LocalPath") or DEFAULT_PATH)
-    resources = member(arguments, "ResourceConfig") or {}
-    hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
-    cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
-    for host in hosts:
-        opt_ml.lay_out_training(
-            host.root,
-            cluster,
-            host.name,
-            hyperparameters=member(arguments, "HyperParameters") or {},
-            input_data_config=entries(arguments, "InputDataConfig"),
-            checkpoint_path=checkpoint_path,
-        )
-    inputs = channels.training_channels(arguments)
-    read = jobs.bring_inputs(context, inputs, hosts)
-    sync = None
-    if checkpoint is not None:
-        folders = [host_path(checkpoint_path, host.root) for host in hosts]
-        sync = CheckpointSync(context.store, str(checkpoint["S3Uri"]), folders)
-        sync.restore()
-    job = _job(context, name, hosts)
-    metrics = MetricReader(
-        entries(algorithm, "MetricDefinitions"), [context.logs / f"{host.name}.log" for host in hosts]
-    )
-
-    def tick(seconds: float, final: bool) -> None:
-        context.log_metrics(metrics.read(seconds, final=final))
-        if sync is not None and not final:
-            sync.tick()
-
-    started = time.time()
-    try:
-        looking = sync is not None or bool(algorithm.get("MetricDefinitions"))
-        result = context.run_job(job, tick, every_s=_LOOK_EVERY_S if looking else None)
-    finally:
-        if sync is not None:  # what a failed or stopped job saved is what its retry starts from
-            sync.copy_back(final=True)
+    created = time.time()
+    ran = TrainingJob(context, lambda hosts: _job(context, name, hosts)).run()
+    publication = _publish(context, name, ran.hosts)
+    transitions = ran.transitions.finished()
     ended = time.time()
-    publication = _publish(context, name, hosts)
     response = {
         **arguments,
         "TrainingJobName": name,
         "TrainingJobArn": context.facts.arn(f"training-job/{name}"),
         "TrainingJobStatus": "Completed",
         "SecondaryStatus": "Completed",
+        "SecondaryStatusTransitions": transitions,
         "ModelArtifacts": {"S3ModelArtifacts": artifacts_uri(arguments, name)},
-        "CreationTime": started,
-        "TrainingStartTime": started,
+        "CreationTime": created,
+        "TrainingStartTime": ran.transitions.began("Training"),
         "TrainingEndTime": ended,
-        "TrainingTimeInSeconds": max(1, round(result.wall_s)),
-        "BillableTimeInSeconds": max(1, round(result.wall_s)),
+        "TrainingTimeInSeconds": max(1, round(ran.trained_s)),
+        "BillableTimeInSeconds": max(1, round(ran.worked_s)),
         "FinalMetricDataList": [
-            {"MetricName": metric, "Value": value, "Timestamp": ended} for metric, value in metrics.last.items()
+            {"MetricName": metric, "Value": value, "Timestamp": ended} for metric, value in ran.metrics.items()
         ],
+        **({} if ran.rehearsed is None else {"Drivetrain": ran.rehearsed}),
     }
-    return StepResult(response=response, publication=publication, inputs=read)
+    return StepResult(response=response, value=ran.value, publication=publication, inputs=ran.inputs)
 
 
 def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
@@ -162,7 +126,6 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
         environment=environment,
         hosts=hosts,
         log_folder=context.logs,
-        time_limit_s=programs.time_limit_s(arguments),
         mode=context.options.mode,
         working_folder=working_folder,
         code=(f"{channels.TRAINING}/code", "/opt/ml/code"),

@@ -40,6 +40,10 @@ class CheckpointSync:
                 self._copied[target] = _version(target)
         return len(objects)
 
+    def finish(self) -> None:
+        """Nothing writes any more: copy what is left, as it is."""
+        self.copy_back(final=True)
+
     def tick(self) -> None:
         """Copy what has changed, once a second."""
         if time.monotonic() >= self._next:

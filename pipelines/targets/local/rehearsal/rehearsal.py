@@ -1,0 +1,217 @@
+"""The interruptions of one training job: when its machines go, and what each of its starts did.
+
+The job is the same from its first start to its last; what has been rehearsed is kept in a file beside the step's
+attempts, so that a run that was killed in the middle of it does not begin again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
+from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
+
+# Our training creates the file when it has taken the step, and waits for what comes then.
+STEP_VARIABLE, FILE_VARIABLE = "DRIVETRAIN_REHEARSE_STEP", "DRIVETRAIN_REHEARSE_FILE"
+FOLDER = "rehearsal"
+JOURNAL = "interruptions.json"
+_LOGGED_STEP = {"Name": "step", "Regex": r"(?i)\bstep[ =:]*(\d+)"}
+
+
+@dataclass
+class Start:
+    """One start of the job, as far as it got. Steps are those of the training."""
+
+    number: int
+    first_logged: int | None = None
+    last_logged: int | None = None
+    gap: int = 0
+    """Steps between two that were logged."""
+    told: Mapping[str, Any] | None = None
+    """What it said of itself (attempts.py)."""
+
+    def logged(self, step: int) -> None:
+        if self.first_logged is None:
+            self.first_logged = step
+        elif self.last_logged is not None and step > self.last_logged and not 0 < self.gap <= step - self.last_logged:
+            self.gap = step - self.last_logged
+        self.last_logged = step
+
+    @property
+    def first_step(self) -> int | None:
+        """The step that it went on from: by its own word, else by its log, which is some steps off at most."""
+        given = _whole((self.told or {}).get("first_step"))
+        if given is not None or self.first_logged is None:
+            return given
+        return max(self.first_logged - max(self.gap, 1), 0)
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that it is known to have taken."""
+        known = [step for step in (_whole((self.told or {}).get("step")), self.last_logged) if step is not None]
+        return max(known, default=None)
+
+
+class Rehearsal:
+    """
+    Args:
+        wanted: the interruptions of this step.
+        folder: the step's in the run, where the journal lies.
+        logs: the hosts' logs.
+        tells: whether the program itself says when it has taken a step; else its log does.
+    """
+
+    def __init__(self, wanted: Sequence[Interruption], folder: Path, logs: Sequence[Path], *, tells: bool) -> None:
+        self._wanted, self._journal, self._tells = wanted, folder / JOURNAL, tells
+        self._log = MetricReader([_LOGGED_STEP], logs)
+        self.records: list[dict[str, Any]] = _read(self._journal)
+        self._before = len(self.records)
+        done = [str(record.get("given")) for record in self.records]
+        left = [one for one in wanted if one.at_step is not None and one.text not in done]
+        self._steps = sorted(left, key=lambda one: one.at_step or 0)
+        self._waits = {one.text: _waits(one, done.count(one.text)) for one in wanted if one.mean_s is not None}
+        self._due = {text: next(waits) for text, waits in self._waits.items()}
+        self._worked_s = 0.0
+        self.starts: list[Start] = []
+        self._signs: list[Path] = []
+
+    @property
+    def seed(self) -> str:
+        """For the sync agent of the present start."""
+        return f"{self._wanted[0].seed}-{self._before + len(self.starts)}"
+
+    def begin(self, roots: Sequence[Path]) -> None:
+        """The job starts (again), on hosts whose /opt/ml is in these folders."""
+        self.starts.append(Start(self._before + len(self.starts) + 1))
+        self._signs = [root / FOLDER for root in roots]
+        for folder in self._signs:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def environment(self) -> dict[str, str]:
+        """What tells the program at which step to wait, with paths as the container sees them."""
+        if not self._steps or not self._tells:
+            return {}
+        step = str(self._steps[0].at_step)
+        return {STEP_VARIABLE: step, FILE_VARIABLE: f"/opt/ml/{FOLDER}/step-{step}"}
+
+    def due(self, seconds: float) -> Interruption | None:
+        """What interrupts the job now, `seconds` after this start began to work."""
+        self.read_log(seconds)
+        if self._steps:
+            first = self._steps[0]
+            assert first.at_step is not None
+            last = self.starts[-1].last_logged
+            if self._tells:
+                reached = any((folder / f"step-{first.at_step}").exists() for folder in self._signs)
+            else:
+                reached = last is not None and last >= first.at_step
+            if reached:
+                return first
+        worked = self._worked_s + seconds
+        return next((one for one in self._wanted if one.text in self._due and worked >= self._due[one.text]), None)
+
+    def read_log(self, seconds: float, *, final: bool = False) -> None:
+        """Take note of the steps that were logged since."""
+        for found in self._log.read(seconds, final=final):
+            self.starts[-1].logged(int(found.value))
+
+    def interrupted(
+        self, by: Interruption, seconds: float, *, spot: bool, last_words: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """The machines are gone, after so many seconds of this start; gives what is known of the interruption."""
+        self.read_log(seconds, final=True)
+        start = self.starts[-1]
+        start.told = last_words
+        self._worked_s += seconds
+        self._resumed()
+        if by.at_step is not None:
+            self._steps.remove(by)
+        else:
+            self._due[by.text] = self._worked_s + next(self._waits[by.text])
+        known = [step for step in (start.last_step, by.at_step if self._tells else None) if step is not None]
+        self.records.append(
+            {
+                "given": by.text,
+                "at_step": max(known, default=None),
+                "resumed_step": None,
+                "steps_lost": None,
+                "notice_s": by.notice_s,
+                "seconds_down": None,
+                "reason": f"{'spot machines taken back' if spot else 'machines lost'}, rehearsed ({by.text})",
+            }
+        )
+        self._write()
+        return self.records[-1]
+
+    def down(self, seconds: float) -> None:
+        """The job is at work again, so long after its processes had ended."""
+        self.records[-1]["seconds_down"] = round(seconds, 3)
+        self._write()
+
+    def completed(self, seconds: float, last_words: Mapping[str, Any]) -> dict[str, Any]:
+        """What the response says of it all; the job has ended by itself."""
+        self.read_log(seconds, final=True)
+        self.starts[-1].told = last_words
+        self._resumed()
+        self._write()
+        attempts = [
+            {**start.told, "number": start.number, "first_step": start.first_step, "step": self._last_step(place)}
+            for place, start in enumerate(self.starts)
+            if start.told
+        ]
+        shown = [{key: value for key, value in record.items() if key != "given"} for record in self.records]
+        return {"interruptions": shown, "attempts": attempts}
+
+    def in_a_word(self) -> str:
+        """`2 interruptions`, and which of those that were wanted never came."""
+        number = len(self.records)
+        missed = [f"never came to step {one.at_step}" for one in self._steps]
+        return ", ".join([f"{number} interruption" + ("" if number == 1 else "s"), *missed])
+
+    def _last_step(self, place: int) -> int | None:
+        """Of an interrupted start, what its interruption says: its own last word may be a second old."""
+        record = self.records[self._before + place] if self._before + place < len(self.records) else {}
+        known = [step for step in (self.starts[place].last_step, record.get("at_step")) if step is not None]
+        return max(known, default=None)
+
+    def _resumed(self) -> None:
+        """Where the present start went on, of which the interruption before it did not know."""
+        if self.records and self.records[-1]["resumed_step"] is None:
+            at_step, resumed = self.records[-1]["at_step"], self.starts[-1].first_step
+            self.records[-1]["resumed_step"] = resumed
+            if at_step is not None and resumed is not None:
+                self.records[-1]["steps_lost"] = max(at_step - resumed, 0)
+
+    def _write(self) -> None:
+        self._journal.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self._journal.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(self.records, indent=1), encoding="utf-8")
+        os.replace(unfinished, self._journal)
+
+
+def _waits(one: Interruption, used: int) -> Iterator[float]:
+    """Exponential waits of an interruption at random times, without those that were used before."""
+    assert one.mean_s is not None
+    draws = random.Random(one.seed)
+    for number in count():
+        wait = draws.expovariate(1.0 / one.mean_s)
+        if number >= used:
+            yield wait
+
+
+def _read(journal: Path) -> list[dict[str, Any]]:
+    try:
+        return json.loads(journal.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

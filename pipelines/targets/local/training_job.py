@@ -1,0 +1,235 @@
+"""A training job from its first start to its end: one start, or as many as its interruptions make of it.
+
+Each start has fresh folders, fresh processes, and its checkpoints from the store, as on the service.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.spec.trainings import TRAIN
+from drivetrain.pipelines.targets.local import jobs, programs
+from drivetrain.pipelines.targets.local.containers.mounts import host_path
+from drivetrain.pipelines.targets.local.context import StepContext, raise_unless_succeeded
+from drivetrain.pipelines.targets.local.events import StepInterrupted, StepRestarted
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
+from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepStoppedError
+from drivetrain.pipelines.targets.local.rehearsal import attempts
+from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption, of_step
+from drivetrain.pipelines.targets.local.rehearsal.limits import limit
+from drivetrain.pipelines.targets.local.rehearsal.rehearsal import Rehearsal
+from drivetrain.pipelines.targets.local.rehearsal.transitions import Transitions
+from drivetrain.pipelines.targets.local.storage import channels
+from drivetrain.pipelines.targets.local.storage.channels import entries, member
+from drivetrain.pipelines.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.pipelines.targets.local.storage.sync_agent import SyncAgent
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.containers.container import Host, Job, JobResult
+
+_LOOK_EVERY_S = 0.25
+_REHEARSE_EVERY_S = 0.02
+AGENT = "agent"
+MakeJob = Callable[[tuple["Host", ...]], "Job"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """How a job that succeeded went. `trained_s` goes from the first start of its program to the last end, `worked_s`
+    leaves out the time without machines."""
+
+    hosts: tuple[Host, ...]
+    inputs: tuple[ArtifactEntry, ...]
+    transitions: Transitions
+    metrics: Mapping[str, float]
+    trained_s: float
+    worked_s: float
+    rehearsed: Mapping[str, Any] | None
+    value: str | None
+
+
+class TrainingJob:
+    """The job of one attempt at a training step; `make_job` says what starts on hosts that are laid out."""
+
+    def __init__(self, context: StepContext, make_job: MakeJob) -> None:
+        self._context, self._make_job = context, make_job
+        arguments = context.arguments
+        self._resources = member(arguments, "ResourceConfig") or {}
+        self._num_hosts = programs.host_count(context.step.name, self._resources)
+        self._checkpoint = member(arguments, "CheckpointConfig")
+        self._checkpoint_path = str((self._checkpoint or {}).get("LocalPath") or DEFAULT_PATH)
+        self._is_spot = arguments.get("EnableManagedSpotTraining") is True
+        logs = [context.logs / f"{host.name}.log" for host in jobs.hosts(context, self._num_hosts)]
+        algorithm = arguments["AlgorithmSpecification"]
+        definitions = entries(algorithm, "MetricDefinitions")
+        self._metrics = MetricReader(definitions, logs)
+        self._looks = self._checkpoint is not None or bool(definitions)
+        wanted = of_step(context.options.interruptions, context.step.name) if self._checkpoint else ()
+        tells = TRAIN in (algorithm.get("ContainerArguments") or ())
+        self._rehearsal = Rehearsal(wanted, context.folder.parent, logs, tells=tells) if wanted else None
+        self._transitions = Transitions()
+        self._began = time.monotonic()
+        self._worked_s = 0.0
+        self._down_since: float | None = None
+        self._where = ""
+
+    def run(self) -> Ran:
+        """
+        Raises:
+            StepFailedError: the job failed or ran out of time.
+            StepStoppedError: the user stopped the run.
+        """
+        while True:
+            self._transitions.enter("Starting")
+            hosts = self._lay_out()
+            self._transitions.enter("Downloading")
+            inputs = jobs.bring_inputs(self._context, channels.training_channels(self._context.arguments), hosts)
+            folders = [host_path(self._checkpoint_path, host.root) for host in hosts]
+            sync = self._sync(folders)
+            before: attempts.Seen = attempts.seen(folders) if self._rehearsal else {}
+            result, interruption = self._start(hosts, sync)
+            last_words: Mapping[str, Any] = attempts.latest(folders, before) if self._rehearsal else {}
+            if interruption is None or not result.interrupted:
+                break
+            self._interrupted(interruption, result, last_words)
+        self._transitions.enter("Uploading")
+        told, value = None, None
+        if self._rehearsal is not None:
+            told, value = self._rehearsal.completed(result.wall_s, last_words), self._rehearsal.in_a_word()
+        return Ran(
+            hosts=hosts,
+            inputs=inputs,
+            transitions=self._transitions,
+            metrics=self._metrics.last,
+            trained_s=time.time() - self._transitions.began("Training"),
+            worked_s=self._worked_s,
+            rehearsed=told,
+            value=value,
+        )
+
+    def _lay_out(self) -> tuple[Host, ...]:
+        """Hosts as new as the first ones were: nothing of an earlier start is left on them."""
+        from drivetrain.pipelines.targets.local.containers import opt_ml
+
+        context = self._context
+        if (context.folder / jobs.HOSTS).exists():
+            shutil.rmtree(context.folder / jobs.HOSTS)
+        hosts = jobs.hosts(context, self._num_hosts)
+        cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(self._resources))
+        for host in hosts:
+            opt_ml.lay_out_training(
+                host.root,
+                cluster,
+                host.name,
+                hyperparameters=member(context.arguments, "HyperParameters") or {},
+                input_data_config=entries(context.arguments, "InputDataConfig"),
+                checkpoint_path=self._checkpoint_path,
+            )
+        if self._rehearsal is not None:
+            self._rehearsal.begin([host.root for host in hosts])
+        return hosts
+
+    def _sync(self, folders: Sequence[Path]) -> CheckpointSync | SyncAgent | None:
+        """The checkpoints, brought to the hosts."""
+        if self._checkpoint is None:
+            return None
+        context, uri = self._context, str(self._checkpoint["S3Uri"])
+        if self._rehearsal is None:
+            sync: CheckpointSync | SyncAgent = CheckpointSync(context.store, uri, folders)
+        else:
+            sync = SyncAgent(context.store, uri, folders, context.folder / AGENT, seed=self._rehearsal.seed)
+        sync.restore()
+        return sync
+
+    def _start(
+        self, hosts: tuple[Host, ...], sync: CheckpointSync | SyncAgent | None
+    ) -> tuple[JobResult, Interruption | None]:
+        """One start, to its end or its interruption.
+
+        Raises:
+            StepFailedError: it failed, or no time is left.
+            StepStoppedError: the user stopped the run.
+        """
+        context, rehearsal = self._context, self._rehearsal
+        left = limit(context.arguments, worked_s=self._worked_s, elapsed_s=time.monotonic() - self._began)
+        if left is not None and left.left_s <= 0:
+            raise StepFailedError(left.exceeded)
+        job = replace(self._make_job(hosts), time_limit_s=None if left is None else left.left_s)
+        if rehearsal is not None:
+            job = replace(job, environment={**job.environment, **rehearsal.environment()})
+        self._transitions.enter("Training")
+        self._say_that_it_is_back()
+        agent = sync if isinstance(sync, SyncAgent) else None
+        by: Interruption | None = None
+        noticed, before_s = 0.0, self._worked_s
+
+        def tick(seconds: float, final: bool) -> None:
+            context.log_metrics(self._metrics.read(before_s + seconds, final=final))
+            if isinstance(sync, CheckpointSync) and not final:
+                sync.tick()
+
+        def interrupt(seconds: float) -> float | None:
+            nonlocal by, noticed
+            assert rehearsal is not None
+            by = rehearsal.due(seconds)
+            if by is None:
+                return None
+            noticed = time.monotonic()
+            if by.notice_s == 0 and agent is not None:
+                agent.cut()
+            return by.notice_s
+
+        if agent is not None:
+            agent.start()
+        try:
+            result = context.watch_job(
+                job,
+                tick,
+                every_s=_REHEARSE_EVERY_S if rehearsal else _LOOK_EVERY_S if self._looks else None,
+                interrupt=interrupt if rehearsal else None,
+            )
+        except BaseException:
+            if sync is not None:
+                sync.finish()
+            raise
+        if agent is not None and by is not None and result.interrupted:
+            agent.finish(max(0.0, noticed + by.notice_s - time.monotonic()))
+        elif sync is not None:  # what a failed or stopped job saved is what its retry starts from
+            sync.finish()
+        self._worked_s += result.wall_s
+        if not result.interrupted:
+            if result.timed_out and left is not None:
+                raise StepFailedError(left.exceeded)
+            raise_unless_succeeded(result)
+        return result, by
+
+    def _interrupted(self, by: Interruption, result: JobResult, last_words: Mapping[str, Any]) -> None:
+        """Tell of it, and go on."""
+        context, rehearsal = self._context, self._rehearsal
+        assert rehearsal is not None
+        record = rehearsal.interrupted(by, result.wall_s, spot=self._is_spot, last_words=last_words)
+        start = len(rehearsal.starts) + 1
+        self._where = f"interrupted at step {record['at_step']}" if record["at_step"] is not None else "interrupted"
+        self._transitions.enter("Interrupted", f"{self._where}: {record['reason']}")
+        self._down_since = time.monotonic()
+        context.ledger.note_step(context.facts.id, context.step.name, f"{self._where}, restarting ({start})")
+        context.post(StepInterrupted(context.step.name, context.attempt, record["at_step"], start, record["reason"]))
+        for log in context.logs.glob("*.log"):
+            with open(log, "a", encoding="utf-8") as file:  # without a step's number, for which the log is read
+                file.write(f"drivetrain: interrupted (a rehearsal); the job starts again on new hosts, start {start}\n")
+        if context.control.stopping.is_set():
+            raise StepStoppedError
+
+    def _say_that_it_is_back(self) -> None:
+        if self._down_since is None or self._rehearsal is None:
+            return
+        context, start = self._context, len(self._rehearsal.starts)
+        self._rehearsal.down(time.monotonic() - self._down_since)
+        context.ledger.note_step(context.facts.id, context.step.name, f"{self._where}, start {start}")
+        context.post(StepRestarted(context.step.name, context.attempt, start))
