@@ -180,7 +180,7 @@ def _build_mesh(layout: Layout) -> DeviceMesh:
     """torch's mesh of a layout. Each group of ranks has the time-out of the group of all: torch would give it one of
     its own, half an hour, in which nobody sees that a peer hangs."""
     process, names, sizes = layout.process, tuple(layout.degrees), tuple(layout.degrees.values())
-    timeout, own = _timeout(), []
+    timeout, own = group_timeout(), []
     for name in names:
         made = {tuple(ranks): _group(ranks, process, timeout) for ranks in layout._groups(name)}
         own.append(next(group for ranks, group in made.items() if process.rank in ranks))
@@ -195,7 +195,7 @@ def _build_stage_group(layout: Layout) -> dist.ProcessGroup | None:
     """Made here and not where it is needed: that may be on some stages only, and every rank has to take part."""
     if layout.degrees.get("stage", 1) == 1 or layout.stage_size == 1:
         return None
-    size, timeout = layout.stage_size, _timeout()
+    size, timeout = layout.stage_size, group_timeout()
     stages = [list(range(start, start + size)) for start in range(0, layout.process.world_size, size)]
     made = [_group(ranks, layout.process, timeout) for ranks in stages]
     return made[layout.process.rank // size]
@@ -212,8 +212,8 @@ def _group(ranks: list[int], process: Process, timeout: timedelta) -> dist.Proce
     return cast(dist.ProcessGroup, made)
 
 
-def _timeout() -> timedelta:
-    """That of the group of all ranks."""
+def group_timeout() -> timedelta:
+    """After which a collective of the group of all ranks fails."""
     everyone = dist.group.WORLD
     assert everyone is not None
     return everyone._get_backend(everyone._device_types[-1]).options._timeout

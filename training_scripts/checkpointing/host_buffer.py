@@ -1,0 +1,92 @@
+"""Memory of the host in which a rank's tensors are laid out as one safetensors file, ready to be written in one go.
+
+It is allocated and touched once, so that a save is a copy and nothing else; it starts at a page, and so does the data
+in it, so that a file system can take it without a copy of its own (O_DIRECT). Where there is a GPU it is registered
+with CUDA: copies from the device then run at the speed of the bus, and need no memory in between.
+
+The format: https://huggingface.co/docs/safetensors (8 bytes of length, a JSON header, numbers without gaps).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drivetrain.training_scripts.checkpointing.index import DTYPES, Sizes
+
+PAGE = 4096
+# From this size on large pages are asked for: fewer to look up while copying.
+HUGE_PAGE = 2 << 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A safetensors file before it has its numbers: the header, where each tensor starts in it, and its size."""
+
+    header: bytes
+    starts: Mapping[str, int]
+    size: int
+
+
+def lay_out(tensors: Sequence[tuple[str, str, Sizes]]) -> Layout:
+    """The file of tensors (key, dtype, shape); data starts at a page, each tensor at a multiple of its numbers' size.
+
+    Raises:
+        KeyError: a dtype that is not in `DTYPES`.
+    """
+    # Wide numbers first: what follows stays aligned without gaps, which the format does not allow.
+    ordered = sorted(tensors, key=lambda each: (-DTYPES[each[1]][1], each[0]))
+    described: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    relative: dict[str, int] = {}
+    end = 0
+    for key, dtype, shape in ordered:
+        tag, itemsize = DTYPES[dtype]
+        relative[key] = end
+        end += math.prod(shape) * itemsize
+        described[key] = {"dtype": tag, "shape": shape, "data_offsets": [relative[key], end]}
+    text = json.dumps(described, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % PAGE)  # the format's own padding
+    header = len(text).to_bytes(8, "little") + text
+    return Layout(header, {key: len(header) + start for key, start in relative.items()}, len(header) + end)
+
+
+class HostBuffer:
+    """`size` bytes, page-aligned; `touch` brings them into memory, `pinned` registers them with CUDA."""
+
+    def __init__(self, size: int, *, touch: bool = True, pinned: bool = False) -> None:
+        self.size = size
+        # Private memory: large pages are given to that.
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, max(PAGE, -(-size // PAGE) * PAGE), flags=flags)
+        # Processes that read data are forked: with a view of these pages they would make the next save copy each first.
+        self._memory.madvise(mmap.MADV_DONTFORK)
+        if size >= HUGE_PAGE:
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        self.bytes = torch.frombuffer(self._memory, dtype=torch.uint8)
+        if touch:
+            self.bytes.zero_()
+        self._pinned = pinned
+        if pinned:
+            status = torch.cuda.cudart().cudaHostRegister(self.bytes.data_ptr(), len(self._memory), 0)  # type: ignore[union-attr]
+            self._pinned = int(status) == 0  # a system may limit it: copies are then slower
+
+    def tensor(self, start: int, shape: Sizes, dtype: torch.dtype) -> Tensor:
+        """A tensor in this memory, from byte `start` on, which is a multiple of its numbers' size."""
+        length = math.prod(shape) * dtype.itemsize
+        return self.bytes[start : start + length].view(dtype).view(shape)
+
+    def view(self, length: int) -> memoryview:
+        """The first `length` bytes."""
+        return memoryview(self._memory)[:length]
+
+    def release(self) -> None:
+        """Unregister it; the memory goes with the last tensor in it."""
+        if self._pinned:
+            torch.cuda.cudart().cudaHostUnregister(self.bytes.data_ptr())  # type: ignore[union-attr]
+            self._pinned = False

@@ -1,0 +1,381 @@
+"""Which checkpoint a training goes on from: the newest one that every rank has found whole where it needs it.
+
+    each rank      its folder's manifest, index and values; the files that it needs, read and checked
+    all together   a no of any rank sets the checkpoint aside, and the next older one is looked at
+
+Nothing of the strategy is touched before all have said yes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import re
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.default_planner import create_default_local_load_plan
+from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.planner import ReadItem
+
+from drivetrain.training_scripts.checkpointing.exchange import Exchange
+from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
+from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Chunk, Index
+from drivetrain.training_scripts.checkpointing.manifest import (
+    MANIFEST_FILE,
+    DamagedError,
+    FileEntry,
+    Manifest,
+    MissingError,
+)
+from drivetrain.training_scripts.checkpointing.places import Place
+from drivetrain.training_scripts.checkpointing.rank_file import file_name
+from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.checkpointing.tensors import targets
+from drivetrain.training_scripts.distribution.sharded import local
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.strategy import Strategy
+
+STATE_FILE = "state.json"
+GENERATORS = "generators/"
+
+Check = Callable[[dict[str, Any]], None]
+# What keeps a rank from going on from a checkpoint.
+DAMAGED, MISSING, UNREADABLE, REFUSED = "damaged", "missing", "unreadable", "refused"
+DISK_SAYS_DAMAGED = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
+
+
+class No(NamedTuple):
+    """A rank's answer to a checkpoint: why it cannot go on from it."""
+
+    kind: str
+    text: str
+    file: str = ""
+    expected: str = ""
+    found: str = ""
+
+
+@dataclass
+class Loaded:
+    """A checkpoint that all ranks have; `tensors` are filled."""
+
+    manifest: Manifest
+    folder: str
+    values: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+@dataclass
+class _Prepared:
+    """What a rank wants of a checkpoint before it has read any tensor."""
+
+    folder: str
+    present: set[str]
+    values: dict[str, Any]
+    tensors: dict[str, Tensor]
+    metadata: Metadata
+    items: list[ReadItem]
+
+    @property
+    def files(self) -> set[str]:
+        return {self.chunk(item).file for item in self.items}
+
+    def chunk(self, item: ReadItem) -> Chunk:
+        return self.metadata.storage_data[item.storage_index]
+
+
+class Vote:
+    """Of all ranks, over what their folders hold.
+
+    Args:
+        store: of this rank's folder.
+        exchange: between the ranks.
+        folders: for each rank the first rank with the same folder.
+        say: a line for people, on rank 0.
+    """
+
+    def __init__(self, store: Store, exchange: Exchange, folders: list[int], say: Callable[[str], None]) -> None:
+        self.store, self.exchange, self.folders, self.say = store, exchange, folders, say
+        self.place: Place = store.place
+        self.rank, self.world_size = exchange.rank, exchange.world_size
+        self.keeps_folder = folders[self.rank] == self.rank
+        self.shared = len(set(folders)) == 1
+
+    def newest(self, strategy: Strategy, check: Check | None) -> Loaded | None:
+        """The newest whole checkpoint, in the strategy's tensors; None where there is none. Every rank must call it.
+
+        Raises:
+            InputError: of another training (what `check` raises), or of another model; or there are checkpoints, but
+                some rank cannot read what it needs of any.
+        """
+        steps = {step for listed in self.exchange.gather_json(self.store.steps()) for step in listed}
+        passed_by = ""
+        for step in sorted(steps, reverse=True):
+            manifest, no = self._common_manifest(step)
+            if manifest is not None:
+                loaded, no = self._load(manifest, strategy, check)
+                if loaded is not None:
+                    return loaded
+            assert no is not None
+            passed_by = passed_by or self._pass_by(step, no)
+        if passed_by:
+            raise InputError(passed_by)
+        return None
+
+    def _common_manifest(self, step: int) -> tuple[Manifest | None, No | None]:
+        """The one manifest of a step. A folder that lacks it (its host was stopped a moment too early) goes by that of
+        the others: it is written when all files are durable everywhere."""
+        own, no = b"", None
+        try:
+            own = self.store.manifest(step).to_bytes()
+        except (DamagedError, InputError, OSError) as error:
+            no = _no(error)
+        given = {data for data in self.exchange.gather(own) if data}
+        if len(given) == 1:
+            return Manifest.from_bytes(given.pop()), None
+        if given:
+            return None, No(DAMAGED, "the manifests of the hosts differ")
+        return None, self._worst(no)
+
+    def _load(self, manifest: Manifest, strategy: Strategy, check: Check | None) -> tuple[Loaded | None, No | None]:
+        prepared: _Prepared | None = None
+        buffers: dict[str, HostBuffer] = {}
+        no: No | None = None
+        with ExitStack() as held:
+            try:
+                folder, committed = self._folder(manifest)
+                if committed:
+                    held.enter_context(self.place.reading(folder))
+                prepared = self._prepare(manifest, folder, strategy, check)
+            except (InputError, DamagedError, OSError) as error:
+                no = _no(error)
+            needed = self.exchange.gather_json(sorted(prepared.files) if prepared else [])
+            if worst := self._worst(no):
+                return None, worst
+            assert prepared is not None
+            folder = prepared.folder
+            try:
+                for name in sorted(prepared.files):
+                    buffers[name] = read_file(self.place, folder, manifest, name)
+                for name in self._own_part_of_rest(needed, prepared.present):
+                    check_file(self.place, folder, manifest, name)
+            except (DamagedError, OSError) as error:
+                no = _no(error)
+            if worst := self._worst(no):
+                return None, worst
+        if self.keeps_folder and not self._has(manifest):
+            self.place.replace(f"{folder}/{MANIFEST_FILE}", manifest.to_bytes())
+        self.store.vouch(manifest.step)
+        fill(prepared.items, prepared.metadata, prepared.tensors, buffers)
+        return Loaded(manifest, folder, prepared.values, prepared.tensors), None
+
+    def _folder(self, manifest: Manifest) -> tuple[str, bool]:
+        """Where the files of a checkpoint lie here, and whether the manifest does, too."""
+        step = manifest.step
+        if step in self.store.steps():
+            return self.store.folder(step), True
+        sizes = self.place.names()
+        for folder in sorted({name.partition("/")[0] for name in sizes}, reverse=True):
+            if re.fullmatch(rf"step-{step:08d}(\.\d+)?", folder):
+                here = {file for file in manifest.files if sizes.get(f"{folder}/{file.name}") == file.size}
+                if {INDEX_FILE, STATE_FILE} <= {file.name for file in here}:
+                    return folder, False
+        raise MissingError(f"the host of rank {self.rank} has no checkpoint of step {step}")
+
+    def _has(self, manifest: Manifest) -> bool:
+        try:
+            return self.store.manifest(manifest.step) == manifest
+        except (DamagedError, OSError):
+            return False
+
+    def _prepare(self, manifest: Manifest, folder: str, strategy: Strategy, check: Check | None) -> _Prepared:
+        there = self.place.names(folder)
+        present = {file.name for file in manifest.files if f"{folder}/{file.name}" in there}
+        lacking = {file.name for file in manifest.files} - present
+        if lacking and (self.shared or lacking & {INDEX_FILE, STATE_FILE}):
+            raise MissingError(f"{min(lacking)} is not there", file=min(lacking))
+        values = parse_values(read_checked(self.place, folder, manifest, STATE_FILE))
+        if check:
+            check(values)
+        index = Index.from_bytes(read_checked(self.place, folder, manifest, INDEX_FILE))
+        check_places(index, manifest)
+        wanted = targets(strategy, index)
+        if manifest.values.get("world_size") == self.world_size:
+            prefix = f"{GENERATORS}{self.rank:05d}/"
+            own = {name: entry for name, entry in index.tensors.items() if name.startswith(prefix)}
+            wanted |= {n: torch.empty(entry.shape, dtype=getattr(torch, entry.dtype)) for n, entry in own.items()}
+        own_file = file_name(self.rank, self.world_size)
+
+        def prefer(copies: list[Chunk]) -> Chunk:
+            return next((c for c in copies if c.file == own_file), copies[self.rank % len(copies)])
+
+        metadata = index.metadata(present, prefer)
+        items = [item for item in create_default_local_load_plan(wanted, metadata).items if math.prod(item.lengths)]
+        if name := uncovered(items, wanted):
+            raise MissingError(
+                f"parts of {name} that rank {self.rank} needs are in files of other hosts. Another number of "
+                "processes, or another strategy, needs a checkpoints folder that the hosts share, or one that was "
+                "restored on each of them"
+            )
+        return _Prepared(folder, present, values, wanted, metadata, items)
+
+    def _own_part_of_rest(self, needed: list[list[str]], present: set[str]) -> list[str]:
+        """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole."""
+        folder = self.folders[self.rank]
+        neighbours = [rank for rank, of in enumerate(self.folders) if of == folder]
+        read = {name for rank in neighbours for name in needed[rank]} | {INDEX_FILE, STATE_FILE}
+        return sorted(present - read)[neighbours.index(self.rank) :: len(neighbours)]
+
+    def _worst(self, own: No | None) -> No | None:
+        """What all ranks make of the answers of all; what no older checkpoint can mend comes first."""
+        answers = [No(*given) if given else None for given in self.exchange.gather_json(own)]
+        for kind in (REFUSED, DAMAGED, MISSING, UNREADABLE):
+            for rank, answer in enumerate(answers):
+                if answer and answer.kind == kind:
+                    alone = kind == REFUSED or self.world_size == 1
+                    return answer if alone else answer._replace(text=f"rank {rank}: {answer.text}")
+        return None
+
+    def _pass_by(self, step: int, no: No) -> str:
+        """Go on to the next older checkpoint; returns why not to start afresh where there is none.
+
+        Raises:
+            InputError: no older one would do either.
+        """
+        if no.kind == REFUSED:
+            raise InputError(no.text)
+        where = f"checkpoint {step} in {self.place.uri}"
+        if no.kind == DAMAGED:
+            if self.keeps_folder and step in self.store.steps():
+                why = DamagedError(no.text, file=no.file, expected=no.expected, found=no.found)
+                where += f" (now in {self.store.quarantine(step, why)})"
+            self.say(f"{where} is damaged: {no.text}. Looking for an older one.")
+            return ""
+        self.say(f"{where} is passed by: {no.text}. Looking for an older one.")
+        if no.kind == MISSING and self.shared:  # removed, or never wholly restored: nothing that waiting would mend
+            return ""
+        return f"{where} cannot be used: {no.text}. There is no older one that could."
+
+
+def read_checked(place: Place, folder: str, manifest: Manifest, name: str) -> bytes:
+    """A small file.
+
+    Raises:
+        DamagedError: it differs from what the manifest says, or is not listed.
+    """
+    data = place.read(f"{folder}/{name}")
+    _compare(name, _entry(manifest, name), len(data), zlib.crc32(data))
+    return data
+
+
+def check_file(place: Place, folder: str, manifest: Manifest, name: str) -> None:
+    """
+    Raises:
+        DamagedError: it differs from what the manifest says.
+    """
+    _compare(name, _entry(manifest, name), *place.checksum(f"{folder}/{name}"))
+
+
+def read_file(place: Place, folder: str, manifest: Manifest, name: str) -> HostBuffer:
+    """A file of tensors, in memory.
+
+    Raises:
+        DamagedError: it differs from what the manifest says.
+    """
+    expected = _entry(manifest, name)
+    buffer = HostBuffer(expected.size, touch=False)
+    _compare(name, expected, expected.size, place.read_into(f"{folder}/{name}", buffer.view(expected.size)))
+    return buffer
+
+
+@torch.no_grad()
+def fill(items: list[ReadItem], metadata: Metadata, tensors: dict[str, Tensor], buffers: dict[str, HostBuffer]) -> None:
+    """Copy what a plan reads into the tensors that this rank holds."""
+    for item in items:
+        source = source_of(item, metadata, buffers)
+        target = local(tensors[item.dest_index.fqn].detach())
+        for dimension, (offset, length) in enumerate(zip(item.dest_offsets, item.lengths, strict=True)):
+            target = target.narrow(dimension, offset, length)
+        target.copy_(source)
+
+
+def source_of(item: ReadItem, metadata: Metadata, buffers: dict[str, HostBuffer]) -> Tensor:
+    """The numbers that an item reads, in a buffer."""
+    chunk: Chunk = metadata.storage_data[item.storage_index]
+    properties: Any = metadata.state_dict_metadata[item.storage_index.fqn]
+    source = buffers[chunk.file].tensor(chunk.start, chunk.sizes, properties.properties.dtype)
+    for dimension, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
+        source = source.narrow(dimension, offset, length)
+    return source
+
+
+def uncovered(items: list[ReadItem], tensors: dict[str, Tensor]) -> str | None:
+    """A tensor of which nothing, or not all that is held here, is read."""
+    read: dict[str, int] = {}
+    for item in items:
+        read[item.dest_index.fqn] = read.get(item.dest_index.fqn, 0) + math.prod(item.lengths)
+    return next((n for n, tensor in tensors.items() if read.get(n, 0) != local(tensor.detach()).numel()), None)
+
+
+def check_places(index: Index, manifest: Manifest) -> None:
+    """
+    Raises:
+        DamagedError: the index points outside of the checkpoint's files.
+    """
+    sizes = {file.name: file.size for file in manifest.files}
+    for name, entry in index.tensors.items():
+        for chunk in entry.chunks:
+            itemsize = chunk.length // max(1, math.prod(chunk.sizes))
+            misplaced = itemsize and chunk.start % itemsize
+            if misplaced or chunk.start + chunk.length > sizes.get(chunk.file, -1):
+                raise DamagedError(f"{INDEX_FILE} points outside of {chunk.file!r:.200} for {name}", file=INDEX_FILE)
+
+
+def parse_values(data: bytes) -> dict[str, Any]:
+    """
+    Raises:
+        DamagedError: it is no JSON object.
+    """
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise DamagedError(f"{STATE_FILE} is no JSON ({problem})", file=STATE_FILE) from None
+    strategy = values.get("strategy") if isinstance(values, dict) else None
+    if not isinstance(strategy, dict) or not isinstance(strategy.get("groups"), list):
+        raise DamagedError(f"{STATE_FILE} is none that a training writes", file=STATE_FILE)
+    return values
+
+
+def _compare(name: str, expected: FileEntry, size: int, checksum: int) -> None:
+    if (size, checksum) != (expected.size, expected.crc32):
+        raise DamagedError(
+            f"{name} differs from its checksum",
+            file=name,
+            expected=f"{expected.size} bytes, {expected.crc32:08x}",
+            found=f"{size} bytes, {checksum:08x}",
+        )
+
+
+def _entry(manifest: Manifest, name: str) -> FileEntry:
+    try:
+        return manifest.file(name)
+    except KeyError:
+        raise DamagedError(f"the checkpoint has no {name}", file=name) from None
+
+
+def _no(error: Exception) -> No:
+    text = str(error)
+    if isinstance(error, FileNotFoundError):
+        return No(MISSING, text)
+    if isinstance(error, OSError):
+        return No(DAMAGED if error.errno in DISK_SAYS_DAMAGED else UNREADABLE, text)
+    if isinstance(error, DamagedError):
+        kind = MISSING if isinstance(error, MissingError) else DAMAGED
+        return No(kind, text, error.file, str(error.expected), str(error.found))
+    return No(REFUSED, text)
