@@ -108,12 +108,12 @@ def run(chosen: Sequence[Family], progresses: Mapping[str, Progress], scratch: P
 
 def repeat(each: Family, seed: int, number: int) -> int:
     """One trial alone; its folder is kept whatever comes of it."""
-    progress = Progress(FOLDER / "repeated" / f"{each.name}.jsonl", number + 1, code="")
+    progress = Progress(FOLDER / "repeated" / f"{each.name}.jsonl", 1, code="")
     progress.begin(seed)
     line = Line()
+    line.begin(each, progress)
     with campaign.scratch_folder() as scratch:
         campaign.run(each, progress, campaign.forkserver([each]), scratch, KEPT.absolute(), line, only=number)
-    line.begin(each, progress)
     line.end(progress)
     print(f"did: {progress.did}")
     return 1 if progress.violating else 0

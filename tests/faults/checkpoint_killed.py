@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import signal
-import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ PATIENCE_S = 240.0
 _KILL_AGAIN = 0.25
 _ANY_INSTANT = 0.25
 _ONE_RANK_ALONE = 0.3
-_MOST_STARTS = 6
+_GONE_WITHIN_S = 5.0
 
 
 def prepare(folder: Path) -> list[Reference]:
@@ -38,69 +37,47 @@ def trial(given: Trial, shared: list[Reference]) -> Found:
     from tests.faults.harness import training
 
     whole = shared[given.number % len(shared)]
-    draw, did = given.draw, dict[str, int]()
-    attempt, kills, more = 0, 0, True
-    while more and attempt < _MOST_STARTS:
-        killed = _kill(whole, given.folder, attempt, draw)
+    did: Counter[str] = Counter()
+    violations: list[str] = []
+    folder, attempt, tries = given.folder / "0", 0, 0
+    while True:
+        killed, said = _kill(given, whole, folder, attempt)
+        violations += said
         attempt += 1
-        if killed is None:  # it ended before
-            more = kills == 0
-            given_up = given.folder / f"ended-{attempt}"
-            if more:  # another training then, for there is nothing left to interrupt in this one
-                given_up.mkdir()
-                for path in [p for p in given.folder.iterdir() if not p.name.startswith("ended-")]:
-                    path.rename(given_up / path.name)
-                attempt = 0
+        if killed:
+            did.update([f"killed {killed}", "kills"])
+        elif not did["kills"]:  # it ended before: another one, for nothing is left to interrupt in this
+            tries += 1
+            folder, attempt = given.folder / str(tries), 0
             continue
-        kills += 1
-        did[f"killed in {killed}"] = did.get(f"killed in {killed}", 0) + 1
-        more = draw.random() < _KILL_AGAIN
-    did["kills"] = kills
-    with training.start(whole.case, whole.data, given.folder, attempt) as ranks:
-        codes = ranks.wait(training.PATIENCE_S)
-    attempt += 1
-    if codes != dict.fromkeys(range(whole.case.world_size), 0):
-        return Found([f"the resumed training ended with {codes}: {training.logs(given.folder, attempt - 1)}"], did)
-    return Found(
-        [
-            *training.differences(given.folder, attempt, whole),
-            *training.lost_too_much(given.folder, attempt, whole),
-        ],
-        did,
-    )
-
-
-def _kill(whole: Reference, folder: Path, attempt: int, draw: random.Random) -> str | None:
-    """Start, and kill at an instant that is drawn; gives the phase, None where the training ended before."""
-    from tests.faults.harness import training
-
-    phases = sorted({event.phase for event in whole.events})
-    phase = None if draw.random() < _ANY_INSTANT else draw.choice(phases)
-    victims = [draw.randrange(whole.case.world_size)] if draw.random() < _ONE_RANK_ALONE else None
+        if not killed or given.draw.random() > _KILL_AGAIN:
+            break
     with training.start(whole.case, whole.data, folder, attempt) as ranks:
-        if phase is None:
-            reached = not ranks.until(lambda event: False, draw.uniform(0.0, whole.seconds)) and not ranks.wait(0.0)
-        else:
-            times = [event for event in whole.events if event.phase == phase and event.begins]
-            chosen = draw.randrange(len(times))
-            rank = times[chosen].rank
-            left = sum(event.rank == rank for event in times[: chosen + 1])
-            ends = [event.when for event in whole.events if event.phase == phase and event.rank == rank]
-            longest = max(b - a for a, b in zip(ends[::2], ends[1::2], strict=False))
-            delay = draw.uniform(0.0, longest)
+        codes = ranks.wait(training.PATIENCE_S)
+    if codes != dict.fromkeys(range(whole.case.world_size), 0):
+        said = f"the resumed training ended with {codes}: {training.logs(folder, attempt)}"
+        return Found([*violations, said], did)
+    violations += training.differences(folder, attempt + 1, whole)
+    violations += training.lost_too_much(folder, attempt + 1, whole)
+    return Found(violations, did)
 
-            def reached_it(event: training.Event) -> bool:
-                nonlocal left
-                left -= event.phase == phase and event.begins and event.rank == rank
-                return left == 0
 
-            reached = ranks.until(reached_it, training.PATIENCE_S)
-            deadline = time.perf_counter() + delay
-            while time.perf_counter() < deadline:
-                pass
-        if not reached:
-            return None
+def _kill(given: Trial, whole: Reference, folder: Path, attempt: int) -> tuple[str, list[str]]:
+    """Start, and kill at an instant that is drawn.
+
+    Returns: the instant's name, "" where the training ended before, and violations.
+    """
+    from tests.faults.harness import training
+    from tests.faults.harness.instants import draw_instant, wait_for
+
+    size = whole.case.world_size
+    instant = draw_instant(given.draw, whole, any_instant=_ANY_INSTANT)
+    victims = [given.draw.randrange(size)] if given.draw.random() < _ONE_RANK_ALONE else [*range(size)]
+    with training.start(whole.case, whole.data, folder, attempt) as ranks:
+        if not wait_for(ranks, instant):
+            return "", []
         ranks.send(signal.SIGKILL, victims)
-        codes = ranks.wait(5.0)
-        assert len(codes) == whole.case.world_size, f"5 s after the kill of {victims} only {codes} ended"
-    return None if set(codes.values()) == {0} else phase or "any instant"
+        codes = ranks.wait(_GONE_WITHIN_S)
+        left = sorted({*range(size)} - codes.keys())
+        said = [f"{_GONE_WITHIN_S} s after ranks {victims} were killed {instant.name}, {left} live"] if left else []
+    return "" if set(codes.values()) == {0} else instant.name, said

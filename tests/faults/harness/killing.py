@@ -78,7 +78,7 @@ def _kill(process: subprocess.Popen[bytes], home: Path) -> list[str]:
 def left_in(home: Path, below: Sequence[int] = ()) -> list[str]:
     """What lives 5 s later of processes known by pid, or at work in a home."""
     deadline = time.monotonic() + GONE_WITHIN_S
-    while left := sorted({*(pid for pid in below if _lives(pid)), *processes_in(home)}):
+    while left := sorted({*(pid for pid in below if alive(pid)), *processes_in(home)}):
         if time.monotonic() > deadline:
             return [f"{pid}: {_command_line(pid)}" for pid in left]
         time.sleep(0.02)
@@ -163,7 +163,8 @@ def outcome(home: Home) -> Outcome:
     return Outcome(files, {step.name: step.status for step in steps}, succeeded, models)
 
 
-def _lives(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be asked for its exit code does not."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b") ")[2][:1] not in (b"Z", b"X")

@@ -13,12 +13,20 @@ from typing import Any
 
 RECORD = 3
 # Where each phase begins and ends: (name, module, what of it).
+_CHECKPOINTING = "drivetrain.training_scripts.checkpointing"
 _WATCHED = (
-    ("write", "drivetrain.training_scripts.checkpoint", "_write_durably"),
-    ("save", "drivetrain.training_scripts.checkpoint", "CheckpointFolder.save"),
-    ("load", "drivetrain.training_scripts.train", "load_newest"),
+    ("load", f"{_CHECKPOINTING}.checkpointer", "Checkpointer.load_newest"),
+    ("copy", f"{_CHECKPOINTING}.checkpointer", "Checkpointer.save"),
+    ("begin", f"{_CHECKPOINTING}.store", "Store.begin"),
+    ("write", f"{_CHECKPOINTING}.places.folder", "FolderPlace.write"),
     ("fsync", "os", "fsync"),
+    ("gather", f"{_CHECKPOINTING}.exchange", "Exchange.to_main"),
+    ("manifest", f"{_CHECKPOINTING}.store", "Store.commit"),
+    ("retention", f"{_CHECKPOINTING}.store", "Store.retain"),
+    ("removal", f"{_CHECKPOINTING}.places.folder", "FolderPlace.remove"),
+    ("warm-up", "drivetrain.training_scripts.strategies.ddp", "Strategy._settle_buckets"),
     ("step", "drivetrain.training_scripts.strategy", "Strategy.train_step"),
+    ("validation", "drivetrain.training_scripts.train", "validate"),
 )
 NAMES = tuple(dict.fromkeys(name for name, _, _ in _WATCHED))
 

@@ -1,22 +1,18 @@
 """Ranks of the train program, forked from this process, which has imported torch: a start takes 0.05 s, not seconds.
 
-They are real processes with real gloo and real files, and may be killed at any time. What each does is announced through
-a pipe as it happens, and written to a trace:
-
-    trace-<attempt>-<rank>.jsonl    a line a step: [step, keys of this rank's samples, state before the step]
+They are real processes with real gloo and real files, and may be killed at any time. What each does is announced
+through a pipe as it happens, and each step is written to a trace.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import sys
 import time
 import traceback
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,14 +21,11 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch.distributed as dist
-from torch import Tensor
 
 from drivetrain.training_scripts import train
-from drivetrain.training_scripts.distribution.sharded import local
 from drivetrain.training_scripts.launching.parent import follow_parent
-from drivetrain.training_scripts.loop.seeding import StepSeeds
-from drivetrain.training_scripts.strategy import Strategy
 from tests.faults.harness import phases
+from tests.faults.harness.traces import trace_steps
 
 # No pool of threads may exist in a process that forks; one thread a rank is also what the launcher gives on 2 cores.
 torch.set_num_threads(1)
@@ -52,9 +45,10 @@ class Ranks:
     """One start of a training on `world_size` ranks.
 
     Args:
-        words: the train program's command line.
+        words: the program's command line.
         folder: gets `log-<attempt>-<rank>.txt`, the traces, and the file by which the ranks meet.
         attempt: a number of its own for each start in a folder.
+        program: what each rank runs.
         change: called in each rank before the program.
     """
 
@@ -65,7 +59,7 @@ class Ranks:
         folder: Path,
         attempt: int,
         *,
-        environment: Mapping[str, str] | None = None,
+        program: Callable[[], None] = train.main,
         change: Callable[[int], None] | None = None,
     ) -> None:
         self.began = time.monotonic()
@@ -82,7 +76,7 @@ class Ranks:
             pid = os.fork()
             if pid == 0:
                 os.close(reading)
-                _be_rank(rank, world_size, list(words), folder, attempt, writing, dict(environment or {}), change)
+                _be_rank(rank, world_size, list(words), folder, attempt, writing, program, change)
             self.pids.append(pid)
         os.close(writing)
         self._pidfds = {os.pidfd_open(pid): rank for rank, pid in enumerate(self.pids)}
@@ -101,17 +95,24 @@ class Ranks:
     def wait(self, timeout: float) -> dict[int, int]:
         """Exit codes by rank (negative: the signal) of those that have ended, once all have or `timeout` is over."""
         deadline = time.monotonic() + timeout
-        while self._pidfds:
-            waited = [*self._pidfds, *([] if self._ended else [self._pipe])]
-            ready = self._wait(waited, deadline - time.monotonic())
-            if not ready:
-                break
-            if self._pipe in ready:
-                self._read()
-            for pidfd in ready:
-                if pidfd in self._pidfds:
-                    self._reap(pidfd)
+        while self._pidfds and self.wait_for_any(deadline - time.monotonic()):
+            continue
         return self.codes
+
+    def wait_for_any(self, timeout: float) -> bool:
+        """Return when a rank ends or announces something; False where none did in time."""
+        ready = self._wait([*self._pidfds, *([] if self._ended else [self._pipe])], timeout)
+        if self._pipe in ready:
+            self._read()
+        for pidfd in ready:
+            if pidfd in self._pidfds:
+                self._reap(pidfd)
+        return bool(ready)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every rank has closed its end of the pipe."""
+        return self._ended
 
     def send(self, number: signal.Signals, ranks: Sequence[int] | None = None) -> None:
         """A signal to ranks that have not ended, to all of them unless named."""
@@ -167,7 +168,7 @@ def _be_rank(
     folder: Path,
     attempt: int,
     announcements: int,
-    environment: dict[str, str],
+    program: Callable[[], None],
     change: Callable[[int], None] | None,
 ) -> None:
     try:
@@ -182,7 +183,6 @@ def _be_rank(
             "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(world_size),
             "GLOO_SOCKET_IFNAME": "lo",
-            **environment,
         }
         sys.argv = ["train", *words]
         # They meet through a file, so no port is taken.
@@ -197,38 +197,8 @@ def _be_rank(
         trace_steps(folder / f"trace-{attempt}-{rank}.jsonl")
         if change:
             change(rank)
-        train.main()
+        program()
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
     os._exit(70)
-
-
-def trace_steps(path: Path) -> None:
-    """Write down each step's samples and the state in which it finds everything that is trained."""
-    trace = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    start, take = StepSeeds.start, Strategy.train_step
-    at = 0
-
-    def start_traced(self: StepSeeds, step: int) -> None:
-        nonlocal at
-        at = step
-        start(self, step)
-
-    def take_traced(self: Strategy, batch: Any, *, num_samples: int, **more: Any) -> Any:
-        keys = batch.targets[:num_samples].tolist()
-        os.write(trace, json.dumps([at, keys, state_of(self)]).encode() + b"\n")
-        return take(self, batch, num_samples=num_samples, **more)
-
-    StepSeeds.start = start_traced
-    Strategy.train_step = take_traced
-
-
-def state_of(strategy: Strategy) -> dict[str, int]:
-    """A checksum of this rank's part of every tensor that is trained, by name."""
-    names = {parameter: name for name, parameter in strategy.parameters.items()}
-    found: dict[str, Tensor] = {f"model/{name}": value for name, value in strategy.model.state_dict().items()}
-    for parameter, entries in strategy.optimizer.state.items():
-        found |= {f"optimizer/{names[parameter]}/{entry}": value for entry, value in entries.items()}
-    found |= {f"average/{name}": value for name, value in (strategy.average.values if strategy.average else {}).items()}
-    return {name: zlib.crc32(local(value.detach()).contiguous().numpy().data) for name, value in sorted(found.items())}

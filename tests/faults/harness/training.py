@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,7 +151,3 @@ def lost_too_much(folder: Path, attempts: int, whole: Reference) -> list[str]:
             )
         reached = max(reached, *(lines[-1][0] for lines in steps if lines))
     return violations
-
-
-def is_running(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")

@@ -53,4 +53,4 @@ def make(found: Family, number: int, seed: int, shared: object, scratch: Path, k
         shutil.move(folder, target)
     else:
         shutil.rmtree(folder)
-    return Made(number, seconds, came.did, came.violations)
+    return Made(number, seconds, dict(came.did), came.violations)

@@ -1,0 +1,48 @@
+"""What each step of a training worked on, and in which state it found everything that is trained.
+
+trace-<attempt>-<rank>.jsonl    a line a step: [step, keys of this rank's samples, {tensor: checksum} before the step]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from drivetrain.training_scripts.distribution.sharded import local
+from drivetrain.training_scripts.loop.seeding import StepSeeds
+from drivetrain.training_scripts.strategy import Strategy
+
+
+def trace_steps(path: Path) -> None:
+    """Write down each step's samples and the state in which it finds everything that is trained."""
+    trace = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    start, take = StepSeeds.start, Strategy.train_step
+    at = 0
+
+    def start_traced(self: StepSeeds, step: int) -> None:
+        nonlocal at
+        at = step
+        start(self, step)
+
+    def take_traced(self: Strategy, batch: Any, *, num_samples: int, **more: Any) -> Any:
+        keys = batch.targets[:num_samples].tolist()
+        os.write(trace, json.dumps([at, keys, state_of(self)]).encode() + b"\n")
+        return take(self, batch, num_samples=num_samples, **more)
+
+    StepSeeds.start = start_traced
+    Strategy.train_step = take_traced
+
+
+def state_of(strategy: Strategy) -> dict[str, int]:
+    """A checksum of this rank's part of every tensor that is trained, by name."""
+    names = {parameter: name for name, parameter in strategy.parameters.items()}
+    found: dict[str, Tensor] = {f"model/{name}": value for name, value in strategy.model.state_dict().items()}
+    for parameter, entries in strategy.optimizer.state.items():
+        found |= {f"optimizer/{names[parameter]}/{entry}": value for entry, value in entries.items()}
+    found |= {f"average/{name}": value for name, value in (strategy.average.values if strategy.average else {}).items()}
+    return {name: zlib.crc32(local(value.detach()).contiguous().numpy().data) for name, value in sorted(found.items())}

@@ -1,0 +1,79 @@
+"""One training preempted 50 times, by SIGTERM and by SIGKILL, and one that never was: bit-equal."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.harness.families import Found, Trial
+
+if TYPE_CHECKING:
+    from tests.faults.harness.ranks import Event
+    from tests.faults.harness.training import Reference
+
+FAULT = "preempted 50 times one after the other (ddp, fsdp; 2, 3, 4 ranks): weights, metrics, samples equal"
+TRIALS, QUICK, AT_ONCE = 40, 4, 2
+PRELOAD = ("tests.faults.harness.training",)
+PATIENCE_S = 600.0
+
+_PREEMPTIONS = 50
+_WINDOW_S = 110.0
+_STOPPED = 75
+_EVERY = 2
+
+
+def prepare(folder: Path) -> list[Reference]:
+    from tests.faults.harness import training
+    from tests.faults.harness.training import Case
+
+    data = training.write_data(folder / "data", 30)  # in batches of 8: the last of an epoch has 6
+    common = {"global_batch": "8", "epochs": "80", "log_every": "3", "ema_decay": "0.9"}
+    common |= {"checkpoint_every": f"{_EVERY}steps"}
+    cases = [
+        Case(f"{strategy} {size}", size, _EVERY, {**common, "strategy": strategy})
+        for strategy, size in (("ddp", 2), ("fsdp", 2), ("ddp", 3), ("ddp", 4))
+    ]
+    return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
+
+
+def trial(given: Trial, shared: list[Reference]) -> Found:
+    from tests.faults.harness import training
+
+    whole = shared[given.number % len(shared)]
+    size = whole.case.world_size
+    did = Counter([whole.case.name])
+    attempt = 0
+    while did["preemptions"] < _PREEMPTIONS:
+        killed = given.draw.random() < 0.5
+        # SIGTERM saves the step at which it is heard; to get on after a SIGKILL a save must have been reached.
+        steps = given.draw.randint(2 * _EVERY, 3 * _EVERY) if killed else given.draw.randint(0, 3)
+
+        def reached(event: Event) -> bool:
+            nonlocal steps
+            steps -= event.rank == 0 and event.begins and event.phase == "step"
+            return steps < 0
+
+        with training.start(whole.case, whole.data, given.folder, attempt) as ranks:
+            if not ranks.until(reached, training.PATIENCE_S):
+                if attempt and ranks.wait(training.PATIENCE_S) == dict.fromkeys(range(size), 0):
+                    break  # it has come to its end: the steps are a little fewer than 50 preemptions need
+                return Found([f"start {attempt} ended early with {ranks.codes}: {_logs(given, attempt)}"], did)
+            ranks.send(signal.SIGKILL if killed else signal.SIGTERM)
+            codes = dict(ranks.wait(_WINDOW_S))
+        if not killed and codes != dict.fromkeys(range(size), _STOPPED):
+            return Found([f"start {attempt} ended with {codes} instead of {_STOPPED}: {_logs(given, attempt)}"], did)
+        did.update(["preemptions", "SIGKILL" if killed else "SIGTERM"])
+        attempt += 1
+    with training.start(whole.case, whole.data, given.folder, attempt) as ranks:
+        codes = ranks.wait(training.PATIENCE_S)
+    if codes != dict.fromkeys(range(size), 0):
+        return Found([f"the last start ended with {codes}: {_logs(given, attempt)}"], did)
+    return Found(training.differences(given.folder, attempt + 1, whole), did)
+
+
+def _logs(given: Trial, attempt: int) -> str:
+    from tests.faults.harness import training
+
+    return training.logs(given.folder, attempt)

@@ -1,0 +1,132 @@
+"""A campaign goes on where it was stopped, and says of each violation how to see it again."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.faults import __main__ as program
+from tests.faults.harness import worker
+from tests.faults.harness.families import Family, Found, Trial
+from tests.faults.harness.line import describe
+from tests.faults.harness.progress import Made, Progress, record
+
+
+def progress_of(tmp_path: Path, *, trials: int = 4, code: str = "c", name: str = "one") -> Progress:
+    return Progress(tmp_path / f"{name}.jsonl", trials, code)
+
+
+def family_of(trial: Any) -> Family:
+    return Family("toy", "toy", 4, 1, 1, (), 10.0, lambda folder: None, trial)
+
+
+def test_what_was_made_is_not_made_again(tmp_path: Path) -> None:
+    first = progress_of(tmp_path)
+    first.begin(7)
+    first.add(Made(0, 1.0, {"kills": 2}, []))
+    first.add(Made(2, 1.0, {"kills": 1}, ["bad"]))
+    again = progress_of(tmp_path)
+    assert (again.seed, again.missing, again.did) == (7, [1, 3], {"kills": 3})
+    assert [made.trial for made in again.violating] == [2]
+
+
+def test_a_line_that_was_cut_off_is_a_trial_that_was_not_made(tmp_path: Path) -> None:
+    first = progress_of(tmp_path)
+    first.begin(7)
+    for number in (0, 1):
+        first.add(Made(number, 1.0, {}, []))
+    first.path.write_bytes(first.path.read_bytes()[:-9])
+    again = progress_of(tmp_path)
+    assert again.missing == [1, 2, 3]
+    again.add(Made(1, 1.0, {}, []))
+    assert progress_of(tmp_path).missing == [2, 3]
+
+
+@pytest.mark.parametrize("changed", [{"code": "d"}, {"trials": 5}])
+def test_what_other_code_or_another_campaign_made_does_not_count(changed: dict[str, Any], tmp_path: Path) -> None:
+    first = progress_of(tmp_path)
+    first.begin(7)
+    first.add(Made(0, 1.0, {}, []))
+    assert progress_of(tmp_path, **changed).seed is None
+
+
+def test_an_unfinished_campaign_goes_on_with_its_seed(tmp_path: Path) -> None:
+    both = {name: progress_of(tmp_path, name=name, trials=1) for name in ("one", "two")}
+    both["one"].begin(7)
+    both["one"].add(Made(0, 1.0, {}, []))
+    assert program.begin(both, None, fresh=False) == 7
+    assert (both["one"].missing, both["two"].missing, both["two"].seed) == ([], [0], 7)
+
+    both["two"].add(Made(0, 1.0, {}, []))
+    program.begin(both, 8, fresh=False)  # another one
+    assert [each.missing for each in both.values()] == [[0], [0]]
+    both["one"].add(Made(0, 1.0, {}, []))
+    program.begin(both, 8, fresh=True)
+    assert [each.missing for each in both.values()] == [[0], [0]]
+
+
+def test_a_finished_campaign_is_followed_by_a_new_one(tmp_path: Path) -> None:
+    done = progress_of(tmp_path, trials=1)
+    done.begin(7)
+    done.add(Made(0, 1.0, {}, []))
+    program.begin({"one": done}, None, fresh=False)
+    assert done.missing == [0]
+
+
+def test_a_trial_draws_the_same_by_seed_and_number(tmp_path: Path) -> None:
+    drawn: list[float] = []
+
+    def trial(given: Trial, shared: None) -> Found:
+        drawn.append(given.draw.random())
+        return Found()
+
+    for _ in range(2):
+        for number in (0, 1):
+            worker.make(family_of(trial), number, 7, None, tmp_path, tmp_path / "kept")
+    assert drawn[:2] == drawn[2:]
+    assert len(set(drawn)) == 2
+    assert drawn[0] == random.Random("toy/7/0").random()
+
+
+def test_the_folder_of_a_violating_trial_is_kept(tmp_path: Path) -> None:
+    def trial(given: Trial, shared: None) -> Found:
+        (given.folder / "evidence").write_text("x")
+        return Found(["bad"] if given.number else [])
+
+    scratch, kept = tmp_path / "scratch", tmp_path / "kept"
+    made = [worker.make(family_of(trial), number, 7, None, scratch, kept) for number in (0, 1)]
+    assert [each.violations for each in made] == [[], ["bad"]]
+    assert [path.relative_to(kept).as_posix() for path in kept.rglob("evidence")] == ["toy-7-1/evidence"]
+    assert [*scratch.iterdir()] == []
+
+
+def test_a_trial_that_cannot_be_made_is_a_violation(tmp_path: Path) -> None:
+    def trial(given: Trial, shared: None) -> Found:
+        raise ValueError("nothing there")
+
+    made = worker.make(family_of(trial), 0, 7, None, tmp_path, tmp_path / "kept")
+    assert "nothing there" in made.violations[0]
+
+
+def test_the_record_says_how_to_see_a_violation_again(tmp_path: Path) -> None:
+    progress = progress_of(tmp_path)
+    progress.begin(7)
+    progress.add(Made(3, 1.0, {}, ["bad"]))
+    found = json.loads(json.dumps(record("fault", "one", progress)))
+    assert (found["seed"], found["trials"], found["of"], found["violations"]) == (7, 1, 4, 1)
+    assert found["violated"] == [{"trial": 3, "violations": ["bad"]}]
+
+
+def test_time_left_counts_only_what_this_start_has_made(tmp_path: Path) -> None:
+    progress = progress_of(tmp_path)
+    progress.begin(7)
+    for number in range(3):
+        progress.add(Made(number, 1.0, {}, []))
+    assert describe(progress, 2, 10.0) == "[##################......] 3/4, 0 violations, 0.10/s, 0:00:10 left"
