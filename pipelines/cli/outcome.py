@@ -8,9 +8,10 @@ from typing import Any
 
 from drivetrain.pipelines.cli.terminal import paint, shorten, table, width
 from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.goodput import Prices
 from drivetrain.pipelines.report.reasons import in_a_line, known_paths
 from drivetrain.pipelines.report.text_picture import SIGNS
-from drivetrain.pipelines.report.words import approval_words, duration, moment, number, printable, status_word
+from drivetrain.pipelines.report.words import approval_words, duration, moment, number, place, printable, status_word
 
 MAX_NUMBERS = 6
 
@@ -86,15 +87,35 @@ def model_lines(model: ModelFacts, execution: str) -> list[str]:
     return lines
 
 
-def summary(run: RunFacts, report: Path | None, *, with_steps: bool = True, home_option: str = "") -> str:
+def interrupted(run: RunFacts, prices: Prices | None = None) -> list[str]:
+    """What interruptions cost the trainings."""
+    if not run.job_times:
+        return []
+    from drivetrain.pipelines.cli.interrupted import interrupted_lines
+
+    return [line for times in run.job_times for line in interrupted_lines(times, prices)]
+
+
+def summary(
+    run: RunFacts,
+    report: Path | None,
+    *,
+    with_steps: bool = True,
+    home_option: str = "",
+    prices: Prices | None = None,
+) -> str:
     """All of it, a paragraph each."""
     blocks = [headline(run)]
     if with_steps and run.steps:
         blocks.append(steps_table(run))
-    blocks += ["\n".join(lines) for lines in (results(run), models(run)) if lines]
+    blocks += ["\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run)) if lines]
     closing: list[str] = []
     if run.reason and run.status not in ("Succeeded", "Stopped") and not any(s.status == "Failed" for s in run.steps):
         closing.append(shorten(printable(known_paths(run.reason)), max(width(), 40)))
+    closing += [
+        f"{printable(step)} goes on from step {saved.training_step:,}: {printable(place(saved.uri))}"
+        for step, saved in run.goes_on_from.items()
+    ]
     if run.status == "Interrupted":
         closing.append(f"Go on: drivetrain runs resume {run.id}{home_option}")
     if report is not None:
@@ -112,9 +133,11 @@ def shown_path(path: Path) -> str:
         return str(path)
 
 
-def as_json(run: RunFacts) -> dict[str, Any]:
+def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
     """The facts of a run for scripts."""
     from dataclasses import asdict
+
+    from drivetrain.pipelines.cli.interrupted import interrupted_json
 
     return {
         "execution": run.id,
@@ -129,6 +152,9 @@ def as_json(run: RunFacts) -> dict[str, Any]:
         "parameters": dict(run.parameters),
         "steps": [asdict(step) for step in run.steps],
         "metrics": _last_values(run),
+        "ended_early": dict(run.ended_early),
+        "interrupted": {times.step: interrupted_json(times, prices) for times in run.job_times},
+        "goes_on_from": {step: asdict(saved) for step, saved in run.goes_on_from.items()},
         "results": {measured.step: dict(measured.numbers) for measured in run.measured},
         "models": [asdict(model) for model in run.models],
         "artifacts": [asdict(item) for item in run.artifacts],

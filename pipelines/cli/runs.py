@@ -10,6 +10,14 @@ from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.home import home_option, local_home
 from drivetrain.pipelines.cli.options import Execution, Home, Json
 
+SpotDiscount = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="What spot machines cost less, 0.7 for 70 % off: says what they saved."),
+]
+Price = Annotated[
+    str | None, typer.Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
+]
+
 app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run on this machine, go on with it.")
 
 
@@ -41,28 +49,38 @@ def list_(
 
 
 @app.command()
-def show(execution: Execution = "latest", home: Home = None, as_json: Json = False) -> None:
-    """Show how a run went: steps, numbers, model.
+def show(
+    execution: Execution = "latest",
+    spot_discount: SpotDiscount = None,
+    price: Price = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show how a run went: steps, interruptions, numbers, model.
 
     \b
     Examples:
       drivetrain runs show
       drivetrain runs show 20261120-2214
       drivetrain runs show latest --json
+      drivetrain runs show latest --spot-discount 0.7
     """
     from drivetrain.pipelines.cli import outcome
     from drivetrain.pipelines.cli.failure import failure_block
+    from drivetrain.pipelines.cli.interrupted import read_prices
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.report.from_ledger import REPORT_FILE, run_facts
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
+    prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:
         facts = run_facts(ledger, execution)
         report = ledger.home.run(facts.id) / REPORT_FILE
     if as_json:
-        say_json(outcome.as_json(facts))
+        say_json(outcome.as_json(facts, prices))
         return
-    say(outcome.summary(facts, report if report.exists() else None, home_option=home_option(home)))
+    shown = report if report.exists() else None
+    say(outcome.summary(facts, shown, home_option=home_option(home), prices=prices))
     for step in facts.steps:
         if step.status == "Failed":
             say("\n" + failure_block(ledger.home, facts.id, step))
@@ -109,15 +127,19 @@ def resume(
 def report(
     execution: Execution = "latest",
     open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    spot_discount: SpotDiscount = None,
+    price: Price = None,
     home: Home = None,
 ) -> None:
     """Write the HTML page of a run anew and print where it is."""
+    from drivetrain.pipelines.cli.interrupted import read_prices
     from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.report.from_ledger import run_facts, save_page
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
+    prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:
-        path = save_page(ledger.home, run_facts(ledger, execution))
+        path = save_page(ledger.home, run_facts(ledger, execution), prices)
     say(str(path))
     if open_:
         import webbrowser

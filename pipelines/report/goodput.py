@@ -59,17 +59,24 @@ class JobTimes:
     """The times of one training job: its attempts, what interrupted it, and what is paid for.
 
     `training_seconds` and `billable_seconds` are DescribeTrainingJob's TrainingTimeInSeconds and BillableTimeInSeconds,
-    `hosts` is by how many machines both are multiplied on the bill.
+    `hosts` is by how many machines both are multiplied on the bill. Nobody bills a run on this machine (`billed`): its
+    billable seconds are those in which it had machines.
     """
 
     step: str
     spot: bool = False
+    billed: bool = False
     hosts: int = 1
     training_seconds: float | None = None
     billable_seconds: float | None = None
     attempts: tuple[Attempt, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
     phases: tuple[Phase, ...] = ()
+
+    @property
+    def machine_seconds(self) -> float | None:
+        """What one machine would cost at the full price."""
+        return self.training_seconds if self.billed else self.billable_seconds
 
     @property
     def steps_lost(self) -> int | None:
@@ -206,15 +213,17 @@ class Saving:
 def measured_discount(times: JobTimes) -> float | None:
     """What the service charged less, by its own formula, 1 - BillableTimeInSeconds / TrainingTimeInSeconds
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html); None where it charged
-    all."""
+    all, or nobody did."""
     training, billable = times.training_seconds, times.billable_seconds
-    return 1.0 - billable / training if training and billable is not None and billable < training else None
+    if not times.billed or not training or billable is None or billable >= training:
+        return None
+    return 1.0 - billable / training
 
 
 def saving(times: JobTimes, prices: Prices) -> Saving | None:
     """The saving at these prices; None where the times are not known."""
     spent = account(times)
-    paid = times.training_seconds
+    paid = times.machine_seconds
     if spent is None or not paid:
         return None
     needed = paid - spent.lost - spent.restarting

@@ -16,8 +16,11 @@ from drivetrain.pipelines.report.goodput import Attempt, Interruption, JobTimes,
 MAX_ENTRIES = 10_000
 
 
-def job_times(step: str, arguments: Mapping[str, Any], response: Mapping[str, Any]) -> JobTimes | None:
-    """The times of a training that was interrupted or could have been; None of any other."""
+def job_times(
+    step: str, arguments: Mapping[str, Any], response: Mapping[str, Any], *, billed: bool = False
+) -> JobTimes | None:
+    """The times of a training that was interrupted or could have been; None of any other. `billed` where a service
+    ran it, and not this machine."""
     told = response.get("Drivetrain")
     told = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
     phases = tuple(_phases(response))
@@ -36,6 +39,7 @@ def job_times(step: str, arguments: Mapping[str, Any], response: Mapping[str, An
     return JobTimes(
         step=step,
         spot=spot,
+        billed=billed,
         hosts=hosts if isinstance(hosts, int) and hosts > 0 else 1,
         training_seconds=_number(response.get("TrainingTimeInSeconds")),
         billable_seconds=_number(response.get("BillableTimeInSeconds")),

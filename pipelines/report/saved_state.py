@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.errors import UserError
@@ -59,9 +59,19 @@ def _is_there(checkpoint: Path) -> bool:
     try:
         if manifest.stat().st_size > _MAX_MANIFEST_BYTES:
             return False
-        content: Any = json.loads(manifest.read_bytes())
-        return all(
-            (checkpoint / Path(entry["name"]).name).stat().st_size == entry["size"] for entry in content["files"]
-        )
+        files: Any = json.loads(manifest.read_bytes())["manifest"]["files"]
+        return all(_size(checkpoint, str(entry["name"])) == entry["size"] for entry in files)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False  # half of it was copied
+
+
+def _size(checkpoint: Path, name: str) -> int:
+    """
+    Raises:
+        ValueError: the name leads out of the checkpoint.
+        OSError: there is no such file.
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(name)
+    return (checkpoint / path).stat().st_size

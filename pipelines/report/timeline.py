@@ -85,7 +85,7 @@ class _Picture:
         self, stretches: Sequence[tuple[str, float, float]], attempts: Sequence[Attempt], *, with_steps: bool
     ) -> None:
         self.stretches = stretches
-        self.attempts = attempts if with_steps else []
+        self.attempts: Sequence[Attempt] = attempts if with_steps else ()
         self.start = stretches[0][1]
         self.length = max(stretches[-1][2] - self.start, 1e-9)
         self.unit, self.unit_seconds = _unit(self.length)

@@ -133,6 +133,61 @@ def test_curves_of_a_cached_training_are_those_of_the_run_that_made_them(writing
     assert curve.step == "train" and curve.points == ((1.0, 0.9), (2.0, 0.5))
 
 
+EARLY = "early stopping: validation_loss was best at step 40 (0.1), and the 3 validations since were no better"
+
+
+def log(writing: Writing, execution: str, text: str, number: int = 1) -> None:
+    folder = writing.home.logs(execution, "train", number)
+    folder.mkdir(parents=True)
+    (folder / "algo-1.log").write_text(text)
+
+
+def test_why_a_training_ended_early_is_in_its_log(writing: Writing) -> None:
+    writing.begin("e-1")
+    writing.ledger.start_step("e-1", "train", arguments={})
+    number = writing.ledger.start_step("e-1", "train", arguments={})
+    log(writing, "e-1", "early stopping: of the first try\n")
+    log(writing, "e-1", f"epoch 5/12 step 60 train_loss=0.4\n{EARLY}\nsaved\n", number)
+    assert writing.facts("e-1").ended_early == {}, "it runs"
+    writing.ledger.finish_step("e-1", "train", "Succeeded", number=number)
+    writing.begin("e-2")
+    writing.settle("train", "Cached", "e-2", cache_of="e-1")
+    for execution in ("e-1", "e-2"):
+        assert writing.facts(execution).ended_early == {"train": EARLY}
+
+
+def test_a_training_that_ran_to_its_end_says_nothing(writing: Writing) -> None:
+    writing.begin("e-1")
+    number = writing.ledger.start_step("e-1", "train", arguments={})
+    log(writing, "e-1", "epoch 12/12 step 60 early stopping: no line of its own\n")
+    writing.ledger.finish_step("e-1", "train", "Succeeded", number=number)
+    assert writing.facts("e-1").ended_early == {}
+
+
+def test_the_times_of_an_interrupted_training(writing: Writing) -> None:
+    response = {"TrainingTimeInSeconds": 9, "Drivetrain": {"interruptions": [{"at_step": 3}]}}
+    writing.begin("e-1")
+    writing.settle("train", "Succeeded", arguments={"EnableManagedSpotTraining": True}, response=response)
+    (times,) = writing.facts("e-1").job_times
+    assert times.step == "train" and times.spot and times.interruptions[0].at_step == 3 and not times.billed
+    writing.begin("e-2")
+    writing.settle("train", "Cached", "e-2", cache_of="e-1", response=response)
+    assert writing.facts("e-2").job_times == (), "this run was not interrupted"
+
+
+def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:
+    writing.begin("e-1")
+    arguments = {"CheckpointConfig": {"S3Uri": "s3://bucket/checkpoints/train/abc/"}}
+    number = writing.ledger.start_step("e-1", "train", arguments=arguments)
+    folder = writing.home.objects / "bucket/checkpoints/train/abc/digits/step-00000120"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text('{"manifest": {"files": []}}')
+    saved = writing.facts("e-1").goes_on_from["train"]
+    assert saved.training_step == 120 and saved.uri == "s3://bucket/checkpoints/train/abc/digits/step-00000120/"
+    writing.ledger.finish_step("e-1", "train", "Succeeded", number=number)
+    assert writing.facts("e-1").goes_on_from == {}
+
+
 def test_a_registered_model_and_who_registered_it(writing: Writing) -> None:
     registry = LocalRegistry(writing.home.ledger)
     package = {"InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://bucket/model.tar.gz"}]}}

@@ -8,7 +8,16 @@ import pytest
 
 from drivetrain.pipelines.report import page as page_module
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
-from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.facts import (
+    ArtifactFacts,
+    Curve,
+    Measured,
+    ModelFacts,
+    RunFacts,
+    SavedState,
+    StepFacts,
+)
+from drivetrain.pipelines.report.goodput import Interruption, JobTimes
 from drivetrain.pipelines.report.page import render
 
 CANARY = '<script>alert("canary")</script>'
@@ -139,7 +148,10 @@ def test_nothing_that_is_named_becomes_markup() -> None:
             )
         return value
 
-    text = render(poisoned(run(reason="stopped", environment={"a": "b"})))
+    times = JobTimes(step="train", interruptions=(Interruption(reason="taken back"),))
+    saved = {"train": SavedState(training_step=1, uri="s3://b/x/")}
+    more = {"environment": {"a": "b"}, "ended_early": {"train": "early"}, "job_times": (times,), "goes_on_from": saved}
+    text = render(poisoned(run(reason="stopped", **more)))
     page = Page(text)
     assert "<script" not in text.lower()
     assert not any(tag == "script" for tag, _ in page.tags)
@@ -153,6 +165,49 @@ def test_a_failed_run_shows_what_went_wrong_first() -> None:
     assert "What went wrong train failed Traceback" in page.text
     assert page.text.count("ValueError: too few rows") == 1
     assert page.text.index("What went wrong") < page.text.index("Pipeline")
+
+
+def test_a_failed_step_does_not_blame_the_cache() -> None:
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, attempts=1,
+                  reason="ValueError: too few rows", why=("epochs 10 -> 12",))  # fmt: skip
+    assert "epochs 10 -> 12" not in Page(render(run(status="Failed", steps=(failed,)))).text
+
+
+def test_paths_are_those_that_a_person_knows() -> None:
+    reason = "error: /opt/ml/input/data/train/part-00000.parquet is no Parquet file"
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, reason=reason)
+    page = Page(render(run(status="Failed", steps=(failed,), reason=f"train: {reason}")))
+    assert "train/part-00000.parquet is no Parquet file" in page.text and "/opt/ml" not in page.text
+
+
+def test_hashes_in_places_are_cut_and_whole_for_the_pointer() -> None:
+    uri = f"s3://b/data/{'e4fb9c98' * 8}/digits.csv"
+    artifact = ArtifactFacts(step="prepare", flow="input", name="raw", uri=uri, digest="", files=1, bytes=1)
+    page = Page(render(run(artifacts=(artifact,))))
+    assert "s3://b/data/e4fb9c98…/digits.csv" in page.text and uri not in page.text
+    assert uri in [attributes.get("title") for _, attributes in page.tags]
+
+
+def test_early_stopping_is_told_in_the_training_section() -> None:
+    told = "early stopping: validation_loss was best at step 40 (0.1), and the 3 validations since were no better"
+    page = Page(render(run(ended_early={"train": told})))
+    assert page.text.index("Training " + told) < page.text.index("Results")
+    assert told in Page(render(run(curves=(), ended_early={"train": told}))).text
+
+
+def test_where_a_failed_training_goes_on_is_told_with_the_failure() -> None:
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, reason="lost its machine")
+    saved = SavedState(training_step=1200, uri="s3://b/checkpoints/x/step-00001200/")
+    page = Page(render(run(status="Failed", steps=(failed,), goes_on_from={"train": saved})))
+    assert "train goes on from step 1,200: s3://b/checkpoints/x/step-00001200/" in page.text
+
+
+def test_interruptions_have_a_section() -> None:
+    times = JobTimes(step="train", spot=True, interruptions=(Interruption(seconds_down=3.0, reason="taken back"),))
+    assert "Spot machines Interruptions 1" in Page(render(run(job_times=(times,)))).text
+    own = dataclasses.replace(times, spot=False)
+    assert "train Interruptions 1" in Page(render(run(job_times=(own, own)))).text
+    assert "Interruptions" not in Page(render(run())).text
 
 
 def test_a_run_that_goes_on_counts_until_now() -> None:

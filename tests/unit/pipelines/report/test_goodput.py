@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from drivetrain.pipelines.report.goodput import (
+    Attempt,
+    Interruption,
+    JobTimes,
+    Phase,
+    Prices,
+    account,
+    measured_discount,
+    saving,
+    spans,
+    young_loss,
+)
+
+
+def times(**changes: object) -> JobTimes:
+    """Two interruptions. 10 steps a second: 5 s to start, 100 steps, 20 of them lost, 3 s without machines; 4 s to
+    start, 50 steps, none lost, 2 s without machines; 6 s to start, 30 steps. A save stops it for 1 s."""
+    attempts = (
+        Attempt(number=1, started=100.0, restart_seconds=5.0, time=116.0, first_step=0, step=100, saves=1,
+                stall_seconds=1.0),
+        Attempt(number=2, started=119.0, restart_seconds=4.0, time=129.0, first_step=80, step=130, saves=1,
+                stall_seconds=1.0),
+        Attempt(number=3, started=131.0, restart_seconds=6.0, time=140.0, first_step=130, step=160),
+    )  # fmt: skip
+    interruptions = (
+        Interruption(at_step=100, resumed_step=80, steps_lost=20, notice_seconds=0.0, seconds_down=3.0),
+        Interruption(at_step=130, resumed_step=130, steps_lost=0, notice_seconds=2.0, seconds_down=2.0),
+    )
+    given = {"spot": True, "attempts": attempts, "interruptions": interruptions, "training_seconds": 40.0,
+             "billable_seconds": 35.0}  # fmt: skip
+    return JobTimes(step="train", **{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_every_second_is_accounted_for() -> None:
+    spent = account(times())
+    assert spent is not None
+    assert spent.lost == pytest.approx(2.0) and spent.down == pytest.approx(5.0)
+    assert spent.restarting == pytest.approx(10.0) and spent.saving == pytest.approx(2.0)
+    assert spent.total == pytest.approx(35.0), "from the first step at 105 to the end at 140"
+    assert spent.useful == pytest.approx(16.0), "160 steps at 10 a second"
+    assert spent.goodput == pytest.approx(16 / 35) and spent.wasted == pytest.approx(19.0)
+
+
+def test_youngs_bound_is_made_of_what_was_measured() -> None:
+    spent = account(times())
+    assert spent is not None
+    assert spent.save_cost == pytest.approx(1.0) and spent.failure_seconds == pytest.approx(17.5)
+    assert spent.restart_cost == pytest.approx(7.5)
+    assert spent.young_goodput == pytest.approx(1 - math.sqrt(2 / 17.5) - 7.5 / 17.5)
+    assert young_loss(0.0, 100.0, 10.0) == pytest.approx(0.1)
+
+
+def test_a_bound_is_never_below_nothing() -> None:
+    spent = account(times(attempts=tuple(
+        Attempt(number=n, started=10.0 * n, restart_seconds=9.0, time=10.0 * n + 10, first_step=n, step=n + 1, saves=1,
+                stall_seconds=0.9)
+        for n in range(3)
+    )))  # fmt: skip
+    assert spent is not None and spent.young_goodput == 0.0
+
+
+def test_without_interruptions_only_saves_are_wasted() -> None:
+    spent = account(times(attempts=times().attempts[:1], interruptions=()))
+    assert spent is not None and spent.young_goodput is None and spent.failure_seconds is None
+    assert spent.wasted == pytest.approx(1.0) and spent.goodput == pytest.approx(10 / 11)
+
+
+def test_a_program_that_does_not_tell_its_steps_has_no_account() -> None:
+    silent = tuple(Attempt(number=n, started=n * 10.0, time=n * 10.0 + 8) for n in range(3))
+    assert account(times(attempts=silent)) is None
+    assert account(times(attempts=())) is None
+    assert saving(times(attempts=silent), Prices(discount=0.7)) is None
+
+
+def test_what_is_saved_counts_what_was_lost() -> None:
+    saved = saving(times(), Prices(discount=0.7, on_demand=36.0))
+    assert saved is not None
+    assert saved.paid == pytest.approx(35.0) and saved.needed == pytest.approx(23.0)
+    assert saved.share == pytest.approx(1 - 0.3 * 35 / 23)
+    assert saved.cost == pytest.approx(0.3 * 35 * 0.01) and saved.on_demand_cost == pytest.approx(23 * 0.01)
+    assert saved.share == pytest.approx(1 - saved.cost / saved.on_demand_cost)
+    even = saving(times(), Prices(discount=saved.break_even))
+    assert even is not None and even.share == pytest.approx(0.0)
+
+
+def test_hosts_are_multiplied_on_the_bill_alone() -> None:
+    one, two = (saving(times(hosts=hosts), Prices(discount=0.5, on_demand=1.0)) for hosts in (1, 2))
+    assert one is not None and two is not None and one.cost is not None and two.cost is not None
+    assert two.cost == pytest.approx(2 * one.cost) and two.share == pytest.approx(one.share)
+
+
+def test_a_bill_tells_the_discount_by_the_services_formula() -> None:
+    billed = times(billed=True, training_seconds=500.0, billable_seconds=100.0)
+    assert measured_discount(billed) == pytest.approx(0.8)
+    assert billed.machine_seconds == 500.0
+    assert measured_discount(times(billed=True, training_seconds=100.0, billable_seconds=100.0)) is None
+    assert measured_discount(times()) is None, "nobody bills a run on this machine"
+
+
+def test_stretches_of_time_follow_one_another() -> None:
+    found = spans(times())
+    assert [kind for kind, _, _ in found] == [
+        "restart", "training", "lost", "down", "restart", "training", "down", "restart", "training",
+    ]  # fmt: skip
+    assert all(before[2] == after[1] for before, after in pairwise(found))
+    assert (found[0][1], found[-1][2]) == (100.0, 140.0)
+    lost = next(span for span in found if span[0] == "lost")
+    assert lost[2] - lost[1] == pytest.approx(2.0)
+
+
+def test_without_attempts_the_jobs_own_phases_are_drawn() -> None:
+    phases = (
+        Phase(status="Starting", started=0.0, ended=2.0),
+        Phase(status="Training", started=2.0, ended=9.0),
+        Phase(status="Interrupted", started=9.0, ended=12.0),
+        Phase(status="Training", started=12.0, ended=20.0),
+    )
+    assert [kind for kind, _, _ in spans(times(attempts=(), phases=phases))] == [
+        *("restart", "training", "down", "training")
+    ]
+
+
+def test_steps_lost_are_known_only_where_each_is() -> None:
+    assert times().steps_lost == 20
+    assert times(interruptions=(Interruption(steps_lost=3), Interruption())).steps_lost is None

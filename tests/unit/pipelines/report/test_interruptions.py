@@ -1,0 +1,135 @@
+"""The timeline and the section of a training that was interrupted."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from drivetrain.pipelines.report.goodput import Attempt, Interruption, JobTimes, Phase, Prices
+from drivetrain.pipelines.report.interruptions import MAX_OPEN_ROWS, MAX_ROWS, interruptions
+from drivetrain.pipelines.report.timeline import MAX_MARKS, WIDTH, in_words, timeline
+
+
+def times(number: int = 2, **changes: object) -> JobTimes:
+    """`number` interruptions: each start takes 1 s, 100 steps in 10 s, saves every 40 steps, and 3 s without machines
+    follow."""
+    attempts = tuple(
+        Attempt(
+            number=place + 1, started=14.0 * place, time=14.0 * place + 11, first_step=80 * place,
+            step=80 * place + 100, saves=2, stall_seconds=0.2, restart_seconds=1.0,
+            saved=tuple((80 * place + more, 14.0 * place + 1 + more / 10) for more in (40, 80)),
+        )
+        for place in range(number + 1)
+    )  # fmt: skip
+    found = tuple(
+        Interruption(at_step=80 * place + 100, resumed_step=80 * place + 80, steps_lost=20, notice_seconds=0.0,
+                     seconds_down=3.0, reason="spot machines taken back")
+        for place in range(number)
+    )  # fmt: skip
+    given: dict[str, object] = {"spot": True, "attempts": attempts, "interruptions": found,
+                                "billable_seconds": 11.0 * (number + 1)}  # fmt: skip
+    return JobTimes(step="train", **{**given, **changes})  # type: ignore[arg-type]
+
+
+def parsed(markup: str | None) -> ElementTree.Element:
+    assert markup is not None
+    return ElementTree.fromstring(markup)
+
+
+def texts(element: ElementTree.Element) -> str:
+    return " ".join(" ".join(element.itertext()).split())
+
+
+def drawn(element: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [one for one in element.iter() if name in (one.get("class") or "").split()]
+
+
+def test_the_picture_has_what_happened() -> None:
+    picture = parsed(timeline(times()))
+    assert [len(drawn(picture, name)) for name in ("kept", "again", "fall", "save")] == [3, 2, 2, 6]
+    crosses = [one for one in drawn(picture, "cross") if one.tag == "g"]
+    titles = [title.text for cross in crosses for title in cross.iter("title")]
+    assert titles == [
+        "interruption 1: at step 100, 11.0 s after the start", "interruption 2: at step 180, 25.0 s after the start",
+    ]  # fmt: skip
+    assert [one.tag for one in drawn(picture, "k-lost")] == ["i", "rect", "rect"], "a key, and two stretches"
+    assert {"seconds since its start", "step"} <= {one.text for one in picture.iter("text")}
+
+
+def test_the_picture_is_told_in_words_too() -> None:
+    picture = next(parsed(timeline(times())).iter("svg"))
+    assert picture.get("aria-label") == in_words(times()) and picture.get("role") == "img"
+    assert in_words(times()) == (
+        "train for 39.0 s; 2 interruptions; at step 100 for 3.00 s, then on from step 80; at step 180 for 3.00 s, "
+        "then on from step 160"
+    )
+    assert len(in_words(times(1000))) < 2_000
+
+
+def test_everything_lies_inside_the_picture() -> None:
+    picture = next(parsed(timeline(times(7))).iter("svg"))
+    _, _, width, height = (float(number) for number in (picture.get("viewBox") or "").split())
+    for one in picture.iter():
+        for name, most in (("x", width), ("x1", width), ("x2", width), ("cx", width), ("y", height), ("y1", height),
+                           ("y2", height), ("cy", height)):  # fmt: skip
+            assert 0 <= float(one.get(name) or 0) <= most
+        assert float(one.get("x") or 0) + float(one.get("width") or 0) <= WIDTH
+    assert width == WIDTH
+
+
+def test_thousands_of_interruptions_stay_a_page_that_opens() -> None:
+    picture = timeline(times(3000))
+    assert picture is not None
+    element = parsed(picture)
+    assert len(drawn(element, "cross")) <= 2 * MAX_MARKS and len(drawn(element, "save")) <= 2 * MAX_MARKS
+    section = parsed(interruptions(times(3000)))
+    rows = [row for table in drawn(section, "each") for row in table.iter("tr")]
+    assert len(rows) == MAX_ROWS + 1 and f"the first {MAX_ROWS} of 3,000" in texts(section)
+    assert len(interruptions(times(3000))) < 3_000_000
+
+
+def test_many_rows_are_folded() -> None:
+    few, many = parsed(interruptions(times(MAX_OPEN_ROWS))), parsed(interruptions(times(MAX_OPEN_ROWS + 1)))
+    assert not list(few.iter("details")) and len(list(many.iter("details"))) == 1
+
+
+def test_a_script_that_tells_no_steps_has_its_phases_drawn() -> None:
+    phases = (
+        Phase(status="Starting", started=0.0, ended=200.0), Phase(status="Training", started=200.0, ended=900.0),
+        Phase(status="Interrupted", started=900.0, ended=1000.0), Phase(status="Training", started=1000.0, ended=2e3),
+    )  # fmt: skip
+    own = times(attempts=(), phases=phases, interruptions=(Interruption(seconds_down=100.0),))
+    picture = parsed(timeline(own))
+    assert not drawn(picture, "kept") and len(drawn(picture, "k-training")) == 3
+    assert "minutes since its start" in texts(picture)
+    section = texts(parsed(interruptions(own)))
+    assert "Interruptions 1" in section and "Goodput" not in section
+    assert timeline(times(attempts=(), phases=())) is None
+
+
+def test_the_section_has_the_numbers() -> None:
+    section = texts(parsed(interruptions(times())))
+    for fact in (
+        "Interruptions 2 40 steps taken again", "Goodput", "Young's bound", "Time wasted", "useful steps", "work lost",
+        "1 100 80 20 none 3.00 s spot machines taken back", "2 180 160 20 none 3.00 s", "a save stops the training",
+        "50 %", "90 %", "pays from",
+    ):  # fmt: skip
+        assert fact in section, fact
+
+
+def test_given_prices_take_the_place_of_guessed_discounts() -> None:
+    section = texts(parsed(interruptions(times(), Prices(discount=0.7, on_demand=3.6))))
+    assert "at 70 % off" in section and "on demand" in section and "50 %" not in section
+
+
+def test_a_bill_speaks_for_itself() -> None:
+    billed = times(billed=True, training_seconds=40.0, billable_seconds=10.0)
+    assert "at 75 % off" in texts(parsed(interruptions(billed)))
+    silent = times(billed=True, training_seconds=40.0, billable_seconds=10.0, attempts=())
+    assert "Billed less 75.0 %" in texts(parsed(interruptions(silent)))
+
+
+@pytest.mark.parametrize("spot", [True, False])
+def test_only_spot_machines_save(spot: bool) -> None:
+    assert ("Saved against on-demand" in texts(parsed(interruptions(times(spot=spot))))) is spot

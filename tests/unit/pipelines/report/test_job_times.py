@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivetrain.pipelines.report.goodput import account, spans
+from drivetrain.pipelines.report.job_times import job_times
+
+SPOT = {"EnableManagedSpotTraining": True, "ResourceConfig": {"InstanceCount": 2}}
+RESPONSE: dict[str, Any] = {
+    "TrainingTimeInSeconds": 40,
+    "BillableTimeInSeconds": 35,
+    "SecondaryStatusTransitions": [
+        {"Status": "Training", "StartTime": 100.0, "EndTime": 116.0},
+        {"Status": "Interrupted", "StartTime": 116.0, "EndTime": 119.0, "StatusMessage": "taken back"},
+        {"Status": "Training", "StartTime": 119.0, "EndTime": 130.0},
+    ],
+    "Drivetrain": {
+        "interruptions": [
+            {"at_step": 100, "resumed_step": 80, "steps_lost": 20, "notice_s": 0, "seconds_down": 3.0, "reason": "spot"}
+        ],
+        "attempts": [
+            {"number": 2, "started": 119.0, "time": 130.0, "first_step": 80, "step": 130, "saves": 1},
+            {"number": 1, "started": 100.0, "time": 116.0, "first_step": 0, "step": 100, "saves": 2,
+             "stall_seconds": 0.5, "restart_seconds": 4.0, "saved": [[40, 107.0], [80, 113.0]], "ended": None},
+        ],
+    },
+}  # fmt: skip
+
+
+def test_a_description_is_read_whole() -> None:
+    times = job_times("train", SPOT, RESPONSE)
+    assert times is not None and times.spot and times.hosts == 2 and not times.billed
+    assert [one.number for one in times.attempts] == [1, 2]
+    assert times.attempts[0].saved == ((40, 107.0), (80, 113.0)) and times.attempts[0].stall_seconds == 0.5
+    (interruption,) = times.interruptions
+    assert (interruption.steps_lost, interruption.notice_seconds, interruption.reason) == (20, 0.0, "spot")
+    assert [phase.status for phase in times.phases] == ["Training", "Interrupted", "Training"]
+
+
+def test_another_runners_job_tells_of_its_interruptions_by_its_phases() -> None:
+    times = job_times("train", SPOT, {key: value for key, value in RESPONSE.items() if key != "Drivetrain"})
+    assert times is not None and account(times) is None
+    (interruption,) = times.interruptions
+    assert interruption.seconds_down == pytest.approx(3.0) and interruption.reason == "taken back"
+
+
+def test_a_training_that_could_not_be_interrupted_has_nothing_to_tell() -> None:
+    assert job_times("train", {}, {"TrainingTimeInSeconds": 4, "SecondaryStatusTransitions": []}) is None
+    assert job_times("train", SPOT, {}) is None, "it has not ended yet"
+
+
+def test_an_interruption_is_told_of_on_any_machines() -> None:
+    times = job_times("train", {}, RESPONSE)
+    assert times is not None and not times.spot and len(times.interruptions) == 1
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["number", "started", "time", "step", "first_step", "saved"]), inner, max_size=6
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values, json_values, json_values, json_values)
+def test_whatever_a_description_says_the_page_goes_on(
+    attempts: Any, interruptions: Any, phases: Any, time: Any
+) -> None:
+    response = {
+        "SecondaryStatusTransitions": phases,
+        "TrainingTimeInSeconds": time,
+        "Drivetrain": {"attempts": attempts, "interruptions": interruptions},
+    }
+    times = job_times("train", SPOT, response)
+    assert times is not None
+    spent = account(times)
+    assert spent is None or 0 <= spent.goodput <= 1
+    assert all(started < ended for _, started, ended in spans(times))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.report.facts import SavedState
+from drivetrain.pipelines.report.saved_state import newest_checkpoint
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
+
+URI = "s3://bucket/nightly/checkpoints/train/abc/"
+ARGUMENTS = {"CheckpointConfig": {"S3Uri": URI}}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def save(home: Home, step: int, training: str = "digits") -> Path:
+    """A checkpoint as the store has it once it was copied there."""
+    folder = home.objects / URI.removeprefix("s3://") / training / f"step-{step:08d}"
+    folder.mkdir(parents=True)
+    (folder / "rank-00000.safetensors").write_bytes(b"12345")
+    manifest = Manifest(step=step, files=(FileEntry("rank-00000.safetensors", 5, 0),))
+    (folder / "manifest.json").write_bytes(manifest.to_bytes())
+    return folder
+
+
+def test_the_highest_step_by_number(home: Home) -> None:
+    for step in (9, 100_000_000, 12):
+        save(home, step)
+    assert newest_checkpoint(home, ARGUMENTS) == SavedState(
+        training_step=100_000_000, uri=f"{URI}digits/step-100000000/"
+    )
+
+
+@pytest.mark.parametrize("damage", ["no manifest", "half a manifest", "a file is short", "a file is missing"])
+def test_what_is_not_all_there_is_passed_by(home: Home, damage: str) -> None:
+    save(home, 40)
+    folder = save(home, 80)
+    if damage == "no manifest":
+        (folder / "manifest.json").unlink()
+    elif damage == "half a manifest":
+        (folder / "manifest.json").write_bytes((folder / "manifest.json").read_bytes()[:40])
+    elif damage == "a file is short":
+        (folder / "rank-00000.safetensors").write_bytes(b"123")
+    else:
+        (folder / "rank-00000.safetensors").unlink()
+    found = newest_checkpoint(home, ARGUMENTS)
+    assert found is not None and found.training_step == 40
+
+
+def test_of_several_trainings_only_the_training_knows(home: Home) -> None:
+    save(home, 40)
+    save(home, 80, "other-data")
+    assert newest_checkpoint(home, ARGUMENTS) is None
+
+
+def test_nothing_is_read_outside_a_checkpoint(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"12345")
+    for name in (str(tmp_path / "secret"), "../../../../../../../../secret"):
+        folder = home.objects / URI.removeprefix("s3://") / "digits" / "step-00000007"
+        folder.mkdir(parents=True, exist_ok=True)
+        body = {"manifest": {"files": [{"name": name, "size": 5}]}}
+        (folder / "manifest.json").write_text(json.dumps(body))
+        assert newest_checkpoint(home, ARGUMENTS) is None
+
+
+@pytest.mark.parametrize("arguments", [{}, {"CheckpointConfig": None}, {"CheckpointConfig": {"S3Uri": 3}},
+                                       {"CheckpointConfig": {"S3Uri": "/a/path"}}, ARGUMENTS])  # fmt: skip
+def test_where_nothing_was_saved_nothing_is_known(home: Home, arguments: dict[str, object]) -> None:
+    assert newest_checkpoint(home, arguments) is None
