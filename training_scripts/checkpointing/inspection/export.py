@@ -1,0 +1,260 @@
+"""A checkpoint as one safetensors file, or as the model folder that its training would hand on. Needs no torch.
+
+Whatever the strategy and the number of processes were, the bytes are those that the training on its own would write.
+Nothing appears under the final name before it is whole, durable, and made of files that have been verified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Index, TensorEntry
+from drivetrain.training_scripts.checkpointing.inspection.consolidated import pieces
+from drivetrain.training_scripts.checkpointing.inspection.contents import STATE_FILE, read_state
+from drivetrain.training_scripts.checkpointing.inspection.trainings import Training
+from drivetrain.training_scripts.checkpointing.inspection.verification import read_index
+from drivetrain.training_scripts.errors import InputError
+
+# As in drivetrain.training_scripts.checkpointing.tensors and models.saved_model, which need torch.
+MODEL, AVERAGE, BEST = "model/", "average/", "best/"
+DESCRIPTION_FILE, WEIGHTS_FILE, MODEL_FORMAT = "model.json", "model.safetensors", 1
+SUFFIX = ".safetensors"
+# What a training says of the model that it would hand on, in its state.
+DESCRIPTION = "description"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is exported: the weights as they are evaluated (`average` where there is one), those of the best
+    validation, or everything that the checkpoint has."""
+
+    average: bool = True
+    best: bool = False
+    everything: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What was written where. `weights` is `parameters`, `unmeasured` (those of which an average is validated in their
+    place), `average`, `best` or `everything`."""
+
+    training: str
+    step: int
+    path: str
+    weights: str
+    tensors: int
+    bytes: int
+    sha256: str
+
+
+def export(
+    training: Training,
+    step: int,
+    to: Path,
+    wanted: Wanted,
+    *,
+    force: bool = False,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> Exported:
+    """Verify the files that are needed, and write their tensors as one.
+
+    Args:
+        to: NAME.safetensors for a file; anything else is a model folder: model.safetensors and model.json.
+        progress: told a name, bytes so far and bytes in all.
+
+    Raises:
+        InputError: `to` is there (and is not to be replaced, or is no earlier export); the checkpoint has no tensors
+            or not those that are wanted, or does not say what model they are of.
+        DamagedError: a file that is needed is not what was written.
+    """
+    store = training.store
+    to = Path(os.path.abspath(to))
+    is_file = to.name.endswith(SUFFIX)
+    if not is_file and wanted.everything:
+        raise InputError(f"--optimizer writes one file, and {to} is to be a folder. Give --out NAME{SUFFIX}.")
+    _refuse_occupied(to, is_file, force)
+    folder = store.folder(step)
+    with store.place.reading(folder):
+        manifest = store.manifest(step)
+        listed = {file.name: file.size for file in manifest.files}
+        index = read_index(store, step)
+        if index is None:
+            raise InputError(
+                f"{folder} in {training.place.uri} has no {INDEX_FILE}: another program than our training wrote it, "
+                "and only that knows what its files mean."
+            )
+        tensors, weights = choose(index, wanted)
+        needed = sorted({chunk.file for entry in tensors.values() for chunk in entry.chunks} | {INDEX_FILE})
+        needed += [STATE_FILE] if STATE_FILE in listed else []
+        total = 2 * sum(listed.get(name, 0) for name in needed)
+        done = 0
+        for name in needed:
+            progress(f"verify {name}", done, total)
+            store.verify(step, [name])
+            done += listed[name]
+        description = None if is_file else _description(training, step, weights)
+
+        def read(file: str, start: int, length: int) -> bytes:
+            nonlocal done
+            progress(f"copy {file}", done, total)
+            done += length
+            data = store.place.read_part(f"{folder}/{file}", start, length)
+            if len(data) != length:
+                raise InputError(f"{folder}/{file} was changed while it was read. Try again.")
+            return data
+
+        if description is None:
+            written, digest = _write_file(to, pieces(tensors, read))
+        else:
+            written, digest = _write_folder(to, pieces(tensors, read), description)
+        progress("", total, total)
+    return Exported(
+        training=training.id,
+        step=step,
+        path=str(to),
+        weights=weights,
+        tensors=len(tensors),
+        bytes=written,
+        sha256=digest,
+    )
+
+
+def choose(index: Index, wanted: Wanted) -> tuple[dict[str, TensorEntry], str]:
+    """The tensors under the names that they are to have, and what they are in a word.
+
+    Raises:
+        InputError: the checkpoint has no such tensors.
+    """
+    if wanted.everything:
+        return dict(index.tensors), "everything"
+    prefix = BEST if wanted.best else MODEL
+    found = {name.removeprefix(prefix): entry for name, entry in index.tensors.items() if name.startswith(prefix)}
+    if not found and wanted.best:
+        raise InputError("the checkpoint has no model of a best validation; it is kept with keep_best=true.")
+    if not found:
+        raise InputError(
+            f"the checkpoint has no tensors {MODEL}...: another program than our training named them. Take all with "
+            "--optimizer."
+        )
+    average = {name.removeprefix(AVERAGE): entry for name, entry in index.tensors.items() if name.startswith(AVERAGE)}
+    if wanted.best:
+        return found, "best"
+    if not wanted.average or not average:
+        # Where there is an average, it is what was validated.
+        return found, "unmeasured" if average else "parameters"
+    return found | average, "average"
+
+
+def _description(training: Training, step: int, weights: str) -> dict[str, Any]:
+    """What model.json is to say, without the weights' part.
+
+    Raises:
+        InputError: the training did not say what model it is.
+    """
+    state = read_state(training, step)
+    description = state.get(DESCRIPTION)
+    if not isinstance(description, dict):
+        raise InputError(
+            f"the checkpoint of step {step} does not say what model it is of. Write the weights alone: --out "
+            f"NAME{SUFFIX}; a training takes them as the input `weights`."
+        )
+    watch, history = state.get("watch"), state.get("history")
+    if weights == "best":
+        step = watch["best_step"] if isinstance(watch, dict) else step
+    entries = history if isinstance(history, list) and weights != "unmeasured" else []
+    entry = next((each for each in entries if each["step"] == step), {})
+    return description | {
+        "step": step,
+        "metrics": {name: value for name, value in entry.items() if name not in ("epoch", "step")},
+    }
+
+
+def _refuse_occupied(to: Path, is_file: bool, force: bool) -> None:
+    if not to.parent.is_dir():
+        raise InputError(f"{to}: there is no folder {to.parent}. Make it, or give another place.")
+    if is_file:
+        if to.is_dir():
+            raise InputError(f"{to} is a folder. Give a file's name.")
+        if to.exists() and not force:
+            raise InputError(f"{to} is there already. Give --force to replace it, or another name.")
+        return
+    if to.exists() and not to.is_dir():
+        raise InputError(f"{to} is a file. Give a folder, or a name that ends with {SUFFIX}.")
+    held = sorted(path.name for path in to.iterdir()) if to.is_dir() else []
+    strange = [name for name in held if name not in (DESCRIPTION_FILE, WEIGHTS_FILE)]
+    if strange:
+        raise InputError(f"{to} holds {strange[0]}, which no export wrote; nothing there is replaced. Give another.")
+    if held and not force:
+        raise InputError(f"{to} holds a model already. Give --force to replace it, or another folder.")
+
+
+def _write_file(to: Path, data: Iterable[bytes | bytearray]) -> tuple[int, str]:
+    """Write a file whole or not at all; gives its size and SHA-256."""
+    with _partial(to, data) as (partial, size, digest):
+        partial.replace(to)
+        _sync(to.parent)
+    return size, digest
+
+
+@contextmanager
+def _partial(to: Path, data: Iterable[bytes | bytearray]) -> Generator[tuple[Path, int, str]]:
+    """A durable file beside `to`, with its size and SHA-256; it goes with the context, unless it was renamed."""
+    partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
+    digest, size = hashlib.sha256(), 0
+    try:
+        with partial.open("wb") as stream:
+            for piece in data:
+                stream.write(piece)
+                digest.update(piece)
+                size += len(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield partial, size, digest.hexdigest()
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mapping[str, Any]) -> tuple[int, str]:
+    """As _write_file, a model folder. A new one gets its name when it is whole. In an old one nothing changes before
+    the new weights are durable; then model.json, without which it is no model, goes first and comes last."""
+    if to.is_dir():
+        with _partial(to / WEIGHTS_FILE, data) as (weights, size, digest):
+            (to / DESCRIPTION_FILE).unlink(missing_ok=True)
+            _sync(to)
+            weights.replace(to / WEIGHTS_FILE)
+            _write_file(to / DESCRIPTION_FILE, [_described(description, size, digest)])
+        return size, digest
+    folder = to.with_name(f".{to.name}.{os.getpid()}.partial")
+    folder.mkdir()
+    try:
+        size, digest = _write_file(folder / WEIGHTS_FILE, data)
+        _write_file(folder / DESCRIPTION_FILE, [_described(description, size, digest)])
+        folder.rename(to)
+        _sync(to.parent)
+    finally:
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    return size, digest
+
+
+def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
+    """model.json, as models.saved_model writes it."""
+    weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
+    complete = {"format": MODEL_FORMAT, "weights": weights, **description}
+    return (json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,171 @@
+"""Which trainings keep checkpoints in a place, and which checkpoint is meant by a word. Nothing is ever changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from drivetrain.training_scripts.checkpointing.inspection import foreign
+from drivetrain.training_scripts.checkpointing.places import Place, open_place
+from drivetrain.training_scripts.checkpointing.store import QUARANTINE, Store
+from drivetrain.training_scripts.errors import InputError, unknown_name
+
+NEWEST, BEST = "newest", "best"
+STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?")
+
+
+@dataclass(frozen=True)
+class Training:
+    """The checkpoints of one training; `id` is the folder's name below the place that was given, "" for itself."""
+
+    id: str
+    store: Store
+
+    @property
+    def place(self) -> Place:
+        return self.store.place
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found at `uri`; `step` where the place of a single checkpoint was given."""
+
+    uri: str
+    trainings: tuple[Training, ...]
+    step: int | None = None
+
+    def choose(self, given: str | None) -> Training:
+        """The training whose identity is, or begins as, given; the only one where none is given.
+
+        Raises:
+            InputError: none, or several.
+        """
+        if given is not None:
+            fitting = [training for training in self.trainings if training.id.startswith(given)]
+            exact = [training for training in fitting if training.id == given] or fitting
+            if len(exact) == 1:
+                return exact[0]
+            if not exact:
+                raise unknown_name(f"training in {self.uri}", given, [training.id for training in self.trainings])
+        else:
+            exact = list(self.trainings)
+            if len(exact) == 1:
+                return exact[0]
+        shown = ", ".join(training.id for training in exact[:5]) + (", ..." if exact[5:] else "")
+        raise InputError(
+            f"{self.uri} holds the checkpoints of {len(exact)} trainings: {shown}. Name one by --training, or by its "
+            "beginning."
+        )
+
+
+def find(uri: str) -> Found:
+    """The trainings whose checkpoints lie in a place, or in folders of it; or that of one checkpoint's folder.
+
+    Raises:
+        InputError: no such place, nothing of the kind in it, or the checkpoint of another tool, which is named.
+    """
+    uri = uri.rstrip("/") or uri
+    place = open_place(uri)
+    is_folder = "://" not in uri
+    if is_folder and os.path.isfile(uri):
+        path = Path(uri)
+        if path.name == "manifest.json" and STEP_FOLDER.fullmatch(path.parent.name):
+            return find(str(path.parent))
+        _refuse(uri, [path.name])
+    if is_folder and not os.path.isdir(uri):
+        parent = next(path for path in Path(uri).absolute().parents if path.is_dir())
+        names = [entry.name for entry in os.scandir(parent) if entry.is_dir()]
+        if len(Path(uri).absolute().relative_to(parent).parts) == 1 and names:
+            raise unknown_name(f"folder in {parent}:", Path(uri).name, names)
+        raise InputError(f"there is no folder {uri}. Give one that a training writes its checkpoints to.")
+    match = STEP_FOLDER.fullmatch(uri.rpartition("/")[2])
+    if match and "/" in uri.strip("/"):
+        return Found(uri, (Training("", Store(open_place(uri.rpartition("/")[0] or "/"))),), int(match.group(1)))
+    names = _two_levels(Path(uri)) if is_folder else place.names()
+    ids = _training_folders(names)
+    if not ids:
+        _refuse(uri, names)
+    # One training's folder holds no others.
+    ids = [""] if "" in ids else sorted(ids)
+    return Found(uri, tuple(Training(id, Store(open_place(f"{uri}/{id}" if id else uri))) for id in ids))
+
+
+def choose_step(
+    training: Training, given: str, *, newest: Callable[[], int | None], best: Callable[[], int | None]
+) -> int:
+    """The step of a checkpoint: `newest`, `best`, or a number.
+
+    Args:
+        newest: finds out what `newest` means here.
+        best: what `best` means.
+
+    Raises:
+        InputError: the training has no such checkpoint; the closest is named.
+    """
+    place = training.place.uri
+    if given == NEWEST:
+        step = newest()
+        if step is None:
+            raise InputError(f"{place} has no whole checkpoint. Look at what there is: list.")
+        return step
+    if given == BEST:
+        step = best()
+        if step is None:
+            raise InputError(f"no checkpoint in {place} has the metric by which one would be the best. Give a step.")
+        return step
+    digits = given.removeprefix("step-")
+    if not (digits.isascii() and digits.isdecimal()):
+        raise InputError(f"{given!r} is no checkpoint. Give a step (120), {NEWEST!r} or {BEST!r}.")
+    step, steps = int(digits[:19]), training.store.steps()
+    if step not in steps:
+        shown = ", ".join(map(str, steps[:10])) + (f", ... ({len(steps)} in all)" if steps[10:] else "")
+        closest = f" The closest is {min(steps, key=lambda each: abs(each - step))}." if steps else ""
+        raise InputError(f"there is no checkpoint of step {step} in {place}.{closest} There are: {shown or 'none'}.")
+    return step
+
+
+def _two_levels(folder: Path) -> list[str]:
+    """Names in a folder and in its folders, no deeper: it may be any folder of the machine, with all that is in it."""
+    found: list[str] = []
+    for entry in _entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            found += [f"{entry.name}/{inner.name}" + "/" * inner.is_dir() for inner in _entries(Path(entry.path))]
+            found.append(f"{entry.name}/")
+        else:
+            found.append(entry.name)
+    return found
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except PermissionError:
+        return []
+
+
+def _training_folders(names: Iterable[str]) -> set[str]:
+    """The folders, of those one level down or the place itself (""), in which a training keeps checkpoints."""
+    found: set[str] = set()
+    for name in names:
+        parts = name.split("/")
+        for level in (0, 1):
+            if len(parts) > level + 1 and (STEP_FOLDER.fullmatch(parts[level]) or parts[level] == QUARANTINE):
+                found.add("/".join(parts[:level]))
+    return found
+
+
+def _refuse(uri: str, names: Iterable[str]) -> NoReturn:
+    names = [name for name in names if name.rstrip("/")]
+    what = foreign.described(names)
+    if what:
+        raise InputError(f"{uri} is {what}")
+    held = "is empty" if not names else "holds no checkpoint"
+    raise InputError(
+        f"{uri} {held}: no folder step-........ of a training is in it, nor in a folder of it. Give the folder that a "
+        "training is given as --checkpoints."
+    )

@@ -1,0 +1,236 @@
+"""Look at checkpoints, verify them, and bring one to serving.
+
+    python -m drivetrain.training_scripts.checkpoints list build/checkpoints
+    python -m drivetrain.training_scripts.checkpoints show build/checkpoints newest
+    python -m drivetrain.training_scripts.checkpoints verify build/checkpoints --all
+    python -m drivetrain.training_scripts.checkpoints export build/checkpoints 120 --out weights.safetensors
+
+PLACE is a training's checkpoint folder, the folder around several of them, or s3://BUCKET/PREFIX. It needs nothing but
+Python, runs beside a training without disturbing it, and reads no pickle. Exit codes: 0 done, 1 a checkpoint is
+damaged, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from drivetrain.training_scripts.checkpointing.inspection.trainings import NEWEST, Found, Training, choose_step, find
+from drivetrain.training_scripts.checkpointing.inspection.words import printable
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
+from drivetrain.training_scripts.errors import InputError
+
+DAMAGED, BAD_INPUT, INTERRUPTED, READER_WENT_AWAY = 1, 2, 130, 141
+
+
+def list_(given: argparse.Namespace) -> int:
+    """Every training of the place, a table each."""
+    from drivetrain.training_scripts.checkpointing.inspection.listing import list_training
+    from drivetrain.training_scripts.checkpointing.inspection.text import listing_text
+
+    found = [list_training(training) for training in find(given.place).trainings]
+    _say(listing_text(found, time.time()), [asdict(each) for each in found], given.json)
+    return 0
+
+
+def show(given: argparse.Namespace) -> int:
+    """One checkpoint."""
+    from drivetrain.training_scripts.checkpointing.inspection.contents import contents
+    from drivetrain.training_scripts.checkpointing.inspection.text import contents_text
+
+    training, step = _chosen(find(given.place), given)
+    found = contents(training, step)
+    _say(contents_text(found, time.time()), asdict(found), given.json)
+    return 0
+
+
+def verify(given: argparse.Namespace) -> int:
+    """One checkpoint of each training, or all; 1 where one is damaged."""
+    from drivetrain.training_scripts.checkpointing.inspection import verification
+    from drivetrain.training_scripts.checkpointing.inspection.progress import Bar
+    from drivetrain.training_scripts.checkpointing.inspection.text import verdict_text
+
+    verdicts: list[verification.Verdict] = []
+    for training, steps in _to_verify(find(given.place), given):
+        for step in steps:
+            bar = Bar(f"step {step}")
+            try:
+                verdict = verification.verify(training.store, training.id, step, bar)
+            except FileNotFoundError:
+                continue  # retention was quicker
+            finally:
+                bar.clear()
+            if verdict.state == "damaged" and given.quarantine:
+                verdict = replace(verdict, quarantined=_quarantine(training, step, verdict))
+            verdicts.append(verdict)
+            if not given.json:
+                print(verdict_text(verdict), flush=True)
+    if given.json:
+        _say("", [asdict(verdict) for verdict in verdicts], True)
+    return 0 if all(verdict.state == "good" for verdict in verdicts) else DAMAGED
+
+
+def export(given: argparse.Namespace) -> int:
+    """One checkpoint as a file or a model folder."""
+    from drivetrain.training_scripts.checkpointing.inspection.export import Wanted
+    from drivetrain.training_scripts.checkpointing.inspection.export import export as export_checkpoint
+    from drivetrain.training_scripts.checkpointing.inspection.progress import Bar
+    from drivetrain.training_scripts.checkpointing.inspection.text import exported_text
+
+    if given.best and given.optimizer:
+        raise InputError("--best and --optimizer exclude each other: everything includes the best model.")
+    training, step = _chosen(find(given.place), given)
+    wanted = Wanted(average=not given.no_average, best=given.best, everything=given.optimizer)
+    bar = Bar(f"step {step}")
+    try:
+        done = export_checkpoint(training, step, Path(given.out), wanted, force=given.force, progress=bar)
+    finally:
+        bar.clear()
+    _say(exported_text(done), asdict(done), given.json)
+    return 0
+
+
+def _chosen(found: Found, given: argparse.Namespace) -> tuple[Training, int]:
+    """What is shown or exported: where no step is named, the newest that is whole."""
+    from drivetrain.training_scripts.checkpointing.inspection.listing import newest_whole
+
+    training = found.choose(given.training)
+
+    def newest() -> int | None:
+        step, passed_by = newest_whole(training)
+        if step is not None and passed_by is not None:
+            what = f"step {passed_by.step} is {passed_by.state} ({passed_by.problem})"
+            print(f"note: {printable(what)}; the newest whole one is of step {step}", file=sys.stderr, flush=True)
+        return step
+
+    return training, _step(found, training, given.checkpoint, newest)
+
+
+def _step(found: Found, training: Training, word: str, newest: Callable[[], int | None]) -> int:
+    from drivetrain.training_scripts.checkpointing.inspection.listing import best_step
+
+    if found.step is not None and word == NEWEST:
+        word = str(found.step)
+    return choose_step(training, word, newest=newest, best=lambda: best_step(training))
+
+
+def _to_verify(found: Found, given: argparse.Namespace) -> list[tuple[Training, list[int]]]:
+    """What is verified: where no step is named, the newest that has a manifest, of each training; or all."""
+    trainings = found.trainings if given.training is None else (found.choose(given.training),)
+    if given.all:
+        if given.checkpoint != NEWEST or found.step is not None:
+            raise InputError("--all means every checkpoint of a training, and one is named. Give one of the two.")
+        chosen = [(training, training.store.steps()) for training in trainings]
+    elif given.checkpoint == NEWEST and found.step is None:
+        chosen = [(training, training.store.steps()[:1]) for training in trainings]
+    else:
+        training = found.choose(given.training)
+        chosen = [(training, [_step(found, training, given.checkpoint, lambda: None)])]
+    if not any(steps for _, steps in chosen):
+        raise InputError(f"{found.uri} has no whole checkpoint to verify. Look at what there is: list.")
+    return chosen
+
+
+def _quarantine(training: Training, step: int, verdict: Any) -> str:
+    """Set a damaged checkpoint aside, as the only one who writes there.
+
+    Raises:
+        InputError: a training is at work in the place.
+    """
+    from drivetrain.training_scripts.checkpointing.inspection.verification import as_damage
+    from drivetrain.training_scripts.checkpointing.lock import Lock
+    from drivetrain.training_scripts.checkpointing.store import Store
+
+    with Lock(training.place, "checkpoints verify --quarantine") as lock:
+        return Store(training.place, fence=lock).quarantine(step, as_damage(verdict.problems))
+
+
+def _say(text: str, value: Any, as_json: bool) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str) if as_json else text, flush=True)
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line for what cannot be, as everywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"error: {message}. With --help: what can be given.", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = _Parser(
+        prog="python -m drivetrain.training_scripts.checkpoints",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for function, summary in (
+        (list_, "list checkpoints"),
+        (show, "files, tensors and values of one"),
+        (verify, "read every byte and compare it with what was written"),
+        (export, "whole tensors in one safetensors file, or a model folder"),
+    ):
+        command = commands.add_parser(
+            function.__name__.rstrip("_"), help=summary, description=summary + ".", allow_abbrev=False
+        )
+        command.set_defaults(function=function)
+        command.add_argument("place", metavar="PLACE", help="a folder, or s3://BUCKET/PREFIX")
+        command.add_argument("--json", action="store_true", help="for scripts")
+        if function is list_:
+            continue
+        command.add_argument(
+            "checkpoint", metavar="CHECKPOINT", nargs="?", default=NEWEST, help="a step, newest (the default) or best"
+        )
+        command.add_argument("--training", metavar="ID", help="which training of the place, or its beginning")
+        if function is verify:
+            command.add_argument("--all", action="store_true", help="every checkpoint")
+            command.add_argument("--quarantine", action="store_true", help="set damaged ones aside, with a report")
+        if function is export:
+            command.add_argument("--out", required=True, metavar="PATH", help="NAME.safetensors, or a model folder")
+            command.add_argument("--no-average", action="store_true", help="the weights, and not their moving average")
+            command.add_argument("--best", action="store_true", help="the model of the best validation")
+            command.add_argument("--optimizer", action="store_true", help="everything, in one file")
+            command.add_argument("--force", action="store_true", help="replace what an earlier export wrote")
+    return made
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of a command line."""
+    try:
+        given = parser().parse_args(arguments)
+        return given.function(given)
+    except InputError as error:
+        return _refused(str(error), BAD_INPUT)
+    except DamagedError as error:
+        return _refused(f"damaged: {error}. What else is: verify.", DAMAGED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
+        return READER_WENT_AWAY
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _refused(f"{where}{error.strerror or error}.", BAD_INPUT)
+    except KeyboardInterrupt:
+        return _refused("interrupted", INTERRUPTED, prefix="")
+
+
+def _refused(text: str, code: int, prefix: str = "error: ") -> int:
+    print(f"{prefix}{printable(text)}", file=sys.stderr, flush=True)
+    return code
+
+
+def main() -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
