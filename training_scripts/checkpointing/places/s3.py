@@ -107,6 +107,18 @@ class S3Place:
             )
         return self._objects.get_into(self._key(name), buffer, tag=tag)
 
+    def read_part(self, name: str, start: int, length: int) -> bytes:
+        size, tag = self._objects.look(self._key(name))
+        part = bytearray(max(0, min(length, size - start)))
+        if part:
+            self._objects.get_into(self._key(name), memoryview(part), start=start, tag=tag)
+        return bytes(part)
+
+    def arrived_at(self, folder: str) -> dict[str, float]:
+        """When each file of a folder came to be there, in seconds since the epoch, by the service's clock."""
+        listed, _ = self._objects.list(f"{self._key(folder)}/")
+        return {entry.key.removeprefix(self._prefix): entry.modified.timestamp() for entry in listed}
+
     def checksum(self, name: str) -> tuple[int, int]:
         size, tag = self._objects.look(self._key(name))
         window = memoryview(bytearray(min(size, _WINDOW)))
