@@ -36,6 +36,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
+from drivetrain.training_scripts.checkpointing.lock import LOCK_FILE
 from drivetrain.training_scripts.checkpointing.manifest import (
     MANIFEST_FILE,
     DamagedError,
@@ -200,7 +201,7 @@ class Store:
             if rest and _FOLDER.fullmatch(top):
                 if top not in current or is_leftover(name):
                     going.append(name)
-            elif is_leftover(name) and not rest:
+            elif is_leftover(name) and not rest and not top.startswith(LOCK_FILE):  # somebody may be trying the lock
                 going.append(name)
         superseded = [folder for folders in committed.values() for folder in folders[:-1]]
         kept = [folder for folder in superseded if not self.place.retire(folder)]

@@ -52,6 +52,18 @@ class Place(Protocol):
         """As create, but takes the place of one of that name: a reader sees the one or the other, whole."""
         ...
 
+    def swap(self, name: str, expected: bytes, data: bytes) -> bool:
+        """Give a small file another content, if it still has the expected one; False where it has not, or is not there.
+
+        Of several that try at once one succeeds. The file stays the same one (`mark`). Others see it soon; it need not
+        outlive a loss of power.
+        """
+        ...
+
+    def mark(self, name: str) -> str:
+        """What tells a file from a copy of it that lies elsewhere, or was brought back; "" where there is no file."""
+        ...
+
     def read(self, name: str) -> bytes:
         """A small file's content."""
         ...

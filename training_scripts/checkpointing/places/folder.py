@@ -81,6 +81,29 @@ class FolderPlace:
         with self._partial(path, data) as partial:
             os.rename(partial, path)
 
+    def swap(self, name: str, expected: bytes, data: bytes) -> bool:
+        # In place, and opened anew each time: what is closed here is what the next to open sees, on NFS too.
+        try:
+            descriptor = os.open(self._path(name), os.O_RDWR | _PLAIN)
+        except FileNotFoundError:
+            return False
+        try:
+            _hold(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink == 0 or os.pread(descriptor, len(expected) + 1, 0) != expected:
+                return False
+            os.pwrite(descriptor, data, 0)
+            os.ftruncate(descriptor, len(data))
+            return True
+        finally:
+            os.close(descriptor)
+
+    def mark(self, name: str) -> str:
+        # The number of the device differs from host to host.
+        try:
+            return f"inode {os.lstat(self._path(name)).st_ino}"
+        except FileNotFoundError:
+            return ""
+
     def read(self, name: str) -> bytes:
         descriptor = self._open(name)
         with open(descriptor, "rb") as stream:
