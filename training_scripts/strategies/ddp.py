@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.training_scripts import strategy
+from drivetrain.training_scripts.checkpointing.generators import kept_generators
 from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.strategy import pieces
 
@@ -102,9 +103,8 @@ class Strategy(strategy.Strategy):
         step works on first: a single sample would be too few for layers that normalize over samples.
         """
         self._buckets_are_settled = True
-        devices = [self.process.device.index] if self.process.device.type == "cuda" else []
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
-        with torch.random.fork_rng(devices):
+        with kept_generators(self.process.device):  # a model may draw from any
             self.losses(self.call(self.module, first.inputs), first.targets).sum().mul(0.0).backward()
         self.optimizer.zero_grad()
         for buffer, value in buffers:
