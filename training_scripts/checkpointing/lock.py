@@ -106,7 +106,7 @@ class Lock:
         """
         assert self._mine is None, "it is held already"
         mine = _this_process(self._who)
-        watch = _Watch(self._place)
+        watch = Watch(self._place)
         deadline = time.monotonic() + self._patience_s
         while True:
             found = watch.look()
@@ -196,14 +196,14 @@ class Lock:
                 continue  # a place that fails for a while; if another one takes it over meanwhile, `check` says so
 
 
-class _Watch:
+class Watch:
     """Looks at lock.json again and again, and judges its holder."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._content: bytes | None = None
         self._since = 0.0
-        self._holder: Holder | None = None
+        self.holder: Holder | None = None
         self.changed = False
 
     def look(self) -> bytes | None:
@@ -215,7 +215,7 @@ class _Watch:
         if content != self._content or content is None:
             self.changed = self._content is not None
             self._content, self._since = content, time.monotonic()
-            self._holder = _parse(content) if content is not None else None
+            self.holder = _parse(content) if content is not None else None
         return content
 
     def unchanged_s(self) -> float:
@@ -223,7 +223,7 @@ class _Watch:
 
     def holds_nothing(self) -> bool:
         """Whether the holder is dead for certain."""
-        holder = self._holder
+        holder = self.holder
         if holder is None:
             return False
         if holder.released or (holder.mark and holder.mark != self._place.mark(LOCK_FILE)):
@@ -232,11 +232,11 @@ class _Watch:
 
     def could_not_tell(self) -> bool:
         """Whether only the beat says something: content that is none, a process of another table."""
-        holder = self._holder
+        holder = self.holder
         return holder is None or not holder.boot or (holder.boot, holder.processes) != (_boot(), _process_table())
 
     def refusal(self, uri: str) -> str:
-        holder = self._holder
+        holder = self.holder
         whose = "another process"
         if holder is not None:
             whose = f"{holder.who or 'another training'} (host {holder.host}, pid {holder.pid}, since {holder.since})"
