@@ -38,7 +38,7 @@ def learn(
         taken = strategy.train_step(batch, num_samples=len(batch.inputs), num_global_samples=5)
         losses.append(float(process.sum(taken.loss)))
     cut = sum(isinstance(p, DTensor) and any(q.is_shard() for q in p.placements) for p in strategy.parameters.values())
-    return losses, {n: t.detach().clone().numpy() for n, t in state.gather(strategy).model.items()}, cut
+    return losses, {n: t.detach().clone().numpy() for n, t in state.gather_model(strategy).items()}, cut
 
 
 def distance(one: Result, other: Result) -> float:

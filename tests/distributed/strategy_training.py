@@ -9,8 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from drivetrain.training_scripts.checkpointing import tensors
+from drivetrain.training_scripts.checkpointing.exchange import Exchange
+from drivetrain.training_scripts.checkpointing.index import Index, TensorEntry
 from drivetrain.training_scripts.data.cursor import Order, share
 from drivetrain.training_scripts.distribution import state
+from drivetrain.training_scripts.distribution.sharded import fill
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
@@ -77,7 +81,7 @@ def fit(process: Process, run: Run, setting: Setting) -> Trained:
     """Train as drivetrain.training_scripts.train does, in memory."""
     strategy = build(process, run, setting)
     if setting.start:
-        state.scatter(_tensors(setting.start), strategy)
+        start_from(setting.start, strategy)
     return go_on(strategy, setting)
 
 
@@ -118,16 +122,34 @@ def go_on(strategy: Strategy, setting: Setting) -> Trained:
         evaluated = evaluate(strategy.forward, held_out, layout, batch_size=4, dtype=dtype)  # type: ignore[arg-type]
     strategy.model.train()
     assert evaluated.num_samples == 23
-    whole = state.gather(strategy)
-    return Trained(
-        losses,
-        norms,
-        evaluated.means,
-        _arrays(whole.model),
-        _arrays(whole.optimizer),
-        _arrays(whole.average),
-        whole.values,
-    )
+    return Trained(losses, norms, evaluated.means, *whole_state(strategy))
+
+
+def whole_state(strategy: Strategy) -> tuple[Arrays, Arrays, Arrays, dict[str, Any]]:
+    """Model, optimizer and average of all ranks together, on rank 0; and what is no tensor. Every rank must call it."""
+    whole = state.gather(strategy, tensors.tensors_of(strategy))
+    groups = [
+        {name.removeprefix(prefix): tensor.numpy() for name, tensor in whole.items() if name.startswith(prefix)}
+        for prefix in (tensors.MODEL, tensors.OPTIMIZER, tensors.AVERAGE)
+    ]
+    own = tensors.values_of(strategy) if tensors.speaks_for_stage(strategy) else None
+    stages = [values for values in Exchange(strategy.process).gather_json(own) if values]
+    return groups[0], groups[1], groups[2], tensors.merge_values(stages)
+
+
+def start_from(trained: Trained, strategy: Strategy) -> None:
+    """Put the whole state of another training, perhaps under another strategy, into this one."""
+    groups = {
+        tensors.MODEL: trained.model,
+        tensors.OPTIMIZER: trained.optimizer,
+        tensors.AVERAGE: trained.average,
+    }
+    arrays = {prefix + name: array for prefix, group in groups.items() for name, array in group.items()}
+    index = Index({name: TensorEntry(str(array.dtype), array.shape, ()) for name, array in arrays.items()})
+    targets = tensors.targets(strategy, index)
+    for name, tensor in targets.items():
+        fill(tensor, torch.from_numpy(arrays[name].copy()))
+    tensors.adopt(strategy, targets, trained.values)
 
 
 def difference(one: Trained, other: Trained) -> float:
@@ -175,15 +197,3 @@ def identical(one: Trained, other: Trained) -> bool:
             for first, second in groups
         )
     )
-
-
-def _arrays(tensors: dict[str, torch.Tensor]) -> Arrays:
-    return {name: tensor.detach().clone().numpy() for name, tensor in tensors.items()}
-
-
-def _tensors(trained: Trained) -> state.State:
-    groups = (
-        {name: torch.from_numpy(values.copy()) for name, values in arrays.items()}
-        for arrays in (trained.model, trained.optimizer, trained.average)
-    )
-    return state.State(*groups, trained.values)
