@@ -26,7 +26,12 @@ from drivetrain.training_scripts.checkpointing.object_store.replies import (
     read_uploads,
     text,
 )
-from drivetrain.training_scripts.checkpointing.object_store.requests import Patience, Requests, ServiceError
+from drivetrain.training_scripts.checkpointing.object_store.requests import (
+    NotThereError,
+    Patience,
+    Requests,
+    ServiceError,
+)
 
 PART = 16 << 20
 _CONNECTIONS = 8
@@ -58,13 +63,13 @@ class Objects:
         try:
             reply = self.requests.send("PUT", key, doing="write", headers=headers, body=data)
         except ServiceError as error:
+            if isinstance(error, NotThereError) and condition:  # If-Match, and nothing is there
+                raise FileExistsError(f"s3://{self.bucket}/{key} is not there any more") from error
             if error.status != _CONDITION_FAILED:
                 raise
             if error.sent > 1 and (tag := self._tag_of(key, mark)):
                 return tag
             raise FileExistsError(f"s3://{self.bucket}/{key} was written by somebody else") from error
-        except FileNotFoundError as error:  # If-Match, and nothing is there
-            raise FileExistsError(f"s3://{self.bucket}/{key} is not there any more") from error
         return reply.headers["ETag"]
 
     def upload(self, key: str, data: memoryview) -> int:
@@ -212,8 +217,8 @@ class Objects:
             body = f'<CompleteMultipartUpload xmlns="{xmlns}">{listed}</CompleteMultipartUpload>'.encode()
             try:
                 self.requests.send("POST", key, doing="complete", query={"uploadId": id}, body=body)
-            except FileNotFoundError as error:
-                if getattr(error, "sent", 1) < 2 or not self._tag_of(key, mark):
+            except NotThereError as error:
+                if error.sent < 2 or not self._tag_of(key, mark):
                     raise
         except BaseException as error:
             self._give_up(Upload(key, id), error)

@@ -76,7 +76,11 @@ class ServiceError(OSError):
 
 
 class DeniedError(ServiceError, PermissionError):
-    """S3 refuses these credentials the operation, or the credentials altogether."""
+    """There are no credentials, or S3 refuses them the operation."""
+
+
+class NotThereError(ServiceError, FileNotFoundError):
+    """There is no such object, or no such upload."""
 
 
 @dataclass
@@ -114,8 +118,7 @@ class Requests:
             into: filled with the content, which must be as long.
 
         Raises:
-            FileNotFoundError: no such key, or no such upload.
-            DeniedError: these credentials may not.
+            NotThereError, DeniedError: see there.
             ServiceError: refused for another reason (`status`, `code`), or not done after all attempts.
             InputError: the first request ever is refused for a reason that the user can mend.
         """
@@ -131,7 +134,9 @@ class Requests:
                 signed = self._signed(method, key, query or {}, headers or {}, view)
             except CredentialsError as error:
                 self._give_back(connection)
-                raise self._mendable(DeniedError(str(error), sent=sent)) from error
+                if not self._reached:
+                    raise InputError(str(error)) from error
+                raise DeniedError(str(error), sent=sent) from error
             sent += 1
             try:
                 reply = self._once(connection, method, signed, view, into, sent)
@@ -269,9 +274,7 @@ class Requests:
         if refusal.code == "NoSuchBucket":
             return self._mendable(ServiceError(message, status=status, code=refusal.code, sent=sent))
         if status == 404:
-            error = FileNotFoundError(errno.ENOENT, f"not at S3 ({refusal.code or status})", self._uri(key))
-            error.sent = sent  # type: ignore[attr-defined]
-            return error
+            return NotThereError(message, status=status, code=refusal.code, sent=sent)
         if refusal.code in _CREDENTIALS or status in (401, 403):
             return self._mendable(DeniedError(message, status=status, code=refusal.code, sent=sent))
         return ServiceError(message, status=status, code=refusal.code, sent=sent)

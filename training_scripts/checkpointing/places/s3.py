@@ -87,17 +87,24 @@ class S3Place:
     def read(self, name: str) -> bytes:
         return self._objects.get(self._key(name))[0]
 
-    def read_tagged(self, name: str) -> tuple[bytes, str]:
-        """A small file's content, and the tag by which `swap` knows that it is still that one."""
-        return self._objects.get(self._key(name))
+    def swap(self, name: str, expected: bytes, data: bytes) -> bool:
+        key = self._key(name)
+        try:
+            content, tag = self._objects.get(key)
+            if content != expected:
+                return False
+            self._objects.put(key, data, condition={"If-Match": tag})
+        except (FileNotFoundError, FileExistsError):  # gone, or another's by now
+            return False
+        return True
 
-    def swap(self, name: str, data: bytes, tag: str) -> str:
-        """Replace a small file, provided that it is still the one with that tag; gives the new tag.
-
-        Raises:
-            FileExistsError: it is another one by now, or gone.
-        """
-        return self._objects.put(self._key(name), data, condition={"If-Match": tag})
+    def mark(self, name: str) -> str:
+        key = self._key(name)
+        try:
+            self._objects.look(key)
+        except FileNotFoundError:
+            return ""
+        return f"s3://{self._objects.bucket}/{key}"
 
     def read_into(self, name: str, buffer: memoryview) -> int:
         size, tag = self._objects.look(self._key(name))
