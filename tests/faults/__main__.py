@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -87,6 +88,8 @@ def begin(progresses: Mapping[str, Progress], seed: int | None, *, fresh: bool) 
     for name, each in progresses.items():
         if name not in goes_on or each.seed != seed:
             each.begin(seed)
+            for left in KEPT.glob(f"{name}-*-*"):
+                shutil.rmtree(left)
     return seed
 
 

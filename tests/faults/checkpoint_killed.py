@@ -76,7 +76,7 @@ def _kill(given: Trial, whole: Reference, folder: Path, attempt: int) -> tuple[s
     with training.start(whole.case, whole.data, folder, attempt) as ranks:
         if not wait_for(ranks, instant):
             return "", []
-        ranks.send(signal.SIGKILL, victims)
+        ranks.send(signal.SIGKILL, victims if ranks.have_met else None)
         codes = ranks.wait(_GONE_WITHIN_S)
         left = sorted({*range(size)} - codes.keys())
         said = [f"{_GONE_WITHIN_S} s after ranks {victims} were killed {instant.name}, {left} live"] if left else []

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 RECORD = 3
@@ -28,7 +29,7 @@ _WATCHED = (
     ("step", "drivetrain.training_scripts.strategy", "Strategy.train_step"),
     ("validation", "drivetrain.training_scripts.train", "validate"),
 )
-NAMES = tuple(dict.fromkeys(name for name, _, _ in _WATCHED))
+NAMES = ("meeting", *dict.fromkeys(name for name, _, _ in _WATCHED))
 
 
 def announce(pipe: int, rank: int) -> None:
@@ -38,18 +39,24 @@ def announce(pipe: int, rank: int) -> None:
         *owners, last = path.split(".")
         for each in owners:
             owner = getattr(owner, each)
-        setattr(owner, last, _announced(getattr(owner, last), pipe, rank, NAMES.index(name)))
+        setattr(owner, last, _watched(getattr(owner, last), name, pipe, rank))
 
 
-def _announced(function: Callable[..., Any], pipe: int, rank: int, phase: int) -> Callable[..., Any]:
-    begins, ends = bytes([rank, phase, 1]), bytes([rank, phase, 0])
+@contextmanager
+def announced(name: str, pipe: int, rank: int) -> Generator[None]:
+    """The phase `name`, from the start of the block to its end."""
+    phase = NAMES.index(name)
+    os.write(pipe, bytes([rank, phase, 1]))
+    try:
+        yield
+    finally:
+        os.write(pipe, bytes([rank, phase, 0]))
 
+
+def _watched(function: Callable[..., Any], name: str, pipe: int, rank: int) -> Callable[..., Any]:
     @functools.wraps(function)
-    def announced(*given: Any, **named: Any) -> Any:
-        os.write(pipe, begins)
-        try:
+    def watched(*given: Any, **named: Any) -> Any:
+        with announced(name, pipe, rank):
             return function(*given, **named)
-        finally:
-            os.write(pipe, ends)
 
-    return announced
+    return watched

@@ -110,6 +110,12 @@ class Ranks:
         return bool(ready)
 
     @property
+    def have_met(self) -> bool:
+        """Whether all have joined the group. Until then a rank cannot know that another is gone; torchrun can."""
+        met = {event.rank for event in self.events if event.phase == "meeting" and not event.begins}
+        return len(self.pids) in (1, len(met))
+
+    @property
     def has_ended(self) -> bool:
         """Whether every rank has closed its end of the pipe."""
         return self._ended
@@ -190,7 +196,8 @@ def _be_rank(
         join = dist.init_process_group
 
         def meet(backend: str, **more: Any) -> None:
-            join(backend, store=store(), rank=rank, world_size=world_size, **more)
+            with phases.announced("meeting", announcements, rank):
+                join(backend, store=store(), rank=rank, world_size=world_size, **more)
 
         dist.init_process_group = meet
         phases.announce(announcements, rank)
