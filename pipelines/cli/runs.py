@@ -8,7 +8,7 @@ import typer
 
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.home import home_option, local_home
-from drivetrain.pipelines.cli.options import Execution, Home, Json
+from drivetrain.pipelines.cli.options import Execution, Home, Interrupt, Json, Set
 
 SpotDiscount = Annotated[
     float | None,
@@ -114,13 +114,32 @@ def logs(
 @app.command()
 def resume(
     execution: Execution = "latest",
+    set_: Set = None,
+    interrupt: Interrupt = None,
     home: Home = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
 ) -> int:
-    """Go on with a run that was interrupted, stopped or failed; what is done is not done again."""
+    """Go on with a run that was interrupted, stopped or failed; what is done is not done again.
+
+    With --set the pipeline is compiled anew first: steps that are then different, and what needs them, are done again,
+    a training from its checkpoint; rehearsed interruptions end, unless --interrupt asks for others.
+
+    \b
+    Examples:
+      drivetrain runs resume
+      drivetrain runs resume 20261120-2214 --set spot=false
+    """
+    from drivetrain.pipelines.cli import run_options
     from drivetrain.pipelines.cli.watched import resume as resume_watched
 
-    return resume_watched(local_home(home), execution, as_json=as_json, home_option=home_option(home))
+    return resume_watched(
+        local_home(home),
+        execution,
+        overrides=tuple(set_ or ()),
+        interruptions=run_options.interruptions(interrupt) if interrupt else None,
+        as_json=as_json,
+        home_option=home_option(home),
+    )
 
 
 @app.command()

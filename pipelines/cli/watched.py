@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.pipelines.cli.errors import BAD_INPUT, INTERRUPTED
+from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.events import Event
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.report.facts import RunFacts
     from drivetrain.pipelines.targets.local.home import Home
     from drivetrain.pipelines.targets.local.options import Options
+    from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
     from drivetrain.pipelines.targets.local.runner import Asset, Runner, Summary
 
 FAILED = 1
@@ -65,13 +68,57 @@ def start(
     return _watch(home, run, as_json=as_json, home_option=home_option)
 
 
-def resume(home: Home, execution: str, *, as_json: bool = False, home_option: str = "") -> int:
+def resume(
+    home: Home,
+    execution: str,
+    *,
+    overrides: Sequence[str] = (),
+    interruptions: tuple[Interruption, ...] | None = None,
+    as_json: bool = False,
+    home_option: str = "",
+) -> int:
     """Go on with an execution; gives the exit code.
 
+    Args:
+        overrides: settings that are to be different from now on: the pipeline is compiled anew with them.
+        interruptions: in the place of those with which it was started; None to keep them.
+
     Raises:
-        UserError: there is no such execution, or it cannot go on.
+        UserError: there is no such execution, it cannot go on, or it was not made of a pipeline with settings.
     """
-    return _watch(home, lambda runner: runner.resume(execution), as_json=as_json, home_option=home_option)
+    if not overrides and interruptions is None:
+        return _watch(home, lambda runner: runner.resume(execution), as_json=as_json, home_option=home_option)
+    id, options = _saved_options(home, execution)
+    # Who changes how it runs says anew what it shall survive: a training on demand is not taken away.
+    options = replace(options, interruptions=interruptions or ())
+    text: str | None = None
+    assets: tuple[Asset, ...] = ()
+    if overrides:
+        from drivetrain.pipelines.cli.targets import compiled_again
+
+        if options.origin is None:
+            raise UserError(
+                f"--set: execution {id} was not started from a pipeline with settings (drivetrain run PIPELINE), so "
+                "there is nothing to compile anew. Start it again with what shall be different: a training goes on "
+                "from its checkpoints where they are kept in the same place."
+            )
+        built = compiled_again(options.origin, overrides)
+        options = replace(options, origin={**options.origin, "set": [*options.origin["set"], *overrides]})
+        text, assets = built.text, built.assets
+
+    def run(runner: Runner) -> Summary:
+        return runner.resume(id, options, text=text, assets=assets)
+
+    return _watch(home, run, as_json=as_json, home_option=home_option)
+
+
+def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.request import Request
+
+    with Ledger(home) as ledger:
+        id = ledger.execution(execution).id
+    return id, Request.load(home.run(id)).options
 
 
 def say_to_user(text: str, *, as_json: bool) -> None:

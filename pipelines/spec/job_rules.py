@@ -126,6 +126,8 @@ def machines_make_sense(graph: Graph) -> Iterator[str]:
                 f"such a job after {longest:,} seconds."
             )
         spot = step.cluster.spot
+        if isinstance(spot, ParameterRef):
+            continue  # spot_is_decided_when_compiled tells why not
         if not isinstance(step, TrainingStep):
             if spot or step.cluster.warm_pool_seconds:
                 yield f"step {step.name!r}: spot machines and warm pools are for training jobs; remove them here."
@@ -142,6 +144,19 @@ def machines_make_sense(graph: Graph) -> Iterator[str]:
             )
         if spot and step.cluster.warm_pool_seconds:
             yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
+
+
+@rule
+def spot_is_decided_when_compiled(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, JobStep) and isinstance(step.cluster.spot, ParameterRef):
+            yield (
+                f"step {step.name!r}: cluster.spot is parameter {step.cluster.spot.name!r}, whose value is only known "
+                "when the pipeline starts. The service rejects MaxWaitTimeInSeconds without spot machines, and a "
+                "definition cannot leave a field out. Make it a setting (spot: bool = False, and "
+                "cluster=Cluster(spot=Spot(...) if settings.spot else None)): --set spot=false then compiles the "
+                "pipeline anew, and a training goes on from its checkpoints."
+            )
 
 
 @rule

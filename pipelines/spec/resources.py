@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
-from drivetrain.pipelines.spec.values import ParameterRef, Value
+from drivetrain.pipelines.spec.values import ParameterRef, Pending, Value
 
 
 class Spot(Frozen):
@@ -16,6 +16,15 @@ class Spot(Frozen):
 
     max_wait_seconds: Annotated[int, Field(gt=0)]
     """Longest time from start to end, waiting for capacity included; at least the run's own limit."""
+    max_interruptions: Annotated[int, Field(ge=1)] | None = None
+    """How often in a row the job may be interrupted before it fails, to go on on demand; as often as it comes unless
+    given."""
+
+
+def _reference(value: Any) -> Any:
+    """A parameter stands for the reference to it."""
+    ref: Any = getattr(value, "ref", None) if isinstance(value, Pending) else None
+    return value if ref is None else ref()
 
 
 class Cluster(Frozen):
@@ -28,7 +37,8 @@ class Cluster(Frozen):
     """Processes a host; one a GPU, or one, unless given."""
     volume_gb: Annotated[int, Field(ge=1)] = 30
     max_run_seconds: Annotated[int, Field(gt=0)] = 86_400
-    spot: Spot | None = None
+    spot: Annotated[Spot | ParameterRef | None, BeforeValidator(_reference)] = None
+    """Never a parameter: it is taken here so that the rule can say why."""
     warm_pool_seconds: Annotated[int, Field(ge=1, le=quotas.MAX_WARM_POOL_SECONDS)] | None = None
     """How long the machines of a training job stay for the next one, in seconds."""
 

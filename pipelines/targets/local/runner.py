@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +25,9 @@ from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.redefining import given_parameters, redefine
 from drivetrain.pipelines.targets.local.request import Request
+from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
 from drivetrain.pipelines.targets.local.storage.disk import go_on, no_space
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
@@ -109,15 +111,24 @@ class Runner:
             )
             return self._run(definition, request, id, started, store, ledger, resumed=False)
 
-    def resume(self, execution: str, options: Options | None = None) -> Summary:
+    def resume(
+        self,
+        execution: str,
+        options: Options | None = None,
+        *,
+        text: str | None = None,
+        assets: Iterable[Asset] = (),
+    ) -> Summary:
         """Go on with an execution that was interrupted, stopped, or failed: what it has done is not done again.
 
         Args:
             execution: its id, the beginning of it, or `latest`.
             options: instead of those with which it was started.
+            text: another definition to go on with: steps that it changes, and what needs them, are done again.
+            assets: objects that it reads.
 
         Raises:
-            UserError: it is running, it has succeeded, or its folder is gone.
+            UserError: it is running, it has succeeded, or its folder is gone; a definition that cannot run.
         """
         with Ledger(self.home) as ledger:
             row = ledger.execution(execution)
@@ -129,10 +140,21 @@ class Runner:
             LedgerWriter(self.home) as ledger,
         ):
             saved = Request.load(self.home.run(row.id))
-            request = saved if options is None else Request(saved.text, saved.parameters, options)
+            request = replace(saved, options=options or saved.options)
+            if text is not None:
+                given = given_parameters(read(saved.text, f"execution {row.id}"), saved.parameters)
+                fits = {p.name for p in read(text, "the new definition").parameters}
+                bound = bind(read(text), {name: value for name, value in given.items() if name in fits})
+                request = replace(request, text=text, parameters=bound)
             definition = read(request.text, f"execution {row.id}")
             store = ObjectStore(self.home.objects, request.options.data)
+            put_assets(store, assets)
             ledger.masking = self._check(definition, request, row.id, store)
+            if text is not None:
+                settle_earlier_attempts(row.id, self.home, store, ledger)
+                redefine(row.id, saved, request, ledger, store)
+            if request != saved:
+                request.save(self.home.run(row.id))
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
 
     def find_interrupted(

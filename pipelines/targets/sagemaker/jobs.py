@@ -10,6 +10,7 @@ from typing import Any
 
 from drivetrain.components.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
 from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.resources import Spot
 from drivetrain.pipelines.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
 from drivetrain.pipelines.spec.values import OutputRef, Value
 from drivetrain.pipelines.targets.sagemaker.assets import Code
@@ -146,7 +147,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
     if cluster.warm_pool_seconds:
         resources["KeepAlivePeriodInSeconds"] = cluster.warm_pool_seconds
     stopping: Json = {"MaxRuntimeInSeconds": cluster.max_run_seconds}
-    if cluster.spot:
+    if isinstance(cluster.spot, Spot):
         stopping["MaxWaitTimeInSeconds"] = cluster.spot.max_wait_seconds
     arguments: Json = {
         "AlgorithmSpecification": algorithm,
@@ -231,6 +232,8 @@ def _environment(step: JobStep, graph: Graph) -> Json:
     environment = {name: text(value, graph) for name, value in step.environment.items()}
     if step.cluster.processes is not None:
         environment["DRIVETRAIN_PROCESSES"] = str(step.cluster.processes)
+    if isinstance(step.cluster.spot, Spot) and step.cluster.spot.max_interruptions is not None:
+        environment["DRIVETRAIN_MAX_INTERRUPTIONS"] = str(step.cluster.spot.max_interruptions)
     return environment
 
 

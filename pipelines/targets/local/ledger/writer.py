@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -144,6 +144,41 @@ class LedgerWriter(Ledger):
                 "execution = ? AND status IN ('Executing', 'Failed', 'Stopped', 'NotExecuted')",
                 (execution,),
             )
+
+    def redefine(
+        self,
+        execution: str,
+        *,
+        definition_hash: str,
+        request_hash: str,
+        parameters: Mapping[str, Any],
+        steps: Sequence[tuple[str, str, str]],
+        again: Collection[str],
+    ) -> None:
+        """An execution goes on with another definition: enter its steps (name, type, display name), and forget what
+        those in `again` gave. Their attempts stay, as a history."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE executions SET definition_hash = ?, request_hash = ?, parameters = ? WHERE id = ?",
+                (definition_hash, request_hash, _dump(self.masking(parameters)), execution),
+            )
+            pipeline, attempts = _known_steps(db, execution)
+            kept = {name for name, _, _ in steps} - set(again)
+            for name in set(attempts) - kept:
+                for table in ("artifacts", "objects"):
+                    db.execute(f"DELETE FROM {table} WHERE execution = ? AND step = ?", (execution, name))
+                db.execute("DELETE FROM steps WHERE execution = ? AND name = ?", (execution, name))
+            for position, (name, kind, title) in enumerate(steps):
+                if name in kept:
+                    db.execute(
+                        "UPDATE steps SET position = ? WHERE execution = ? AND name = ?", (position, execution, name)
+                    )
+                else:
+                    db.execute(
+                        "INSERT INTO steps (execution, pipeline, position, name, type, display_name, attempts) "
+                        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (execution, pipeline, position, name, kind, title, attempts.get(name, 0)),
+                    )
 
     def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
         with self._transaction() as db:
@@ -308,6 +343,12 @@ class LedgerWriter(Ledger):
         sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
         text = self._rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]
+
+
+def _known_steps(db: sqlite3.Connection, execution: str) -> tuple[str, dict[str, int]]:
+    """The pipeline of an execution, and how many attempts each of its steps has had."""
+    pipeline: str = db.execute("SELECT pipeline FROM executions WHERE id = ?", (execution,)).fetchone()[0]
+    return pipeline, dict(db.execute("SELECT name, attempts FROM steps WHERE execution = ?", (execution,)).fetchall())
 
 
 def _next_attempt(db: sqlite3.Connection, execution: str, step: str) -> int:

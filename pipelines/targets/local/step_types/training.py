@@ -16,6 +16,7 @@ from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
 from drivetrain.pipelines.targets.local.outcomes import StepResult
+from drivetrain.pipelines.targets.local.spot_rules import spot_problems
 from drivetrain.pipelines.targets.local.storage import archive, channels, outputs
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
 from drivetrain.pipelines.targets.local.storage.checkpoints import DEFAULT_PATH
@@ -50,6 +51,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         problems.append(f"step {step.name!r} has no OutputDataConfig.S3OutputPath.")
     else:
         problems += jobs.uri_problems(f"step {step.name!r}: OutputDataConfig", output_config["S3OutputPath"])
+    problems += spot_problems(f"step {step.name!r}", arguments)
     if (checkpoint := member(arguments, "CheckpointConfig")) is not None:
         where = f"step {step.name!r}: CheckpointConfig"
         problems += jobs.uri_problems(where, checkpoint.get("S3Uri"))

@@ -189,6 +189,14 @@ def test_rule_machines_make_sense() -> None:
     assert "no warm pools" in refusal(training(cluster=warm, checkpoint=Checkpoint()))
 
 
+def test_rule_spot_is_decided_when_compiled() -> None:
+    spot = Parameter.boolean("Spot", default=False)
+    for given in (spot, spot.ref()):
+        message = refusal(training(cluster=Cluster(spot=given)), parameters=[spot])  # type: ignore[arg-type]
+        assert "cluster.spot is parameter 'Spot'" in message and "cannot leave a field out" in message
+        assert "--set spot=false" in message
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 def test_rule_texts_can_be_passed(text: str) -> None:
     for fields in (
