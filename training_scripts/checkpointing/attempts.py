@@ -20,6 +20,8 @@ from typing import Any, Literal, Protocol
 
 FOLDER = "attempts"
 Ending = Literal["finished", "stopped", "failed"]
+# So many of the last saves are told one by one.
+KEPT_SAVES = 200
 # An object store is asked more seldom than a disk.
 UPDATE_SECONDS, REMOTE_UPDATE_SECONDS = 1.0, 60.0
 
@@ -37,7 +39,8 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start. Durations are in seconds; `step` is the last one known to have been taken."""
+    """One start. Durations are in seconds; `step` is the last one known to have been taken; `saved` are the last saves,
+    each with its step and the moment at which it began."""
 
     number: int
     started: float = 0.0
@@ -49,6 +52,7 @@ class Attempt:
     save_seconds: float = 0.0
     restart_seconds: float = 0.0
     ended: Ending | None = None
+    saved: tuple[tuple[int, float], ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -132,11 +136,19 @@ class Record:
         if now - self._written >= self._every:
             self._write(now, step=step)
 
-    def saved(self, step: int, stall_seconds: float, save_seconds: float) -> None:
-        """Take note of a save: the time in which no step was taken, and the time until it was durable."""
+    def saved(self, step: int, stall_seconds: float, save_seconds: float, *, of_step: int | None = None) -> None:
+        """Take note of a save: the time in which no step was taken, and the time until it was durable, which is now.
+
+        Args:
+            step: the last one taken.
+            of_step: the one that was saved; the last one unless given.
+        """
+        now = self._steady()
+        began = round(self.attempt.started + now - self._begun - save_seconds, 3)
         self._write(
-            self._steady(),
+            now,
             step=step,
+            saved=(*self.attempt.saved, (step if of_step is None else of_step, began))[-KEPT_SAVES:],
             saves=self.attempt.saves + 1,
             stall_seconds=round(self.attempt.stall_seconds + stall_seconds, 6),
             save_seconds=round(self.attempt.save_seconds + save_seconds, 6),
@@ -191,9 +203,10 @@ def _parsed(number: int, place: Place, name: str) -> Attempt:
     try:
         given = json.loads(place.read(name))
         known = {name: value for name, value in given.items() if name in kinds}
+        saved = tuple((int(step), float(moment)) for step, moment in known.pop("saved", ()))
         if not all(value is None or type(value) in kinds[name] for name, value in known.items()):
             raise ValueError("values of other kinds")
-        return Attempt(**{**known, "number": number})
+        return Attempt(**{**known, "number": number, "saved": saved})
     except (ValueError, TypeError, AttributeError, RecursionError, FileNotFoundError):
         return Attempt(number)
 

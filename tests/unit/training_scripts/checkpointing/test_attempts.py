@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.training_scripts.checkpointing.attempts import (
+    KEPT_SAVES,
     Attempt,
     Record,
     exposure,
@@ -66,12 +67,14 @@ def test_a_start_from_its_first_to_its_last_word(place: Folder, tmp_path: Path) 
     assert (found.step, found.seconds, found.ended) == (50, 8.5, None)
     steady.now += 10
     record.saved(60, 0.25, 1.5)
-    record.saved(70, 0.5, 2.5)
+    record.saved(70, 0.5, 2.5, of_step=65)
     assert place.replaced == 0  # and not synced
     record.end("stopped")
     assert place.replaced == 1
     (found,) = read_attempts(place)
-    assert found == Attempt(1, 999_992.5, 40, 70, 1_000_011.0, 2, 0.75, 4.0, 7.5, "stopped")
+    assert found == Attempt(
+        1, 999_992.5, 40, 70, 1_000_011.0, 2, 0.75, 4.0, 7.5, "stopped", ((60, 1_000_009.5), (65, 1_000_008.5))
+    )
     assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["00001.json"]
 
 
@@ -89,7 +92,20 @@ def test_two_starts_at_once_get_two_numbers(place: Folder, monkeypatch: pytest.M
     assert Record(place).attempt.number == 2
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"started": "now"}', b'{"ended": 3}', b"[" * 100_000, b"\xff"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"started": "now"}',
+        b'{"ended": 3}',
+        b'{"saved": 3}',
+        b'{"saved": [[1]]}',
+        b"[" * 100_000,
+        b"\xff",
+    ],
+)
 def test_a_damaged_file_is_a_start_of_which_nothing_is_known(data: bytes, place: Folder) -> None:
     place.create("attempts/00002.json", data)
     place.create("attempts/notes.txt", b"")
@@ -100,6 +116,15 @@ def test_a_damaged_file_is_a_start_of_which_nothing_is_known(data: bytes, place:
 def test_what_later_versions_write_is_passed_over(place: Folder) -> None:
     place.create("attempts/00002.json", b'{"number": 7, "step": 5, "colour": "red", "time": 3.5, "started": 1}')
     assert read_attempts(place) == [Attempt(2, started=1, step=5, time=3.5)]
+
+
+def test_the_last_saves_are_told_one_by_one(place: Folder) -> None:
+    record = Record(place, steady=Clock())
+    for step in range(1, KEPT_SAVES + 11):
+        record.saved(step, 0.0, 0.0)
+    (found,) = read_attempts(place)
+    assert found.saves == KEPT_SAVES + 10
+    assert [step for step, _ in found.saved] == list(range(11, KEPT_SAVES + 11))
 
 
 def test_interruptions() -> None:
