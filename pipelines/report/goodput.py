@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+# What the phases of a job mean here; all others are the way to the next start.
+_PHASES = {"Training": "training", "Uploading": "training", "Interrupted": "down"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
@@ -96,7 +99,7 @@ class Account:
     lost: float
     """Steps that were taken again."""
     restarting: float
-    """From a start that was not the first to its first step: imports, data, the checkpoint."""
+    """Leaving after an interruption, and coming back to the next step: imports, data, the checkpoint."""
     down: float
     """No machines."""
     saves: int
@@ -154,8 +157,11 @@ def account(times: JobTimes) -> Account | None:
     if not attempts or any(one.first_step is None or one.step is None for one in attempts):
         return None
     lost = sum(lost_seconds(before, after) for before, after in pairwise(attempts))
-    down = sum(max(after.started - before.time, 0.0) for before, after in pairwise(attempts))
-    restarting = sum(one.restart_seconds for one in attempts[1:])
+    gaps = [_gap(before, after) for before, after in pairwise(attempts)]
+    downs = [_down(times, gap) for gap in gaps]
+    down = sum(ended - started for started, ended in downs)
+    between = sum(ended - started for started, ended in gaps)
+    restarting = between - down + sum(one.restart_seconds for one in attempts[1:])
     saving = sum(one.stall_seconds for one in attempts)
     total = max(attempts[-1].time - attempts[0].started - attempts[0].restart_seconds, 0.0)
     return Account(
@@ -167,6 +173,24 @@ def account(times: JobTimes) -> Account | None:
         saves=sum(one.saves for one in attempts),
         interruptions=len(attempts) - 1,
     )
+
+
+def _gap(before: Attempt, after: Attempt) -> tuple[float, float]:
+    return before.time, max(after.started, before.time)
+
+
+def _down(times: JobTimes, gap: tuple[float, float]) -> tuple[float, float]:
+    """The part of the time between two attempts without machines at work: all of it, unless the job's phases say when
+    it had some."""
+    if not times.phases:
+        return gap
+    started, ended = gap
+    parts = [
+        (max(phase.started, started), min(phase.ended, ended))
+        for phase in times.phases
+        if _PHASES.get(phase.status) != "training" and phase.started < ended and phase.ended > started
+    ]
+    return (parts[0][0], parts[-1][1]) if parts else (ended, ended)
 
 
 def lost_seconds(before: Attempt, after: Attempt) -> float:
@@ -258,8 +282,17 @@ def spans(times: JobTimes) -> Sequence[tuple[str, float, float]]:
         found += [("restart", one.started, first), ("training", first, one.time - lost)]
         found.append(("lost", one.time - lost, one.time))
         if after:
-            found.append(("down", one.time, max(after.started, one.time)))
-    return [span for span in found if span[2] > span[1]]
+            gap = _gap(one, after)
+            down, up = _down(times, gap)
+            found += [("restart", gap[0], down), ("down", down, up), ("restart", up, gap[1])]
+    return _joined([span for span in found if span[2] > span[1]])
 
 
-_PHASES = {"Training": "training", "Uploading": "training", "Interrupted": "down"}
+def _joined(found: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
+    """Stretches of one kind that follow each other, as one."""
+    joined: list[tuple[str, float, float]] = []
+    for kind, started, ended in found:
+        if joined and joined[-1][0] == kind and joined[-1][2] == started:
+            started = joined.pop()[1]
+        joined.append((kind, started, ended))
+    return joined

@@ -81,7 +81,7 @@ def time_rows(spent: Account) -> list[tuple[str, float, str]]:
         ("useful steps", spent.useful, ""),
         ("saves", spent.saving, count(spent.saves, "save")),
         ("work lost", spent.lost, "steps taken again"),
-        ("restarts", spent.restarting, "from the start of the machines to the first step"),
+        ("restarts", spent.restarting, "leaving, starting anew, loading"),
         ("no machines", spent.down, count(spent.interruptions, "interruption")),
     ]
 

@@ -10,7 +10,7 @@ from drivetrain.pipelines.report.goodput import Attempt, JobTimes, spans
 from drivetrain.pipelines.report.markup import Markup, el
 from drivetrain.pipelines.report.words import count, duration
 
-KINDS = {"training": "training", "lost": "taken again later", "restart": "starting", "down": "no machines"}
+KINDS = {"training": "training", "lost": "taken again later", "restart": "leaving and starting", "down": "no machines"}
 WIDTH = 1080.0
 LEFT, RIGHT, TOP = 62.0, 16.0, 26.0
 PLOT, LANE, GAP = 150.0, 16.0, 12.0

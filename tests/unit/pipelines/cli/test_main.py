@@ -12,6 +12,7 @@ from drivetrain.pipelines.cli.main import COMMANDS
 HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy", "pyarrow", "pandas", "sklearn")
 EVERY = [(name,) for name in COMMANDS] + [
     *[("runs", name) for name in ("list", "show", "logs", "resume", "report")],
+    *[("checkpoints", name) for name in ("list", "show", "verify", "export")],
     *[("models", name) for name in ("list", "show", "approve", "reject")],
 ]
 

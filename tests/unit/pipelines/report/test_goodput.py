@@ -115,6 +115,28 @@ def test_stretches_of_time_follow_one_another() -> None:
     assert lost[2] - lost[1] == pytest.approx(2.0)
 
 
+def test_the_jobs_phases_say_when_there_were_no_machines() -> None:
+    """The program's last word comes before its machines go, its first one after they came."""
+    phases = (
+        Phase(status="Training", started=99.0, ended=116.5),
+        Phase(status="Interrupted", started=116.5, ended=117.0),
+        Phase(status="Starting", started=117.0, ended=117.5),
+        Phase(status="Training", started=117.5, ended=141.0),
+    )
+    whole, told = (
+        account(times(attempts=times().attempts[:2])),
+        account(times(attempts=times().attempts[:2], phases=phases)),
+    )
+    assert whole is not None and told is not None
+    assert (whole.down, whole.restarting) == (pytest.approx(3.0), pytest.approx(4.0))
+    assert (told.down, told.restarting) == (pytest.approx(1.0), pytest.approx(6.0))
+    assert whole.total == pytest.approx(told.total) and whole.useful == pytest.approx(told.useful)
+    found = spans(times(attempts=times().attempts[:2], phases=phases))
+    assert [(kind, ended - started) for kind, started, ended in found[3:6]] == [
+        ("restart", pytest.approx(0.5)), ("down", pytest.approx(1.0)), ("restart", pytest.approx(5.5)),
+    ]  # fmt: skip
+
+
 def test_without_attempts_the_jobs_own_phases_are_drawn() -> None:
     phases = (
         Phase(status="Starting", started=0.0, ended=2.0),
