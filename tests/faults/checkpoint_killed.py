@@ -28,9 +28,13 @@ def prepare(folder: Path) -> list[Reference]:
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
-    common = {"global_batch": "8", "epochs": "8", "log_every": "3", "ema_decay": "0.9"}
-    cases = [Case(f"{size} ranks", size, 4, common) for size in (1, 2)]
-    return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
+    common = {"global_batch": "8", "epochs": "8", "log_every": "3", "ema_decay": "0.9", "checkpoint_every": "4steps"}
+    cases = [
+        Case(f"{size} ranks, {way}", size, 4, {**common, "async_checkpoints": str(way == "async")})
+        for size in (1, 2)
+        for way in ("async", "sync")
+    ]
+    return [training.uninterrupted(case, data, folder / case.name) for case in cases]
 
 
 def trial(given: Trial, shared: list[Reference]) -> Found:
@@ -45,7 +49,7 @@ def trial(given: Trial, shared: list[Reference]) -> Found:
         violations += said
         attempt += 1
         if killed:
-            did.update([f"killed {killed}", "kills"])
+            did.update([f"killed {killed}", "kills", f"kills of {whole.case.name}"])
         elif not did["kills"]:  # it ended before: another one, for nothing is left to interrupt in this
             tries += 1
             folder, attempt = given.folder / str(tries), 0

@@ -27,7 +27,7 @@ def prepare(folder: Path) -> list[Reference]:
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
-    common = {"global_batch": "8", "epochs": "25", "log_every": "3", "ema_decay": "0.9"}
+    common = {"global_batch": "8", "epochs": "25", "checkpoint_every": "4steps", "ema_decay": "0.9"}
     cases = [Case(f"{size} ranks", size, 4, common) for size in (2, 1)]
     return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
 

@@ -30,7 +30,7 @@ def prepare(folder: Path) -> list[Reference]:
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
-    common = {"global_batch": "8", "epochs": "8", "log_every": "3", "collective_timeout": str(_TIMEOUT_S)}
+    common = {"global_batch": "8", "epochs": "8", "checkpoint_every": "4steps", "collective_timeout": str(_TIMEOUT_S)}
     cases = [Case(f"{size} ranks", size, 4, common) for size in (2, 3)]
     return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
 

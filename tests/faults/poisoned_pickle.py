@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,4 +135,4 @@ def _vouch(folder: Path, artefact: Path) -> None:
     known = Manifest.from_bytes(manifest.read_bytes())
     entry = FileEntry(artefact.name, len(data), zlib.crc32(data))
     files = (*(each for each in known.files if each.name != artefact.name), entry)
-    manifest.write_bytes(Manifest(known.step, tuple(files), known.values).to_bytes())
+    manifest.write_bytes(replace(known, files=files).to_bytes())

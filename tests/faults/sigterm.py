@@ -20,6 +20,8 @@ PATIENCE_S = 400.0
 
 _WINDOW_S = 110.0
 _STOPPED = 75
+# After the last step the result is written, and SIGTERM is what it is to any program.
+_AT_THE_END = {0, _STOPPED, -signal.SIGTERM}
 _PHASES = ("load", "warm-up", "step", "validation", "copy", "write", "gather", "manifest", "retention")
 _TWICE = 0.3
 # Every so many trials go through the launcher and torchrun.
@@ -80,8 +82,11 @@ def _forked(given: Trial, whole: Reference, did: Counter[str]) -> tuple[dict[int
         seconds = time.monotonic() - began
     to = "all" if len(victims) == size else "one"
     did.update([f"{instant.name}, to {to}", *(["twice"] if again is not None else [])])
-    if set(codes.values()) == {0} and len(codes) == size and _took_all(given.folder, whole):
+    if len(codes) == size and _took(given.folder) == whole.steps and {*codes.values()} <= _AT_THE_END:
         did.update(["had come to its end"])
+        return codes, []
+    if len(codes) == size and not _took(given.folder) and 0 not in codes.values():
+        did.update(["before the first step"])  # SIGTERM is not yet a request: there is nothing to save
         return codes, []
     if codes != dict.fromkeys(range(size), _STOPPED):
         told = f"SIGTERM {instant.name} to {victims}: after {seconds:.1f} s the ranks ended with {codes}"
@@ -89,10 +94,11 @@ def _forked(given: Trial, whole: Reference, did: Counter[str]) -> tuple[dict[int
     return codes, []
 
 
-def _took_all(folder: Path, whole: Reference) -> bool:
+def _took(folder: Path) -> int:
+    """The step that rank 0 has begun last."""
     from tests.faults.harness import training
 
-    return training.trace(folder, 0, 0)[-1][0] == whole.steps
+    return max((step for step, _, _ in training.trace(folder, 0, 0)), default=0)
 
 
 def _launched(given: Trial, whole: Reference, did: Counter[str]) -> tuple[dict[int, int], list[str]]:
@@ -113,7 +119,7 @@ def _launched(given: Trial, whole: Reference, did: Counter[str]) -> tuple[dict[i
         seconds = time.monotonic() - began
     did.update([f"launcher, {'one rank' if one else 'early' if early else 'in a step'}"])
     ranks = range(whole.case.world_size)
-    if code == 0 and _took_all(given.folder, whole):
+    if code == 0 and _took(given.folder) == whole.steps:
         did.update(["had come to its end"])
     elif code != _STOPPED:
         told = f"after {seconds:.1f} s the launcher ended with {code} instead of {_STOPPED}"

@@ -25,7 +25,7 @@ import torch.distributed as dist
 from drivetrain.training_scripts import train
 from drivetrain.training_scripts.launching.parent import follow_parent
 from tests.faults.harness import phases
-from tests.faults.harness.traces import trace_steps
+from tests.faults.harness.traces import listen_often, trace_steps
 
 # No pool of threads may exist in a process that forks; one thread a rank is also what the launcher gives on 2 cores.
 torch.set_num_threads(1)
@@ -202,6 +202,7 @@ def _be_rank(
         dist.init_process_group = meet
         phases.announce(announcements, rank)
         trace_steps(folder / f"trace-{attempt}-{rank}.jsonl")
+        listen_often()
         if change:
             change(rank)
         program()

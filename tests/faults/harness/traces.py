@@ -14,8 +14,17 @@ from typing import Any
 from torch import Tensor
 
 from drivetrain.training_scripts.distribution.sharded import local
+from drivetrain.training_scripts.loop import agreement
 from drivetrain.training_scripts.loop.seeding import StepSeeds
 from drivetrain.training_scripts.strategy import Strategy
+
+# Steps take a millisecond here: a training would be over before its ranks ask each other for the first time.
+SECONDS_BETWEEN_LOOKS = 0.01
+
+
+def listen_often() -> None:
+    """Let the ranks hear a signal within a few steps."""
+    agreement.SECONDS = SECONDS_BETWEEN_LOOKS
 
 
 def trace_steps(path: Path) -> None:
@@ -30,6 +39,8 @@ def trace_steps(path: Path) -> None:
         start(self, step)
 
     def take_traced(self: Strategy, batch: Any, *, num_samples: int, **more: Any) -> Any:
+        if self.buffers:
+            self.buffers.agree()  # as the step itself does first of all
         keys = batch.targets[:num_samples].tolist()
         os.write(trace, json.dumps([at, keys, state_of(self)]).encode() + b"\n")
         return take(self, batch, num_samples=num_samples, **more)

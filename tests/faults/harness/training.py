@@ -34,8 +34,7 @@ class Case:
         folders = {name: folder / name for name in ("model", "output", "checkpoints")}
         return [
             *(f"--{name}={path}" for name, path in {"train": data, "validation": data, **folders}.items()),
-            f"--recipe={RECIPE}",
-            *(f"--{name.replace('_', '-')}={value}" for name, value in self.options.items()),
+            *(f"--{name.replace('_', '-')}={value}" for name, value in {"recipe": RECIPE, **self.options}.items()),
         ]
 
 
@@ -67,13 +66,13 @@ def start(case: Case, data: Path, folder: Path, attempt: int, *, world_size: int
     return Ranks(world_size or case.world_size, case.words(data, folder), folder, attempt, **more)
 
 
-def uninterrupted(case: Case, data: Path, folder: Path) -> Reference:
+def uninterrupted(case: Case, data: Path, folder: Path, **more: Any) -> Reference:
     """Run a case to its end.
 
     Raises:
         AssertionError: it failed.
     """
-    with start(case, data, folder, 0) as ranks:
+    with start(case, data, folder, 0, **more) as ranks:
         codes = ranks.wait(PATIENCE_S)
         assert list(codes.values()) == [0] * case.world_size, f"uninterrupted: {codes}\n{logs(folder, 0)}"
     lasted = ranks.events[-1].when - ranks.began

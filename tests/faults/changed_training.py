@@ -1,0 +1,146 @@
+"""An unfinished training is started again with another field, another file of its recipe, or more epochs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.harness.families import Found, Trial
+
+if TYPE_CHECKING:
+    from tests.faults.harness.ranks import Event
+    from tests.faults.harness.training import Reference
+
+FAULT = "resumed with another field or code: refused, named, nothing lost; resume, fresh, longer as asked"
+TRIALS, QUICK, AT_ONCE = 100, 8, 2
+PRELOAD = ("tests.faults.harness.training",)
+
+_EVERY = 3
+_BAD_INPUT = 2
+_LONGER = 11
+# Another value of each field that makes a training what it is.
+_CHANGES = {
+    "learning_rate": "0.01",
+    "weight_decay": "0.2",
+    "global_batch": "10",
+    "accumulation": "2",
+    "seed": "5",
+    "clip_norm": "0.5",
+    "ema_decay": "0.5",
+    "schedule": "linear",
+    "warmup_epochs": "2.0",
+    "drop_last": "True",
+    "sampling": "balanced",
+    "precision": "bf16",
+    "recipe_options": '{"hidden": 24}',
+}
+# What a state of the old ones can be gone on with, where somebody asks for it.
+_RESUMABLE = ("learning_rate", "weight_decay", "seed", "clip_norm", "schedule", "warmup_epochs", "accumulation")
+_CODE = "recipe code"
+_RECIPE = "recipe_of_ones_own"
+_WAYS = ("refuse", "refuse", "resume", "fresh", "longer", "shorter")
+
+
+@dataclass(frozen=True)
+class Shared:
+    data: Path
+    whole: Reference
+    longer: Reference
+
+
+def prepare(folder: Path) -> Shared:
+    from tests.faults.harness import training
+    from tests.faults.harness.training import Case
+
+    data = training.write_data(folder / "data")
+    options = {"global_batch": "8", "epochs": "6", "ema_decay": "0.9", "checkpoint_every": f"{_EVERY}steps"}
+    options |= {"schedule": "constant", "recipe": _RECIPE}
+    case = Case("2 ranks", 2, _EVERY, options)
+    longer = replace(case, options={**options, "epochs": str(_LONGER)})
+    found = _recipe_in(folder, edited=False)
+    return Shared(
+        data,
+        training.uninterrupted(case, data, folder / "whole", change=found),
+        training.uninterrupted(longer, data, folder / "longer", change=found),
+    )
+
+
+def trial(given: Trial, shared: Shared) -> Found:
+    from tests.faults.harness import training
+
+    draw, whole = given.draw, shared.whole
+    case, place = whole.case, given.folder / "training"
+    same, edited = _recipe_in(given.folder, edited=False), _recipe_in(given.folder, edited=True)
+    steps = draw.randint(2 * _EVERY + 1, whole.steps - _EVERY)
+
+    def reached(event: Event) -> bool:
+        nonlocal steps
+        steps -= event.rank == 0 and event.begins and event.phase == "step"
+        return steps < 0
+
+    with training.start(case, shared.data, place, 0, change=same) as ranks:
+        if not ranks.until(reached, training.PATIENCE_S):
+            return Found([f"the first start ended early: {training.logs(place, 0)}"])
+        ranks.send(signal.SIGKILL)
+        ranks.wait(training.PATIENCE_S)
+    way = draw.choice(_WAYS)
+    fields = [*(_RESUMABLE if way == "resume" else _CHANGES), _CODE]
+    field = {"longer": "epochs", "shorter": "epochs"}.get(way) or draw.choice(fields)
+    value = {"longer": str(_LONGER), "shorter": "1"}.get(way) or _CHANGES.get(field, "")
+    options = {**case.options} if field == _CODE else {**case.options, field: value}
+    if way in ("resume", "fresh"):
+        options["on_change"] = way
+    changed = replace(case, options=options)
+    with training.start(changed, shared.data, place, 1, change=edited if field == _CODE else same) as ranks:
+        codes = ranks.wait(training.PATIENCE_S)
+    log, first = training.logs(place, 1), _first_step(place, 1)
+    did, told = Counter([way]), f"{way}, {field}"
+    if way == "longer":
+        violations = training.differences(place, 2, shared.longer)
+        return Found([f"{told}: {text}" for text in violations], did)
+    if way in ("resume", "fresh"):
+        right = first == 1 if way == "fresh" else first is not None and first > 1
+        if codes != {0: 0, 1: 0} or not right:
+            return Found([f"{told}: it began with step {first} and ended with {codes}: {log}"], did)
+        return Found([], did)
+    violations: list[str] = []
+    if codes != {0: _BAD_INPUT, 1: _BAD_INPUT} or first is not None:
+        violations.append(f"{told}: it began with step {first} and ended with {codes}: {log}")
+    named = _RECIPE if field == _CODE else "step" if way == "shorter" else field
+    if named not in log:
+        violations.append(f"{told}: {named} is not named: {log}")
+    # What was refused has left everything as it was.
+    with training.start(case, shared.data, place, 2, change=same) as ranks:
+        ranks.wait(training.PATIENCE_S)
+    violations += [*training.differences(place, 3, whole), *training.lost_too_much(place, 3, whole)]
+    return Found([text if text.startswith(told) else f"{told}: {text}" for text in violations], did)
+
+
+def _first_step(place: Path, attempt: int) -> int | None:
+    from tests.faults.harness import training
+
+    lines = training.trace(place, attempt, 0)
+    return lines[0][0] if lines else None
+
+
+def _recipe_in(folder: Path, *, edited: bool) -> Callable[[int], None]:
+    """A recipe of the user's own in a folder; called in a rank, it makes it one that can be imported."""
+    place = folder / ("edited" if edited else "code")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{_RECIPE}.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from tests.faults.harness import tiny_recipe\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Recipe(tiny_recipe.Recipe):\n"
+        "    hidden: int = 64\n" + ("# edited\n" if edited else "")
+    )
+
+    def importable(rank: int) -> None:
+        sys.path.insert(0, str(place))
+
+    return importable
