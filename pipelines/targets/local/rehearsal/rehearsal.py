@@ -38,11 +38,13 @@ class Start:
     """What it said of itself (attempts.py)."""
 
     def logged(self, step: int) -> None:
-        if self.first_logged is None:
-            self.first_logged = step
-        elif self.last_logged is not None and step > self.last_logged and not 0 < self.gap <= step - self.last_logged:
-            self.gap = step - self.last_logged
-        self.last_logged = step
+        """A line says this step. Of several hosts, one may be ahead."""
+        if self.first_logged is None or self.last_logged is None:
+            self.first_logged = self.last_logged = step
+        elif step > self.last_logged:
+            gap = step - self.last_logged
+            self.gap = min(self.gap or gap, gap)
+            self.last_logged = step
 
     @property
     def first_step(self) -> int | None:

@@ -15,6 +15,7 @@ from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, walk
 
 DEFAULT_PATH = "/opt/ml/checkpoints"
 _INTERVAL_S = 1.0
+_TICK_NS = 20_000_000
 
 
 class CheckpointSync:
@@ -59,7 +60,7 @@ class CheckpointSync:
             for name, path in list(walk(folder)):
                 try:
                     version = _version(path)
-                    if self._copied.get(path) == version:
+                    if self._copied.get(path) == version or (not final and is_fresh(version[1])):
                         continue
                     if self._store.put(f"{self._uri}/{name}", path, unless=lambda v=version, p=path: _changed(p, v)):
                         self._copied[path] = version
@@ -67,6 +68,12 @@ class CheckpointSync:
                     if final:
                         raise
                     continue  # pruned by the job between two looks
+
+
+def is_fresh(mtime_ns: int) -> bool:
+    """Whether a file was written a moment ago: a write that follows at once may leave it the same time of change, since
+    the kernel's clock for files ticks every 1 to 10 ms."""
+    return 0 <= time.time_ns() - mtime_ns < _TICK_NS
 
 
 def _version(path: Path) -> tuple[int, int]:

@@ -18,7 +18,9 @@ import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from drivetrain.pipelines.targets.local.storage.checkpoints import is_fresh
 from drivetrain.pipelines.targets.local.storage.copying import copy
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, walk
 
@@ -27,7 +29,12 @@ UPLOADING, UPLOADED = ".sagemaker-uploading", ".sagemaker-uploaded"
 DELAY_S = 0.02
 _LOOK_EVERY_S = 0.05
 _CHUNK = 256 * 1024
-_Version = tuple[int, int, int]
+
+
+class _Version(NamedTuple):
+    size: int
+    mtime_ns: int
+    inode: int
 
 
 class SyncAgent:
@@ -57,6 +64,7 @@ class SyncAgent:
         self._copied: dict[Path, _Version] = {}
         self._gone = threading.Event()  # the machine is gone
         self._last_round = threading.Event()  # nothing writes any more
+        self._hurry = threading.Event()  # either of them
         self._trouble: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="checkpoint agent", daemon=True)
 
@@ -85,6 +93,7 @@ class SyncAgent:
             Exception: what went wrong in the thread, such as a full disk.
         """
         self._last_round.set()
+        self._hurry.set()
         self._thread.join(within_s)
         return self.cut()
 
@@ -96,6 +105,7 @@ class SyncAgent:
         """
         done = not self._thread.is_alive()
         self._gone.set()
+        self._hurry.set()
         self._thread.join()
         shutil.rmtree(self._staging, ignore_errors=True)
         if self._trouble is not None:
@@ -106,23 +116,22 @@ class SyncAgent:
         try:
             while not self._gone.is_set():
                 last = self._last_round.is_set()
-                changed = self._changed()
+                changed = self._changed(settled=not last)
                 self._random.shuffle(changed)
                 for name, path in changed:
-                    # The service takes no such breaks either once the job is over.
-                    if not last and self._gone.wait(self._random.uniform(0.0, 2 * self._delay_s)):
-                        return
-                    if not self._upload(name, path):
+                    self._hurry.wait(self._random.uniform(0.0, 2 * self._delay_s))
+                    if self._gone.is_set() or not self._upload(name, path):
                         return
                 if last and not self._changed():
                     return
                 if not changed:
-                    self._last_round.wait(_LOOK_EVERY_S)
+                    self._hurry.wait(_LOOK_EVERY_S)
         except Exception as error:  # told to the job's thread, which ends the agent
             self._trouble = error
 
-    def _changed(self) -> list[tuple[str, Path]]:
-        """Files whose present content is not in the store. The agent's own marks are none."""
+    def _changed(self, *, settled: bool = False) -> list[tuple[str, Path]]:
+        """Files whose present content is not in the store; with `settled` only those that nobody wrote a moment ago.
+        The agent's own marks are none."""
         found: list[tuple[str, Path]] = []
         for folder in self._folders:
             try:
@@ -131,7 +140,9 @@ class SyncAgent:
                 continue  # a folder was pruned between two looks
             for name, path in names:
                 version = None if name.endswith((UPLOADING, UPLOADED)) else _version_or_none(path)
-                if version is not None and self._copied.get(path) != version:
+                if version is None or (settled and is_fresh(version.mtime_ns)):
+                    continue
+                if self._copied.get(path) != version:
                     found.append((name, path))
         return sorted(found)
 
@@ -163,7 +174,8 @@ class SyncAgent:
                 half = len(chunk) // 2
                 writer.write(chunk[:half])
                 # So that a small file, too, can be met half on its way.
-                if not self._last_round.is_set() and self._gone.wait(self._random.uniform(0.0, self._delay_s)):
+                self._hurry.wait(self._random.uniform(0.0, self._delay_s))
+                if self._gone.is_set():
                     return False
                 writer.write(chunk[half:])
                 if self._gone.is_set():
@@ -182,7 +194,7 @@ def _mark(path: Path, suffix: str) -> bool:
 
 def _version(path: Path) -> _Version:
     stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+    return _Version(stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def _version_or_none(path: Path) -> _Version | None:
