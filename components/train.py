@@ -32,8 +32,12 @@ _NOT_SETTINGS = ("train", "validation", "weights", "model", "output", "checkpoin
             *("samples_per_second", "learning_rate", "gradient_norm"),
         )
     },
-    # Only what looks on: everything else would make a resumed training another one than its settings say.
-    resumable=("log_every", "profile", "prefetch", "workers", "collective_timeout"),
+    # What looks on, how the state is kept, and what a training may go on with: longer, and by another strategy.
+    resumable=(
+        *("log_every", "profile", "prefetch", "workers", "collective_timeout"),
+        *("checkpoint_every", "mtbf_hours", "keep_last", "keep_best_n", "keep_every_hours", "async_checkpoints"),
+        *("on_change", "epochs", "max_steps", "strategy", "strategy_options"),
+    ),
 )
 def train(
     train: Input,
@@ -82,6 +86,13 @@ def train(
     prefetch: int = 2,
     workers: int = 0,
     collective_timeout: float = 600.0,
+    checkpoint_every: str = "auto",
+    mtbf_hours: float = 8.0,
+    keep_last: int = 3,
+    keep_best_n: int = 0,
+    keep_every_hours: float = 0.0,
+    async_checkpoints: bool = True,
+    on_change: str = "refuse",
     processes: int = 0,
 ) -> None:
     """Train a recipe on data.
@@ -92,7 +103,8 @@ def train(
         weights: a file to start from (safetensors, or a torch state dict), or the output `model` of a training.
         model: gets model.safetensors and model.json.
         output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/ and profile/.
-        checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint.
+        checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint. With
+            DRIVETRAIN_MAX_INTERRUPTIONS the launcher counts there how often in a row it was interrupted.
         recipe: what is learnt: a recipe of the package, or a module of your own.
         recipe_options: the recipe's options, a JSON object.
         strategy: how the model is distributed: single, dp, ddp, fsdp, hsdp, tp, fsdp_tp, pp, pp_ddp, tp_pp_fsdp,
@@ -138,6 +150,15 @@ def train(
         prefetch: batches that are read ahead; 0 to read when needed.
         workers: processes that read ahead; 0 for a thread.
         collective_timeout: seconds after which a rank that waits for another gives up.
+        checkpoint_every: auto (by what a save costs and mtbf_hours), epoch, or so many steps or so long: 200steps,
+            90s, 10m, 2h.
+        mtbf_hours: hours between interruptions, as far as is known; what earlier attempts met refines it.
+        keep_last: checkpoints that are kept: the newest ones.
+        keep_best_n: checkpoints that are kept beside them: those of the best validations by `monitor`.
+        keep_every_hours: keep one checkpoint for each so many hours, too; 0 for none.
+        async_checkpoints: write checkpoints while training goes on.
+        on_change: what to do with an unfinished training of the same data by other code or fields: refuse, resume
+            or fresh.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
     settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
@@ -147,6 +168,7 @@ def train(
         folders["tensorboard"] = Path(os.environ[TENSORBOARD_FOLDER])
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={processes}"),
+        f"--checkpoints={checkpoints}",
         "drivetrain.training_scripts.train",
         # One argument each, joined by "=": a value may begin with a dash.
         *(f"--{name}={path}" for name, path in folders.items() if path is not None),

@@ -82,7 +82,8 @@ def train_script(
     }
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
-        *(f"--launcher={launcher}", f"--processes={processes}", f"--script={script}"),
+        *(f"--launcher={launcher}", f"--processes={processes}", f"--checkpoints={checkpoints.resolve()}"),
+        f"--script={script}",
         *script_mode.arguments(values),
     ]
     if _is_the_step():

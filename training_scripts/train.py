@@ -9,16 +9,14 @@ A restarted run goes on from its newest checkpoint. The same training gives the 
 from __future__ import annotations
 
 import signal
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, fields
-from functools import partial
+from collections.abc import Callable
+from dataclasses import fields
+from itertools import chain
 from typing import Any
 
 from torch import Tensor
 
-from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training_scripts.checkpointing.generators import kept_generators
-from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.tensors import model_parts
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.distribution import state
@@ -28,13 +26,15 @@ from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.launching.parent import die_with_parent
 from drivetrain.training_scripts.loop import plan
 from drivetrain.training_scripts.loop.command_line import parser
-from drivetrain.training_scripts.loop.config import Config, Folders, refuse_changes, refuse_shorter
+from drivetrain.training_scripts.loop.config import Config, Folders
 from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training_scripts.loop.identity import training_identity
 from drivetrain.training_scripts.loop.journal import Journal
 from drivetrain.training_scripts.loop.profiling import Profile
 from drivetrain.training_scripts.loop.result import HISTORY_FILE, History, save_result
+from drivetrain.training_scripts.loop.resumption import find_training
 from drivetrain.training_scripts.loop.running_loss import RunningLoss
+from drivetrain.training_scripts.loop.saving import Saving
 from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.loop.watch import Watch
 from drivetrain.training_scripts.models.weights import load_weights
@@ -52,7 +52,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     """Train on all processes together; rank 0 prints, keeps checkpoints and writes the model folder.
 
     Raises:
-        InputError: a field, a file or a folder that cannot be, a loss that is no number.
+        InputError: a field, a file or a folder that cannot be, a loss that is no number, another training in the way.
+        StoppedError: by SIGTERM, after all ranks have saved the same step.
     """
     watched = plan.is_watched(config, folders)
     recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
@@ -63,8 +64,12 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     order = plan.build_order(config, dataset)
     schedule = plan.build_schedule(config, order.steps_per_epoch)
 
-    identity = training_identity(dataset, recipe, folders.weights, process)
-    with open_checkpoints(config, folders, identity, process) as checkpoints:
+    identity = training_identity(config, dataset, recipe, folders.weights, process)
+    training = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
+    journal = Journal(
+        process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=schedule.total_steps
+    )
+    with Saving(config, training.place, process, say=journal.say) as saving:
         seed_everything(config.seed)
         model = build_model(recipe)
         told = load_weights(model, folders.weights) if folders.weights else []
@@ -75,19 +80,15 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         step, consumed = 0, 0
         history: History = []
         best: dict[str, Tensor] = {}  # this rank's parts of the best model
-        saved = None
-        if checkpoints:
+        owed: dict[str, Any] | None = None  # what there is still to report of the last step
 
-            def check(values: dict[str, Any]) -> None:
-                refuse_changes(values["config"], config, checkpoints.place.uri)
-                refuse_shorter(values["step"], schedule.total_steps, checkpoints.place.uri)
-
-            saved = checkpoints.load_newest(strategy, best=best, check=check)
+        journal.say(*training.lines)
+        saved = saving.load_newest(strategy, best=best, check=training.check)
         if saved:
-            step, consumed, history = saved["step"], saved["consumed"], saved["history"]
+            step, consumed, history, owed = saved["step"], saved["consumed"], saved["history"], saved["owed"]
             watch.load_state(saved["watch"])
             losses.load_state(saved["losses"])
-        finished = watch.gives_up or step == schedule.total_steps
+        finished = watch.gives_up or (step == schedule.total_steps and not owed)
         if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
             with kept_generators(process.device):  # which a training that was not interrupted would not have asked here
                 measured = validate(strategy, validation, num_rows=VALIDATION_BATCH)
@@ -96,67 +97,75 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         end = consumed if finished else plan.samples_until(schedule.total_steps, order)
 
         with (
-            Journal(
-                process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=schedule.total_steps
-            ) as journal,
+            journal,
             Profile(process, folders.output, config.profile) as profile,
             plan.open_loader(config, dataset, order, strategy, consumed, end) as batches,
         ):
             journal.say(*layout.describe(), *([] if saved else told))
             journal.begin(step, consumed, history)
             strategy.model.train()
-            for given in batches:
-                epoch = consumed // order.num_samples
-                if consumed % order.num_samples == 0:
+            saving.begin(step)
+            for given in chain([None] if owed else [], batches):
+                if given and consumed % order.num_samples == 0:
                     losses.start_epoch()
-                step, consumed = step + 1, consumed + given.num_global_samples
-                ends_epoch, ends = consumed % order.num_samples == 0, step == schedule.total_steps
-                validates = ends or (step % config.validate_every == 0 if config.validate_every else ends_epoch)
-                reports = validates or step % config.log_every == 0
-
-                learning_rate = schedule.apply(optimizer, step - 1)
-                seeds.start(step)
-                taken = strategy.train_step(
-                    given.batch.to(process.device, strategy.precision.parameters),
-                    num_samples=given.num_samples,
-                    num_global_samples=given.num_global_samples,
-                    measure=reports,
-                )
-                losses.add(taken.loss, given.num_global_samples)
-                if step == 1:
-                    refuse_infinite_loss(taken.loss, process)
-                profile.step()
-                beat()
-
-                if reports:
-                    metrics = {"train_loss": losses.of_epoch() if validates else losses.since_last()}
-                    if validates and validation:
-                        metrics |= validate(strategy, validation)
+                if given:
+                    step, consumed = step + 1, consumed + given.num_global_samples
+                at = plan.position(config, order, step, consumed, schedule.total_steps)
+                if given:
+                    learning_rate = schedule.apply(optimizer, step - 1)
+                    seeds.start(step)
+                    taken = strategy.train_step(
+                        given.batch.to(process.device, strategy.precision.parameters),
+                        num_samples=given.num_samples,
+                        num_global_samples=given.num_global_samples,
+                        measure=at.reports,
+                    )
+                    losses.add(taken.loss, given.num_global_samples)
+                    if step == 1:
+                        refuse_infinite_loss(taken.loss, process)
+                    profile.step()
+                    beat()
                     norm = None if taken.gradient_norm is None else float(taken.gradient_norm)
-                    journal.progress(epoch, step, consumed, metrics, learning_rate=learning_rate, gradient_norm=norm)
-                    refuse_divergence(metrics, epoch, step)
-                    if validates:
-                        history.append({"epoch": epoch + 1, "step": step, **metrics})
+                    owed = {"learning_rate": learning_rate, "gradient_norm": norm} if at.reports else None
+                saving.took(step, at)
+
+                metrics: dict[str, float] = {}
+                if owed and not (at.validates and saving.stops):
+                    metrics = {"train_loss": losses.of_epoch() if at.validates else losses.since_last()}
+                    if at.validates and validation:
+                        measured = validate(strategy, validation, breaks_off=saving.evaluated)
+                        saving.validated()
+                        metrics = {**metrics, **measured} if measured else {}
+                if owed and metrics:  # else the next start validates before it takes a step
+                    losses.mark()
+                    journal.progress(at.epoch, step, consumed, metrics, **owed)
+                    refuse_divergence(metrics, at.epoch, step)
+                    owed = None
+                    if at.validates:
+                        history.append({"epoch": at.epoch + 1, "step": step, **metrics})
                         if watched and watch.improves(step, metrics) and config.keep_best:
                             best = model_parts(strategy)
-                        ends = ends or watch.gives_up
-                if checkpoints and (ends_epoch or ends):
-                    refuse_divergence({"train_loss": losses.of_epoch()}, epoch, step)  # perhaps no report was due since
-                    values = {
+                ends = (at.ends or watch.gives_up) and not owed
+                if saving.keeps and (saving.is_due or ends):
+                    refuse_divergence({"train_loss": losses.of_epoch()}, at.epoch, step)  # perhaps none was due since
+                    state_after_step = {
                         "step": step,
                         "consumed": consumed,
                         "history": history,
+                        "owed": owed,
                         "losses": losses.state(),
                         "watch": watch.state(),
-                        "config": asdict(config),
+                        "config": identity.saved,
                         "world_size": process.world_size,
                     }
-                    measured = history[-1] if history else {}
-                    checkpoints.save(step, values, strategy, best=best, metrics=measured, finished=ends)
-                if validates or ends_epoch:
+                    validated = history[-1] if history and history[-1]["step"] == step else {}
+                    saving.save(step, state_after_step, strategy, best=best, metrics=validated, finished=ends)
+                if at.validates or at.ends_epoch:
                     journal.resume_pace(consumed)
                 if ends:
                     break
+                if saving.stops:
+                    saving.leave(step)
             if watch.gives_up:
                 journal.say(watch.describe())
 
@@ -165,31 +174,40 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             save_result(config, folders, process, dataset, weights, history, watch)
 
 
-def open_checkpoints(
-    config: Config, folders: Folders, identity: str, process: Process
-) -> AbstractContextManager[Checkpointer | None]:
-    """The checkpoints of this training, locked against a second run; None where it keeps none."""
-    if folders.checkpoints is None:
-        return nullcontext()
-    say = partial(print, flush=True)
-    return Checkpointer(
-        open_place(folders.checkpoints / identity), process, options=CheckpointOptions(seed=config.seed), say=say
-    )
+class BrokenOffError(Exception):
+    """A validation ends before its end, on all ranks after the same batch."""
 
 
-def validate(strategy: Strategy, validation: Dataset, *, num_rows: int | None = None) -> dict[str, float]:
-    """The means over the validation data (its first `num_rows`), on all ranks together, as `validation_<metric>`."""
+def validate(
+    strategy: Strategy,
+    validation: Dataset,
+    *,
+    num_rows: int | None = None,
+    breaks_off: Callable[[], bool] = lambda: False,
+) -> dict[str, float]:
+    """The means over the validation data (its first `num_rows`), on all ranks together, as `validation_<metric>`; none
+    where `breaks_off`, which is asked before each batch, says so on all ranks."""
+
+    def forward(inputs: Tensor) -> Tensor | None:
+        if breaks_off():
+            raise BrokenOffError
+        return strategy.forward(inputs)
+
     strategy.model.eval()
-    with strategy.in_evaluation():
-        result = evaluate(
-            strategy.forward,
-            validation,
-            strategy.layout,
-            batch_size=VALIDATION_BATCH,
-            dtype=strategy.precision.parameters,
-            num_rows=num_rows,
-        )
-    strategy.model.train()
+    try:
+        with strategy.in_evaluation():
+            result = evaluate(
+                forward,
+                validation,
+                strategy.layout,
+                batch_size=VALIDATION_BATCH,
+                dtype=strategy.precision.parameters,
+                num_rows=num_rows,
+            )
+    except BrokenOffError:
+        return {}
+    finally:
+        strategy.model.train()
     return {f"validation_{name}": value for name, value in result.means.items()}
 
 

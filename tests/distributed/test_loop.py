@@ -27,6 +27,7 @@ CONFIG = Config(
     epochs=4,
     learning_rate=1e-2,
     log_every=1,
+    checkpoint_every="epoch",
 )
 # Everything that has a state of its own, and a model that draws random numbers.
 RICH = replace(CONFIG, recipe="with_dropout", recipe_options="{}", ema_decay=0.9, keep_best=True, early_stopping=50)
@@ -199,8 +200,11 @@ def test_a_longer_training_goes_on_but_a_shorter_one_is_refused(forked: Any, dig
     forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "short", tmp_path / "checkpoints")
     forked(2, fit, replace(CONFIG, epochs=3), digits, tmp_path / "longer", tmp_path / "checkpoints")
     assert [entry["step"] for entry in history(tmp_path / "longer")] == [4, 8, 12]
-    with pytest.raises(AssertionError, match="are at step 12, and this training ends at step 8"):
-        forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "shorter", tmp_path / "checkpoints")
+    forked(2, fit, CONFIG, digits, tmp_path / "interrupted", tmp_path / "more")
+    (folder,) = (tmp_path / "more").iterdir()
+    shutil.rmtree(folder / "step-00000016")
+    with pytest.raises(AssertionError, match="at step 12, and this training ends at step 8: epochs or max_steps are f"):
+        forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "shorter", tmp_path / "more")
 
 
 def test_a_profile_of_some_steps(forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,19 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
-CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 4, "hidden": 16}', global_batch=16, epochs=4)
+CONFIG = Config(
+    recipe="digits_cnn",
+    recipe_options='{"channels": 4, "hidden": 16}',
+    global_batch=16,
+    epochs=4,
+    checkpoint_every="epoch",
+)
 
 
 def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path) -> None:
@@ -72,29 +80,94 @@ def test_new_data_starts_afresh(forked: Any, digits: Path, prepared_data: Module
     assert files(tmp_path / "new") == files(tmp_path / "fresh")
 
 
-def test_an_edited_recipe_starts_afresh(
+def interrupted(forked: Any, digits: Path, tmp_path: Path, config: Config = CONFIG) -> Path:
+    """A training that was killed after its third epoch; the folder of its checkpoints."""
+    forked(2, fit, config, digits, tmp_path / "first", tmp_path / "checkpoints")
+    (folder,) = (tmp_path / "checkpoints").iterdir()
+    shutil.rmtree(folder / "step-00000016")
+    return folder
+
+
+def test_changed_fields_are_refused_by_an_unfinished_training(forked: Any, digits: Path, tmp_path: Path) -> None:
+    folder = interrupted(forked, digits, tmp_path)
+    changed = replace(CONFIG, learning_rate=0.5, epochs=9)
+    with pytest.raises(AssertionError, match=r"at step 12, and these changed since: learning_rate 0\.003 -> 0\.5\. Un"):
+        forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
+    assert list((tmp_path / "checkpoints").iterdir()) == [folder]
+    forked(2, fit, replace(changed, on_change="fresh"), digits, tmp_path / "second", tmp_path / "checkpoints")
+    forked(2, fit, changed, digits, tmp_path / "alone", tmp_path / "elsewhere")
+    second, alone = files(tmp_path / "second"), files(tmp_path / "alone")
+    assert b'"on_change": "fresh"' in second["model.json"]
+    second["model.json"] = second["model.json"].replace(b'"on_change": "fresh"', b'"on_change": "refuse"')
+    assert second == alone
+    # And the first one is still there to go on with.
+    forked(2, fit, CONFIG, digits, tmp_path / "resumed", tmp_path / "checkpoints")
+    assert files(tmp_path / "resumed") == files(tmp_path / "first")
+
+
+def test_changed_fields_can_be_resumed_with_and_then_need_no_more_words(
+    forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = interrupted(forked, digits, tmp_path)
+    changed = replace(CONFIG, learning_rate=0.5, on_change="resume", max_steps=14)
+    capfd.readouterr()
+    forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
+    printed = capfd.readouterr().out
+    assert "going on although these changed since: learning_rate 0.003 -> 0.5\n" in printed
+    assert "resuming from" in printed and "epoch 4/4 step 14" in printed
+    # An interruption later it is what the folder holds.
+    forked(2, fit, replace(CONFIG, learning_rate=0.5), digits, tmp_path / "third", tmp_path / "checkpoints")
+    assert list((tmp_path / "checkpoints").iterdir()) == [folder]
+
+
+def test_a_finished_training_does_not_stand_in_the_way(forked: Any, digits: Path, tmp_path: Path) -> None:
+    forked(1, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
+    for number, changed in enumerate((replace(CONFIG, seed=1), replace(CONFIG, epochs=2)), start=2):
+        forked(1, fit, changed, digits, tmp_path / "beside", tmp_path / "checkpoints")
+        forked(1, fit, changed, digits, tmp_path / "alone", tmp_path / f"nothing-here-yet-{number}")
+        assert files(tmp_path / "beside") == files(tmp_path / "alone")
+        assert len(list((tmp_path / "checkpoints").iterdir())) == number
+
+
+def test_another_strategy_goes_on(forked: Any, digits: Path, tmp_path: Path) -> None:
+    folder = interrupted(forked, digits, tmp_path)
+    forked(2, fit, replace(CONFIG, strategy="fsdp"), digits, tmp_path / "sliced", tmp_path / "checkpoints")
+    assert list((tmp_path / "checkpoints").iterdir()) == [folder]
+    whole, sliced = (load_file(tmp_path / name / "model/model.safetensors") for name in ("first", "sliced"))
+    for name, tensor in whole.items():
+        torch.testing.assert_close(sliced[name], tensor, rtol=0, atol=1e-4)
+
+
+def write_recipe(path: Path, channels: int) -> None:
+    path.write_text(
+        "from dataclasses import dataclass\n"
+        "from drivetrain.training_scripts.recipes import digits_cnn\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Recipe(digits_cnn.Recipe):\n"
+        f"    channels: int = {channels}\n"
+    )
+
+
+def test_an_edited_recipe_is_refused_by_an_unfinished_training(
     forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checkpoints would make the edit a training that never happened."""
     monkeypatch.syspath_prepend(tmp_path)
-    recipe = tmp_path / "edited_recipe.py"
+    config = replace(CONFIG, recipe="edited_recipe", recipe_options="{}")
+    write_recipe(tmp_path / "edited_recipe.py", 3)
+    interrupted(forked, digits, tmp_path, config)
+    write_recipe(tmp_path / "edited_recipe.py", 5)  # ranks are forked: each imports the file as it is now
+    with pytest.raises(AssertionError, match=r"these changed since: code of edited_recipe edited\. Undo that, or give"):
+        forked(2, fit, config, digits, tmp_path / "second", tmp_path / "checkpoints")
+
+
+def test_an_edited_recipe_starts_afresh_beside_a_finished_training(
+    forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
     config = replace(CONFIG, recipe="edited_recipe", recipe_options="{}", epochs=1)
     for channels in (3, 5):
-        recipe.write_text(
-            "from dataclasses import dataclass\n"
-            "from drivetrain.training_scripts.recipes import digits_cnn\n"
-            "@dataclass(frozen=True, kw_only=True)\n"
-            "class Recipe(digits_cnn.Recipe):\n"
-            f"    channels: int = {channels}\n"
-        )
-        # Ranks are forked: each imports the file as it is now.
+        write_recipe(tmp_path / "edited_recipe.py", channels)
         forked(1, fit, config, digits, tmp_path / f"of-{channels}", tmp_path / "checkpoints")
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
     assert files(tmp_path / "of-3") != files(tmp_path / "of-5")
-
-
-def test_another_training_is_refused(forked: Any, digits: Path, tmp_path: Path) -> None:
-    forked(2, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
-    changed = replace(CONFIG, learning_rate=0.5, epochs=9)
-    with pytest.raises(AssertionError, match=r"learning_rate 0\.003 -> 0\.5\)"):
-        forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")

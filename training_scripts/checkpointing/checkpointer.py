@@ -123,10 +123,11 @@ class Checkpointer:
         if loaded is None:
             return None
         self.say(f"resuming from {self.place.uri}/{loaded.folder}")
-        if best is not None:
-            best.clear()
+        if self._buffer is None and self.process.device.type == "cpu":  # (for a GPU it would have to be pinned)
+            self._buffer = loaded.buffer
         found = adopt(strategy, loaded.tensors, loaded.values["strategy"])
         if best is not None:
+            best.clear()
             best.update(found)
         self._set_generators(loaded)
         return loaded.values
@@ -188,6 +189,11 @@ class Checkpointer:
         if not self.options.asynchronous:
             self.wait()
         self.stall_seconds = time.monotonic() - started
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the last save is not durable yet."""
+        return self._thread is not None and self._thread.is_alive()
 
     def wait(self) -> bool:
         """Return when the last save is durable; False where it failed, which has been said.

@@ -48,7 +48,7 @@ def parser(program: str, description: str | None) -> Parser:
             said = help_of[field.name] + ("" if field.default in (MISSING, None, "") else f" [{field.default}]")
             built.add_argument(
                 "--" + field.name.replace("_", "-"),
-                type=types.get(str(field.type), Path),
+                type=types.get(str(field.type), _place),
                 metavar="FOLDER" if kind is Folders else str(field.type).upper(),
                 required=required,
                 default=None if required else field.default,
@@ -67,6 +67,11 @@ def docstrings(kind: type) -> dict[str, str]:
             assert isinstance(below.value, ast.Constant)
             found[field.target.id] = inspect.cleandoc(str(below.value.value))
     return found
+
+
+def _place(text: str) -> Path | str:
+    """A folder, or what is no path but a URI, whose two slashes a path would make one."""
+    return text if "://" in text else Path(text)
 
 
 def _whole(text: str) -> int:

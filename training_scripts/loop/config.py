@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from drivetrain.training_scripts.checkpointing.interval import parse_every
 from drivetrain.training_scripts.data.sampling import check_sampling
 from drivetrain.training_scripts.distribution.precision import PRECISIONS
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.loop.schedule import SCALINGS, SCHEDULES
 
+ON_CHANGE = ("refuse", "resume", "fresh")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained, and how. Everything but the fields of `MAY_CHANGE` is fixed for the life of a checkpoint."""
+    """What is trained, and how. Everything but the fields of `MAY_CHANGE` is fixed for the life of a training."""
 
     recipe: str
     """A file of recipes/, or a module of the user's own."""
@@ -96,9 +98,23 @@ class Config:
     """Processes that read ahead; 0 for a thread."""
     collective_timeout: float = 600.0
     """Seconds after which a rank that waits for another gives up."""
+    checkpoint_every: str = "auto"
+    """auto (by what a save costs and mtbf_hours), epoch, or so many steps or so long: 200steps, 90s, 10m, 2h."""
+    mtbf_hours: float = 8.0
+    """Hours between interruptions, as far as is known; what earlier attempts met refines it."""
+    keep_last: int = 3
+    """Checkpoints that are kept: the newest ones."""
+    keep_best_n: int = 0
+    """Checkpoints that are kept beside them: those of the best validations by `monitor`."""
+    keep_every_hours: float = 0.0
+    """Keep one checkpoint for each so many hours, too; 0 for none."""
+    async_checkpoints: bool = True
+    """Write checkpoints while training goes on."""
+    on_change: str = "refuse"
+    """What to do with an unfinished training of the same data by other code or fields: refuse, resume or fresh."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "global_batch", "accumulation", "base_batch", "log_every"):
+        for name in ("epochs", "global_batch", "accumulation", "base_batch", "log_every", "keep_last"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
         for name in (
@@ -109,13 +125,14 @@ class Config:
             "profile",
             "prefetch",
             "workers",
+            "keep_best_n",
         ):
             if getattr(self, name) < 0:
                 raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 0.")
-        for name in ("weight_decay", "warmup_epochs", "clip_norm"):
+        for name in ("weight_decay", "warmup_epochs", "clip_norm", "keep_every_hours"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name}={getattr(self, name)}; allowed are numbers from 0.")
-        for name in ("learning_rate", "cycle_epochs", "collective_timeout"):
+        for name in ("learning_rate", "cycle_epochs", "collective_timeout", "mtbf_hours"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name}={getattr(self, name)}; allowed are numbers above 0.")
         if not 0 <= self.ema_decay < 1:
@@ -126,9 +143,11 @@ class Config:
             ("precision", PRECISIONS),
             ("schedule", SCHEDULES),
             ("lr_scaling", SCALINGS),
+            ("on_change", ON_CHANGE),
         ):
             if getattr(self, name) not in allowed:
                 raise unknown_name(name, getattr(self, name), allowed)
+        parse_every(self.checkpoint_every)
         check_sampling(self.sampling, self.weight_column, self.shuffle_window)
         if self.workers and not self.prefetch:
             raise InputError(
@@ -136,11 +155,21 @@ class Config:
             )
 
 
-# A longer training may go on from a checkpoint of a shorter one, and what only looks on may change.
-MAY_CHANGE = frozenset(
-    {"epochs", "max_steps", "log_every", "profile", "prefetch", "workers", "collective_timeout"}
-    | {"early_stopping", "validate_every"}
+# What only looks on, or says how the state is kept.
+LOOKS_ON = frozenset(
+    {"log_every", "profile", "prefetch", "workers", "collective_timeout"}
+    | {
+        "checkpoint_every",
+        "mtbf_hours",
+        "keep_last",
+        "keep_best_n",
+        "keep_every_hours",
+        "async_checkpoints",
+        "on_change",
+    }
 )
+# A longer training may go on from a checkpoint of a shorter one, and any strategy from that of any other.
+MAY_CHANGE = LOOKS_ON | {"epochs", "max_steps", "strategy", "strategy_options", "early_stopping", "validate_every"}
 
 
 @dataclass(frozen=True)
@@ -157,8 +186,8 @@ class Folders:
     """What the model starts from: a file of weights, or a folder with one."""
     output: Path | None = None
     """Gets history.json, metrics.jsonl, tensorboard/ and profile/."""
-    checkpoints: Path | None = None
-    """Kept between attempts; a restart goes on from the newest checkpoint."""
+    checkpoints: Path | str | None = None
+    """Kept between attempts; a restart goes on from the newest checkpoint. A folder, or s3://BUCKET/PREFIX."""
     tensorboard: Path | None = None
     """A second place for TensorBoard's files, from which the platform copies them while the training runs."""
 
@@ -169,40 +198,12 @@ class Folders:
             InputError: naming the folder.
         """
         for name in ("model", "output", "checkpoints", "tensorboard"):
-            folder: Path | None = getattr(self, name)
-            if folder is None:
+            folder: Path | str | None = getattr(self, name)
+            if folder is None or "://" in str(folder):
                 continue
+            folder = Path(folder)
             there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
             if not there.is_dir():
                 raise InputError(f"--{name} {folder} cannot be a folder: {there} is a file. Give another.")
             if not os.access(there, os.W_OK | os.X_OK):
                 raise InputError(f"--{name} {folder} cannot be written: {there} is not writable here. Give another.")
-
-
-def refuse_changes(saved: dict[str, Any], config: Config, folder: Path) -> None:
-    """A checkpoint goes on only as what it was.
-
-    Raises:
-        InputError: naming the fields that differ.
-    """
-    now = asdict(config)
-    changed = [name for name in now if name not in MAY_CHANGE and saved.get(name) != now[name]]
-    if changed:
-        was = ", ".join(f"{name} {saved.get(name)!r} -> {now[name]!r}" for name in changed)
-        raise InputError(
-            f"the checkpoints in {folder} are of another training ({was}). "
-            "Give the old values, or another checkpoints folder to start afresh."
-        )
-
-
-def refuse_shorter(step: int, total_steps: int, folder: Path) -> None:
-    """A checkpoint from beyond the end of a training is not what that training would have made.
-
-    Raises:
-        InputError: saying how far it is.
-    """
-    if step > total_steps:
-        raise InputError(
-            f"the checkpoints in {folder} are at step {step}, and this training ends at step {total_steps}. "
-            "Give the old epochs and max_steps, or another checkpoints folder to start afresh."
-        )

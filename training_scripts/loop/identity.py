@@ -1,14 +1,18 @@
-"""Which training it is: its checkpoints are gone on from by the same one only."""
+"""Which training it is: its data, its code, its first weights, its fields."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.loop.config import MAY_CHANGE, Config
 from drivetrain.training_scripts.models.weights_file import shared_hash
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Recipe
@@ -18,20 +22,47 @@ OURS = "drivetrain.training_scripts"
 PARTS_OF_RECIPES = ("recipes", "models", "data")
 
 
-def training_identity(dataset: Dataset, recipe: Recipe, weights: Path | None, process: Process) -> str:
-    """Data, code and first weights: where one of them is another, a training starts afresh; a retry goes on.
+@dataclass(frozen=True)
+class Identity:
+    """What makes a training this one and no other.
 
-    Every rank must call it.
+    Attributes:
+        data: the hash of the data's content.
+        fields: all fields of its Config.
+        code: SHA-256, cut short, of each module of the recipe.
+        weights: the hash of what the model starts from, or "".
     """
-    parts = [dataset.content_hash, code_hash(recipe)[:16]]
-    if weights:
-        parts.append(shared_hash(weights, process)[:16])
-    return "-".join(parts)
+
+    data: str
+    fields: Mapping[str, Any]
+    code: Mapping[str, str]
+    weights: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the folder of its checkpoints: trainings of the same data have the first part in common."""
+        fixed = {name: value for name, value in self.fields.items() if name not in MAY_CHANGE}
+        text = json.dumps([fixed, dict(self.code), self.weights], sort_keys=True)
+        return f"{self.data}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """As it is written into a checkpoint: plain JSON."""
+        return {**self.fields, "code": dict(self.code), "weights": self.weights}
 
 
-def code_hash(recipe: Recipe) -> str:
-    """SHA-256 of the recipe's module and of what it imports, and that in turn, as far as it lies in the same folder
-    tree (beside the user's own recipe) or among the parts of recipes that come with the package.
+def training_identity(
+    config: Config, dataset: Dataset, recipe: Recipe, weights: Path | None, process: Process
+) -> Identity:
+    """Every rank must call it."""
+    hashed = shared_hash(weights, process)[:16] if weights else ""
+    return Identity(dataset.content_hash, asdict(config), code_hashes(recipe), hashed)
+
+
+def code_hashes(recipe: Recipe) -> dict[str, str]:
+    """Of the recipe's module and of what it imports, and that in turn, as far as it lies in the same folder tree
+    (beside the user's own recipe) or among the parts of recipes that come with the package: module -> SHA-256, its
+    first 16 digits.
 
     Imports are read from the files: a module that is only imported by a computed name is not seen.
     """
@@ -48,10 +79,7 @@ def code_hash(recipe: Recipe) -> str:
         if path is not None:
             found[name] = path
             ahead += _imports(name, path)
-    total = hashlib.sha256()
-    for name, path in sorted(found.items()):
-        total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return total.hexdigest()
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for name, path in sorted(found.items())}
 
 
 def _file_of(name: str, root: Path) -> Path | None:

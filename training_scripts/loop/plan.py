@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from drivetrain.training_scripts.data.cursor import Order
 from drivetrain.training_scripts.data.dataset import Dataset
@@ -13,6 +13,33 @@ from drivetrain.training_scripts.loop.schedule import Schedule, scaled_learning_
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Recipe
 from drivetrain.training_scripts.strategy import Common, Strategy
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a training is after a step.
+
+    Attributes:
+        epoch: of the step, counted from 0.
+        ends_epoch: the step was its last one.
+        ends: the step was the last of all.
+        validates: what was learnt is measured now.
+        reports: a line is due, or a validation.
+    """
+
+    epoch: int
+    ends_epoch: bool
+    ends: bool
+    validates: bool
+    reports: bool
+
+
+def position(config: Config, order: Order, step: int, consumed: int, total_steps: int) -> Position:
+    """After `step` steps over `consumed` samples, at least one of them."""
+    ends_epoch, ends = consumed % order.num_samples == 0, step == total_steps
+    validates = ends or (step % config.validate_every == 0 if config.validate_every else ends_epoch)
+    reports = validates or step % config.log_every == 0
+    return Position((consumed - 1) // order.num_samples, ends_epoch, ends, validates, reports)
 
 
 def open_data(config: Config, folders: Folders, recipe: Recipe, process: Process) -> tuple[Dataset, Dataset | None]:
@@ -97,9 +124,9 @@ def is_watched(config: Config, folders: Folders) -> bool:
     """Whether anything depends on which validation was the best.
 
     Raises:
-        InputError: early_stopping or keep_best without data to validate on.
+        InputError: early_stopping, keep_best or keep_best_n without data to validate on.
     """
-    asked = [name for name in ("early_stopping", "keep_best") if getattr(config, name)]
+    asked = [name for name in ("early_stopping", "keep_best", "keep_best_n") if getattr(config, name)]
     if asked and folders.validation is None:
         name = asked[0]
         raise InputError(

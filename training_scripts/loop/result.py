@@ -39,46 +39,57 @@ def save_result(
         history: one entry a validation, the last one after the last step.
         watch: which of them was the best.
     """
-    recipe, last = dataset.recipe, history[-1]
-    chosen = next(entry for entry in history if entry["step"] == watch.best_step) if config.keep_best else last
-    watched = config.early_stopping or config.keep_best
-    best = {"monitor": watch.monitor, "value": watch.best, "step": watch.best_step} if watched else None
-    save_model(
-        folders.model,
-        weights,
-        {
-            "recipe": config.recipe,
-            "recipe_options": parse_options(config.recipe_options, "recipe"),
-            "precision": config.precision,
-            "columns": list(recipe.columns),
-            "label": dataset.label,
-            "num_classes": recipe.num_classes,
-            "input_statistics": dataset.statistics,
-            # With the same options and what was learnt from the training data other data is read as it was.
-            "data": {
-                "content_hash": dataset.content_hash,
-                "rows": len(dataset),
-                "reader": config.reader,
-                "reader_options": parse_options(config.reader_options, "reader"),
-                "fitted": dataset.fitted,
-            },
-            "training": {
-                **asdict(config),
-                "world_size": process.world_size,
-                "steps": last["step"],
-                "stopped_early": watch.gives_up,
-            },
-            "step": chosen["step"],
-            "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
-            "best": best,
-            "versions": {
-                "python": platform.python_version(),
-                **{name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")},
-            },
-        },
-    )
+    save_model(folders.model, weights, describe(config, process, dataset, history, watch, steps=history[-1]["step"]))
     if folders.output:
         folders.output.mkdir(parents=True, exist_ok=True)
-        best_step = watch.best_step if watched else None
+        best_step = watch.best_step if _is_watched(config) else None
         marked = [{**entry, "best": True} if entry["step"] == best_step else entry for entry in history]
         (folders.output / HISTORY_FILE).write_text(json.dumps(marked, indent=1) + "\n", encoding="utf-8")
+
+
+def describe(
+    config: Config, process: Process, dataset: Dataset, history: History, watch: Watch, *, steps: int
+) -> dict[str, Any]:
+    """What model.json says of the model that would be handed on after `steps` steps, but for the weights' part.
+
+    Checkpoints keep it, so that one can become a model folder (drivetrain.training_scripts.checkpoints export). The
+    metrics are none where these very weights have not been validated.
+    """
+    recipe = dataset.recipe
+    step = watch.best_step if config.keep_best and watch.best is not None else steps
+    chosen = next((entry for entry in history if entry["step"] == step), {})
+    best = {"monitor": watch.monitor, "value": watch.best, "step": watch.best_step} if _is_watched(config) else None
+    return {
+        "recipe": config.recipe,
+        "recipe_options": parse_options(config.recipe_options, "recipe"),
+        "precision": config.precision,
+        "columns": list(recipe.columns),
+        "label": dataset.label,
+        "num_classes": recipe.num_classes,
+        "input_statistics": dataset.statistics,
+        # With the same options and what was learnt from the training data other data is read as it was.
+        "data": {
+            "content_hash": dataset.content_hash,
+            "rows": len(dataset),
+            "reader": config.reader,
+            "reader_options": parse_options(config.reader_options, "reader"),
+            "fitted": dataset.fitted,
+        },
+        "training": {
+            **asdict(config),
+            "world_size": process.world_size,
+            "steps": steps,
+            "stopped_early": watch.gives_up,
+        },
+        "step": step,
+        "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
+        "best": best,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")},
+        },
+    }
+
+
+def _is_watched(config: Config) -> bool:
+    return bool(config.early_stopping or config.keep_best)

@@ -32,26 +32,37 @@ class RunningLoss:
 
     def of_epoch(self) -> float:
         """The mean since the epoch started."""
-        self._reported, self._num_reported = self.total.clone(), self.num_samples
         return float(self.process.sum(self.total)) / self.num_samples
 
     def since_last(self) -> float:
-        """The mean since it was last asked for, or since the epoch started."""
+        """The mean since the last `mark`, or since the epoch started."""
         total, num_samples = self.total - self._reported, self.num_samples - self._num_reported
-        self._reported, self._num_reported = self.total.clone(), self.num_samples
         return float(self.process.sum(total)) / num_samples
+
+    def mark(self) -> None:
+        """What was so far has been reported."""
+        self._reported, self._num_reported = self.total.clone(), self.num_samples
 
     def state(self) -> dict[str, Any]:
         """The sums of all ranks, one by one: added up they would come back with another last bit."""
-        sums = torch.zeros(self.process.world_size, dtype=torch.float64, device=self.process.device)
-        sums[self.process.rank] = self.total
-        return {"sums": self.process.sum(sums).tolist(), "num_samples": self.num_samples}
+        sums = torch.zeros(2, self.process.world_size, dtype=torch.float64, device=self.process.device)
+        sums[:, self.process.rank] = torch.stack([self.total, self._reported])
+        total, reported = self.process.sum(sums).tolist()
+        return {
+            "sums": total,
+            "num_samples": self.num_samples,
+            "reported": reported,
+            "num_reported": self._num_reported,
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from there, on any number of ranks."""
-        sums: list[float] = state["sums"]
-        if len(sums) != self.process.world_size:
-            sums = [sum(sums)] + [0.0] * (self.process.world_size - 1)
-        self.total.fill_(sums[self.process.rank])
-        self.num_samples = int(state["num_samples"])
-        self._reported, self._num_reported = self.total.clone(), self.num_samples
+        self.total.fill_(self._own(state["sums"]))
+        self._reported.fill_(self._own(state["reported"]))
+        self.num_samples, self._num_reported = int(state["num_samples"]), int(state["num_reported"])
+
+    def _own(self, sums: list[float]) -> float:
+        """This rank's; where there were more or fewer, the first has them all."""
+        if len(sums) == self.process.world_size:
+            return sums[self.process.rank]
+        return sum(sums) if self.process.is_main else 0.0

@@ -44,12 +44,13 @@ def test_a_training_job_can_carry_them() -> None:
     assert all(len(name) <= 256 and len(str(p.default)) <= 256 for name, p in train.parameters.items())
 
 
-def test_what_may_change_in_a_resumed_training_only_looks_on() -> None:
-    from drivetrain.training_scripts.loop.config import MAY_CHANGE
+def test_what_may_change_in_a_resumed_training_keeps_the_place_of_its_checkpoints() -> None:
+    from drivetrain.training_scripts.loop.config import LOOKS_ON, MAY_CHANGE
 
-    assert set(train.resumable) < MAY_CHANGE
-    # These decide which model comes out, so they get checkpoints of their own.
-    assert not {"epochs", "max_steps", "early_stopping", "validate_every"} & set(train.resumable)
+    assert LOOKS_ON < set(train.resumable) < MAY_CHANGE
+    assert {"epochs", "max_steps", "strategy", "strategy_options"} <= set(train.resumable)
+    # These decide which model comes out of the same steps, so they get checkpoints of their own.
+    assert {"early_stopping", "validate_every"} == MAY_CHANGE - set(train.resumable)
 
 
 def test_the_help_names_every_strategy_and_reader() -> None:
@@ -128,8 +129,8 @@ def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> N
         train(**read(train, COMMAND))
     ((how, command),) = calls
     assert how == "exec"
-    assert command[:5] == [
-        *(sys.executable, "-m", "drivetrain.training_scripts.launch", "--processes=0"),
+    assert command[:6] == [
+        *(sys.executable, "-m", "drivetrain.training_scripts.launch", "--processes=0", "--checkpoints=c"),
         "drivetrain.training_scripts.train",
     ]
     assert {"--train=t", "--model=m", "--output=o", "--checkpoints=c", "--seed=-3"} <= set(command)

@@ -80,7 +80,8 @@ def test_as_a_step_it_becomes_the_launcher(
     assert (call.how, call.folder) == ("exec", str(tmp_path))
     assert call.command == [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
-        *("--launcher=mpirun", "--processes=2", "--script=train.py", "--epochs", "3", "--flag", "True"),
+        *("--launcher=mpirun", "--processes=2", f"--checkpoints={tmp_path / 'c'}", "--script=train.py"),
+        *("--epochs", "3", "--flag", "True"),
     ]
     assert "DRIVETRAIN_PARENT_PID" not in call.environment
 

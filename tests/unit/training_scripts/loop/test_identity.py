@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.loop.identity import code_hash
+from drivetrain.training_scripts.loop.identity import code_hashes
 from drivetrain.training_scripts.models import parameter_groups
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
@@ -65,24 +65,24 @@ def test_an_edit_in_what_the_recipe_imports(recipe: str, imports: str, edited: s
     write("own_identity_unrelated.py", "")
     write(recipe.replace(".", "/") + ".py", RECIPE.format(imports=imports))
     loaded = load_recipe(recipe, {})
-    before = code_hash(loaded)
+    before = code_hashes(loaded)
     write("own_identity_unrelated.py", "SIZE = 4\n")
-    assert code_hash(loaded) == before
+    assert code_hashes(loaded) == before
     write(edited, (tmp_path / edited).read_text() + "# edited\n")
-    assert code_hash(loaded) != before
+    assert code_hashes(loaded) != before
 
 
 def test_the_parts_of_a_shipped_recipe_count(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe, other = load_recipe("ants_bees_resnet18", {}), load_recipe("digits_cnn", {})
-    before, other_before = code_hash(recipe), code_hash(other)
+    before, other_before = code_hashes(recipe), code_hashes(other)
     read = Path.read_bytes
 
     def edited(path: Path) -> bytes:
         return read(path) + (b"\n# edited" if path == Path(str(parameter_groups.__file__)) else b"")
 
     monkeypatch.setattr(Path, "read_bytes", edited)
-    assert code_hash(recipe) != before
-    assert code_hash(other) == other_before
+    assert code_hashes(recipe) != before
+    assert code_hashes(other) == other_before
 
 
 def test_an_edited_part_starts_afresh(write, prepared_data: ModuleType, tmp_path: Path) -> None:

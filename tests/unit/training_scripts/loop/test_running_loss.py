@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import torch
 
 from drivetrain.training_scripts.loop.running_loss import RunningLoss
@@ -18,12 +20,14 @@ def test_the_mean_divides_last() -> None:
 def test_since_the_last_report_and_of_the_epoch() -> None:
     losses = RunningLoss(ALONE)
     losses.add(torch.tensor(8.0), 4)
-    assert losses.since_last() == 2.0
+    assert losses.since_last() == losses.since_last() == 2.0  # asking changes nothing
+    losses.mark()
     losses.add(torch.tensor(4.0), 4)
     assert losses.since_last() == 1.0
     assert losses.of_epoch() == 1.5
+    losses.mark()
     losses.add(torch.tensor(20.0), 4)
-    assert losses.since_last() == 5.0  # what the epoch's mean told counts as told
+    assert losses.since_last() == 5.0
     losses.start_epoch()
     losses.add(torch.tensor(7.0), 1)
     assert (losses.since_last(), losses.of_epoch()) == (7.0, 7.0)
@@ -40,13 +44,17 @@ def test_small_losses_are_not_lost_beside_large_sums() -> None:
 def test_it_goes_on_where_it_was() -> None:
     first, second = RunningLoss(ALONE), RunningLoss(ALONE)
     first.add(torch.tensor(0.1), 2)
-    second.load_state(first.state())
+    first.mark()
+    first.add(torch.tensor(0.7), 1)
+    second.load_state(json.loads(json.dumps(first.state())))
     for losses in (first, second):
         losses.add(torch.tensor(0.2), 2)
     assert second.of_epoch() == first.of_epoch()
+    assert second.since_last() == first.since_last() != first.of_epoch()
 
 
 def test_sums_of_other_ranks_are_added_up() -> None:
     losses = RunningLoss(ALONE)
-    losses.load_state({"sums": [1.0, 2.0, 3.0], "num_samples": 4})
-    assert losses.of_epoch() == 1.5
+    saved = {"sums": [1.0, 2.0, 3.0], "num_samples": 4, "reported": [0.5, 0.5, 1.0], "num_reported": 2}
+    losses.load_state(saved)
+    assert (losses.of_epoch(), losses.since_last()) == (1.5, 2.0)
