@@ -8,7 +8,7 @@ from typing import Any
 from drivetrain.pipelines.cli.terminal import paint, table, width
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.goodput import JobTimes, Prices, Saving, account, measured_discount
-from drivetrain.pipelines.report.interruptions import TABLE_HEAD, found_saving, table_cells, time_rows
+from drivetrain.pipelines.report.interruptions import TABLE_HEAD, found_saving, table_cells, taken_again, time_rows
 from drivetrain.pipelines.report.words import count, duration, number, printable, share
 
 MAX_ROWS = 12
@@ -45,10 +45,9 @@ def read_prices(price: str | None, discount: float | None) -> Prices | None:
 
 def interrupted_lines(times: JobTimes, prices: Prices | None) -> list[str]:
     """A headline, where the time went, the interruptions, and what was saved."""
-    number_of, lost = len(times.interruptions), times.steps_lost
+    number_of, again = len(times.interruptions), taken_again(times)
     told = f"interrupted {count(number_of, 'time')}" if number_of else "on spot machines, not interrupted"
-    if number_of and lost is not None:
-        told += f", {count(lost, 'step')} taken again"
+    told += f", {again}" if again else ""
     spent = account(times)
     if spent:
         bound = spent.young_goodput

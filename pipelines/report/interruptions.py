@@ -45,6 +45,14 @@ def found_saving(times: JobTimes, prices: Prices | None) -> Saving | None:
     return saving(times, prices) if prices is not None else None
 
 
+def taken_again(times: JobTimes) -> str:
+    """`45 steps taken again`; nothing where nobody knows, or nothing was interrupted."""
+    lost = times.steps_lost
+    if lost is None or not times.interruptions:
+        return ""
+    return f"{count(lost, 'step')} taken again" if lost else "no step lost"
+
+
 def method(spent: Account) -> str:
     """How goodput and bound come about, with the measured numbers."""
     said = "Goodput is useful time over all time, from the first step on."
@@ -87,9 +95,7 @@ def time_rows(spent: Account) -> list[tuple[str, float, str]]:
 
 
 def _tiles(times: JobTimes, spent: Account | None, saved: Saving | None) -> list[Markup]:
-    lost = times.steps_lost
-    again = "" if lost is None else "no step lost" if not lost else f"{count(lost, 'step')} taken again"
-    tiles = [_tile("Interruptions", f"{len(times.interruptions):,}", again if times.interruptions else "")]
+    tiles = [_tile("Interruptions", f"{len(times.interruptions):,}", taken_again(times))]
     if spent:
         bound = spent.young_goodput
         tiles += [
