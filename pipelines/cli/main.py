@@ -23,6 +23,7 @@ COMMANDS = {
     "submit": "submit",
     "recommend": "recommend",
     "runs": "runs",
+    "checkpoints": "checkpoints",
     "models": "models",
     "version": "version",
 }

@@ -105,19 +105,20 @@ class SyncWatch:
         self._was_at_work = self._was_at_work or was_at_work(names)
         if self._warned or not self._was_at_work:
             return None
-        late: list[tuple[float, int, list[str]]] = []
+        late: list[tuple[float, int, int, list[str]]] = []
         for step, (since, files) in list(self._committed.items()):
             waiting = not_uploaded((name for name in files if name in names), names)
             if not waiting:
                 del self._committed[step]
             elif now - since > self.limit_s:
-                late.append((now - since, step, waiting))
+                late.append((now - since, step, len(files), waiting))
         if not late:
             return None
         self._warned = True
-        age, step, waiting = max(late)
+        age, step, num_files, waiting = max(late)
+        lost = f"{len(late)} checkpoint{'s' if len(late) > 1 else ''}"
         return (
-            f"warning: {len(waiting)} files of the checkpoint of step {step} ({waiting[0]}) have not been uploaded for "
-            f"{age / 60:.0f} minutes, though the agent that copies checkpoints was at work before: an interruption now "
-            f"would lose {len(late)} checkpoint{'s' if len(late) > 1 else ''}. Look at the job's permissions and disk."
+            f"warning: {len(waiting)} of {num_files} files of the checkpoint of step {step} ({waiting[0]}, ...) have "
+            f"not been uploaded {age / 60:.0f} minutes after it was saved, though the agent that copies checkpoints "
+            f"was at work before: an interruption now would lose {lost}. Look at the job's permissions and disk."
         )

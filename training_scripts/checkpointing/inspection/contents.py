@@ -8,9 +8,9 @@ from typing import Any
 
 from drivetrain.training_scripts.checkpointing.attempts import Attempt, read_attempts
 from drivetrain.training_scripts.checkpointing.inspection.listing import metrics_of
-from drivetrain.training_scripts.checkpointing.inspection.trainings import Training
+from drivetrain.training_scripts.checkpointing.inspection.trainings import Training, held
 from drivetrain.training_scripts.checkpointing.inspection.verification import read_index
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError, FileEntry
 
 STATE_FILE = "state.json"
 
@@ -50,8 +50,7 @@ def contents(training: Training, step: int) -> Contents:
         FileNotFoundError: it was removed in between.
     """
     store = training.store
-    folder = store.folder(step)
-    with store.place.reading(folder):
+    with held(store, step) as folder:
         manifest = store.manifest(step)
         small = [file.name for file in manifest.files if file.name.endswith(".json")]
         store.verify(step, small)
@@ -66,7 +65,7 @@ def contents(training: Training, step: int) -> Contents:
             )
             for name, entry in (index.tensors.items() if index else ())
         ]
-        state = read_state(training, step) if STATE_FILE in small else {}
+        state = read_state(training, step)
     return Contents(
         training=training.id,
         place=store.place.uri,
@@ -82,6 +81,17 @@ def contents(training: Training, step: int) -> Contents:
 
 
 def read_state(training: Training, step: int) -> dict[str, Any]:
-    """What is in a checkpoint's state.json."""
-    state = json.loads(training.place.read(f"{training.store.folder(step)}/{STATE_FILE}"))
-    return state if isinstance(state, dict) else {}
+    """What is in a checkpoint's state.json; {} where it has none.
+
+    Raises:
+        DamagedError: it is no JSON object.
+    """
+    try:
+        state = json.loads(training.place.read(f"{training.store.folder(step)}/{STATE_FILE}"))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as problem:
+        raise DamagedError(f"{STATE_FILE} is no JSON, though the manifest vouches for it ({problem})") from None
+    if not isinstance(state, dict):
+        raise DamagedError(f"{STATE_FILE} is no JSON object, though the manifest vouches for it")
+    return state

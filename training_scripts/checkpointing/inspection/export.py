@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Index, TensorEntry
+from drivetrain.training_scripts.checkpointing.inspection import verification
 from drivetrain.training_scripts.checkpointing.inspection.consolidated import pieces
 from drivetrain.training_scripts.checkpointing.inspection.contents import STATE_FILE, read_state
-from drivetrain.training_scripts.checkpointing.inspection.trainings import Training
-from drivetrain.training_scripts.checkpointing.inspection.verification import read_index
+from drivetrain.training_scripts.checkpointing.inspection.trainings import Training, held
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
+from drivetrain.training_scripts.checkpointing.places import Place
 from drivetrain.training_scripts.errors import InputError
 
 # As in drivetrain.training_scripts.checkpointing.tensors and models.saved_model, which need torch.
@@ -29,6 +31,7 @@ DESCRIPTION_FILE, WEIGHTS_FILE, MODEL_FORMAT = "model.json", "model.safetensors"
 SUFFIX = ".safetensors"
 # What a training says of the model that it would hand on, in its state.
 DESCRIPTION = "description"
+_WINDOW = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +84,18 @@ def export(
     if not is_file and wanted.everything:
         raise InputError(f"--optimizer writes one file, and {to} is to be a folder. Give --out NAME{SUFFIX}.")
     _refuse_occupied(to, is_file, force)
-    folder = store.folder(step)
-    with store.place.reading(folder):
+    with held(store, step) as folder:
         manifest = store.manifest(step)
         listed = {file.name: file.size for file in manifest.files}
-        index = read_index(store, step)
+        index = verification.read_index(store, step)
         if index is None:
             raise InputError(
                 f"{folder} in {training.place.uri} has no {INDEX_FILE}: another program than our training wrote it, "
                 "and only that knows what its files mean."
             )
+        contradiction = verification.contradiction(index, manifest)
+        if contradiction is not None:
+            raise DamagedError(f"{folder}/{contradiction}", file=INDEX_FILE)
         tensors, weights = choose(index, wanted)
         needed = sorted({chunk.file for entry in tensors.values() for chunk in entry.chunks} | {INDEX_FILE})
         needed += [STATE_FILE] if STATE_FILE in listed else []
@@ -102,14 +107,13 @@ def export(
             done += listed[name]
         description = None if is_file else _description(training, step, weights)
 
+        parts = _Parts(store.place, folder, listed)
+
         def read(file: str, start: int, length: int) -> bytes:
             nonlocal done
             progress(f"copy {file}", done, total)
             done += length
-            data = store.place.read_part(f"{folder}/{file}", start, length)
-            if len(data) != length:
-                raise InputError(f"{folder}/{file} was changed while it was read. Try again.")
-            return data
+            return parts(file, start, length)
 
         if description is None:
             written, digest = _write_file(to, pieces(tensors, read))
@@ -125,6 +129,29 @@ def export(
         bytes=written,
         sha256=digest,
     )
+
+
+class _Parts:
+    """Reads parts of a checkpoint's files; small ones from a window, since an object store takes its time for each."""
+
+    def __init__(self, place: Place, folder: str, sizes: Mapping[str, int]) -> None:
+        self._place, self._folder, self._sizes = place, folder, sizes
+        self._file, self._start, self._window = "", 0, b""
+
+    def __call__(self, file: str, start: int, length: int) -> bytes:
+        if length >= _WINDOW:
+            return self._read(file, start, length)
+        first = start - self._start
+        if file != self._file or first < 0 or first + length > len(self._window):
+            self._file, self._start, first = file, start, 0
+            self._window = self._read(file, start, max(length, min(_WINDOW, self._sizes[file] - start)))
+        return self._window[first : first + length]
+
+    def _read(self, file: str, start: int, length: int) -> bytes:
+        data = self._place.read_part(f"{self._folder}/{file}", start, length)
+        if len(data) != length:
+            raise DamagedError(f"{self._folder}/{file} was changed while it was read", file=file)
+        return data
 
 
 def choose(index: Index, wanted: Wanted) -> tuple[dict[str, TensorEntry], str]:
@@ -168,9 +195,9 @@ def _description(training: Training, step: int, weights: str) -> dict[str, Any]:
         )
     watch, history = state.get("watch"), state.get("history")
     if weights == "best":
-        step = watch["best_step"] if isinstance(watch, dict) else step
+        step = watch.get("best_step", step) if isinstance(watch, dict) else step
     entries = history if isinstance(history, list) and weights != "unmeasured" else []
-    entry = next((each for each in entries if each["step"] == step), {})
+    entry = next((each for each in entries if isinstance(each, dict) and each.get("step") == step), {})
     return description | {
         "step": step,
         "metrics": {name: value for name, value in entry.items() if name not in ("epoch", "step")},

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from drivetrain.training_scripts.checkpointing import sync_lag
-from drivetrain.training_scripts.checkpointing.inspection.at_work import Holder, holder
+from drivetrain.training_scripts.checkpointing.inspection.at_work import AtWork, at_work
 from drivetrain.training_scripts.checkpointing.inspection.trainings import STEP_FOLDER, Training
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.places import Place
@@ -25,6 +25,7 @@ GOOD, DAMAGED, INCOMPLETE, QUARANTINED = "good", "damaged", "incomplete", "quara
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A checkpoint. `state` is good (manifest and sizes hold), damaged, incomplete or quarantined; `problem` says why.
+    One that is not `committed` has no manifest, or was replaced: it never counts.
 
     `saved_at` is in seconds since the epoch, by the clock of whoever saved it; `bytes` what its files take.
     """
@@ -41,19 +42,20 @@ class Row:
     strategy: str | None = None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     finished: bool = False
+    committed: bool = True
     newest: bool = False
     best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A training's rows, newest first. `holder` is who writes there now; `behind` what a sync agent has not brought
+    """A training's rows, newest first. `at_work` is who writes there now; `behind` what a sync agent has not brought
     away yet; `arrival_seconds` how long the newest checkpoint took to the object store, where that is known."""
 
     training: str
     place: str
     rows: tuple[Row, ...]
-    holder: Holder | None
+    at_work: AtWork | None
     behind: tuple[sync_lag.Behind, ...]
     arrival_seconds: float | None
 
@@ -62,23 +64,26 @@ def list_training(training: Training) -> Listing:
     """All checkpoints of a training. Nothing is moved, removed or locked."""
     place, store = training.place, training.store
     names = place.names()
-    at_work = holder(place, names)
+    working = at_work(place, names)
     rows: list[Row] = []
     manifests: dict[int, Manifest] = {}
     current: set[str] = set()
     for step in store.steps():
         try:
             folder = store.folder(step)
-            current.add(folder)
-            manifests[step] = store.manifest(step)
         except MissingError:
             continue  # retention was quicker
+        current.add(folder)
+        try:
+            manifests[step] = store.manifest(step)
+        except MissingError:
+            continue  # now
         except (DamagedError, InputError) as problem:
             rows.append(_row(step, folder, names, DAMAGED, str(problem)))
             continue
         rows.append(_row_of(manifests[step], folder, names))
     rows = _marked(rows, monitor_of(manifests.values()))
-    rows += _without_manifest(names, current, at_work)
+    rows += _without_manifest(names, current, working)
     rows += _quarantined(place, names)
     files = {
         row.step: [f"{row.folder}/{name}" for name in (*(f.name for f in manifests[row.step].files), MANIFEST_FILE)]
@@ -89,7 +94,7 @@ def list_training(training: Training) -> Listing:
         training=training.id,
         place=place.uri,
         rows=tuple(sorted(rows, key=lambda row: (-row.step, row.state == QUARANTINED, row.folder))),
-        holder=at_work,
+        at_work=working,
         behind=tuple(sync_lag.behind(files, names)),
         arrival_seconds=_arrival(place, rows, files),
     )
@@ -125,7 +130,7 @@ def epoch_of(manifest: Manifest) -> int | None:
 
 def newest_whole(training: Training) -> tuple[int | None, Row | None]:
     """The newest step whose manifest and sizes hold; and a newer one of which they do not, if there is one."""
-    rows = [row for row in list_training(training).rows if row.folder.startswith("step-")]
+    rows = [row for row in list_training(training).rows if row.committed]
     newest = next((row.step for row in rows if row.newest), None)
     return newest, next((row for row in rows if newest is None or row.step > newest), None)
 
@@ -182,7 +187,7 @@ def _marked(rows: Sequence[Row], monitor: str | None) -> list[Row]:
     return [replace(row, newest=row.step == newest, best=row.step == best) for row in rows]
 
 
-def _without_manifest(names: Mapping[str, int], current: set[str], at_work: Holder | None) -> list[Row]:
+def _without_manifest(names: Mapping[str, int], current: set[str], working: AtWork | None) -> list[Row]:
     """Folders that do not count: saves that were interrupted, or are under way; and earlier editions of a step."""
     folders = {name.partition("/")[0] for name in names}
     found: list[Row] = []
@@ -192,11 +197,12 @@ def _without_manifest(names: Mapping[str, int], current: set[str], at_work: Hold
             continue
         if f"{folder}/{MANIFEST_FILE}" in names:
             problem = "replaced by a later save of the same step"
-        elif at_work is not None:
+        elif working is not None:
             problem = f"no {MANIFEST_FILE} yet; a training is at work here"
         else:
             problem = f"no {MANIFEST_FILE}: the save was interrupted, or not all files have arrived"
-        found.append(_row(int(match.group(1)), folder, names, INCOMPLETE, problem))
+        row = _row(int(match.group(1)), folder, names, INCOMPLETE, problem)
+        found.append(replace(row, committed=False))
     return found
 
 
@@ -212,7 +218,8 @@ def _quarantined(place: Place, names: Mapping[str, int]) -> list[Row]:
             problem = report["why"] if isinstance(report["why"], str) else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             problem = f"it has no {REPORT_FILE}"  # a person may have moved it there
-        found.append(_row(int(match.group(1)), folder, names, QUARANTINED, problem))
+        row = _row(int(match.group(1)), folder, names, QUARANTINED, problem)
+        found.append(replace(row, committed=False))
     return found
 
 

@@ -16,7 +16,7 @@ from drivetrain.training_scripts.checkpointing.inspection.listing import (
     Row,
     seconds_of,
 )
-from drivetrain.training_scripts.checkpointing.inspection.verification import Verdict
+from drivetrain.training_scripts.checkpointing.inspection.verification import Problem, Verdict
 from drivetrain.training_scripts.checkpointing.inspection.words import (
     ago,
     count,
@@ -39,8 +39,8 @@ def listing_text(found: Sequence[Listing], now: float) -> str:
 
 def _listed(found: Listing, now: float) -> str:
     head = paint(printable(found.place), "bold")
-    if found.holder is not None:
-        head += f"  (at work: {printable(found.holder.describe(now))})"
+    if found.at_work is not None:
+        head += f"  (at work: {printable(found.at_work.describe())})"
     if not found.rows:
         return f"{head}\nno checkpoint yet"
     rows = [_cells(row, now) for row in found.rows]
@@ -165,13 +165,25 @@ def verdict_text(verdict: Verdict) -> str:
         return f"{head}, {count(verdict.files, 'file')}, {size(verdict.bytes)} read in {duration(verdict.seconds)}"
     lines = [head]
     for problem in verdict.problems:
-        compared = ""
-        if problem.expected is not None or problem.found is not None:
-            compared = f" (expected {_short(problem.expected)}, found {_short(problem.found)})"
-        lines.append(f"  {printable(problem.file)}: {printable(problem.problem)}{compared}")
+        lines.append(f"  {printable(problem.problem)}{_compared(problem)}")
     if verdict.quarantined:
         lines.append(f"  moved to {verdict.quarantined}; a training goes on from the one before it")
     return "\n".join(lines)
+
+
+def _compared(problem: Problem) -> str:
+    """What was expected and what was found, as far as the problem's own text does not say it."""
+    pairs = {"expected": problem.expected, "found": problem.found}
+    told = [
+        f"{word} {_short(value)}"
+        for word, value in pairs.items()
+        if value is not None and not any(text in problem.problem for text in (str(value), _grouped(value)))
+    ]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _grouped(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 _WEIGHTS = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -60,6 +61,22 @@ class Found:
             f"{self.uri} holds the checkpoints of {len(exact)} trainings: {shown}. Name one by --training, or by its "
             "beginning."
         )
+
+
+@contextmanager
+def held(store: Store, step: int) -> Generator[str]:
+    """A checkpoint's folder, which nobody removes inside the context.
+
+    Who may only read an object store cannot say there that they are reading: then files may go, and are found missing.
+
+    Raises:
+        DamagedError: there is no such checkpoint (any more).
+    """
+    folder = store.folder(step)
+    with ExitStack() as stack:
+        with suppress(PermissionError):
+            stack.enter_context(store.place.reading(folder))
+        yield folder
 
 
 def find(uri: str) -> Found:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Index
 from drivetrain.training_scripts.checkpointing.inspection.listing import DAMAGED, GOOD, INCOMPLETE
+from drivetrain.training_scripts.checkpointing.inspection.trainings import held
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.store import Store
 
@@ -48,7 +49,7 @@ def verify(store: Store, training: str, step: int, progress: Progress) -> Verdic
         FileNotFoundError: it was removed in between.
     """
     begun = time.monotonic()
-    with store.place.reading(store.folder(step)):
+    with held(store, step):
         try:
             manifest = store.manifest(step)
         except DamagedError as damage:
@@ -96,24 +97,26 @@ def read_index(store: Store, step: int) -> Index | None:
     return Index.from_bytes(store.place.read(f"{store.folder(step)}/{INDEX_FILE}"))
 
 
+def contradiction(index: Index, manifest: Manifest) -> str | None:
+    """Where an index does not fit the files that the manifest lists, which no checksum can find."""
+    sizes = {file.name: file.size for file in manifest.files}
+    for name, entry in index.tensors.items():
+        for chunk in entry.chunks:
+            if chunk.start + chunk.length > sizes.get(chunk.file, -1):
+                return f"{INDEX_FILE} says that a part of {name} is in {chunk.file}, where it is not"
+    missing = index.incomplete()
+    return None if missing is None else f"{INDEX_FILE} lacks a part of {missing}"
+
+
 def _contradictions(store: Store, step: int, manifest: Manifest) -> Iterable[Problem]:
-    """What the checksums cannot find: an index that does not fit the files that the manifest lists."""
     try:
         index = read_index(store, step)
     except DamagedError as damage:
         yield _problem(damage, INDEX_FILE)
         return
-    if index is None:
-        return
-    sizes = {file.name: file.size for file in manifest.files}
-    for name, entry in index.tensors.items():
-        for chunk in entry.chunks:
-            if chunk.start + chunk.length > sizes.get(chunk.file, 0):
-                yield Problem(INDEX_FILE, f"{INDEX_FILE}: a part of {name} lies outside of {chunk.file}")
-                return
-    missing = index.incomplete()
-    if missing is not None:
-        yield Problem(INDEX_FILE, f"{INDEX_FILE}: a part of a tensor is nowhere: {missing}")
+    found = None if index is None else contradiction(index, manifest)
+    if found is not None:
+        yield Problem(INDEX_FILE, found)
 
 
 def _problem(damage: DamagedError, file: str) -> Problem:

@@ -1,0 +1,73 @@
+"""Which folder `drivetrain checkpoints` is asked about, and the program that looks into it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.ledger.rows import StepRow
+
+PROGRAM = "drivetrain.training_scripts.checkpoints"
+INTERRUPTED = 130
+
+
+def run_program(arguments: Sequence[str]) -> int:
+    """The exit code of the program; what it says goes where our own output goes."""
+    sys.stdout.flush()
+    # -P: no file of the current folder is taken for a module.
+    with subprocess.Popen([sys.executable, "-P", "-m", PROGRAM, *arguments]) as program:
+        try:
+            return program.wait()
+        except KeyboardInterrupt:
+            program.wait()  # the terminal has told it, too
+            return INTERRUPTED
+
+
+def find_place(where: str, step: str | None, home: Path | None) -> str:
+    """The folder or URI: `where` itself, or that in which a run's step keeps its checkpoints.
+
+    Raises:
+        UserError: no such run or step, or one without checkpoints.
+    """
+    looks_like_place = "/" in where or where.startswith((".", "~")) or Path(where).exists()
+    if looks_like_place:
+        if step is not None:
+            raise UserError(f"--step names a step of a run, and {where} is a place. Give a run's id, or no --step.")
+        return where if "://" in where else str(Path(where).expanduser())
+    from drivetrain.pipelines.cli.home import local_home
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+
+    with Ledger(local_home(home)) as ledger:
+        uri = _uri_of_run(ledger, where, step)
+        return str(ObjectStore(ledger.home.objects).path(uri))
+
+
+def _uri_of_run(ledger: Ledger, execution: str, step: str | None) -> str:
+    run = ledger.execution(execution).id
+    rows = [ledger.step(run, step)] if step is not None else ledger.steps(run)
+    found = {row.name: uri for row in rows if (uri := _uri(ledger, row)) is not None}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise UserError(f"{len(found)} steps of {run} keep checkpoints. Name one by --step. {did_you_mean('', found)}")
+    if step is not None:
+        reason = "has not run yet" if not rows[0].arguments else "keeps no checkpoints"
+        raise UserError(f"Step {rows[0].name!r} of {run} {reason}.")
+    raise UserError(f"No step of {run} has kept checkpoints; trainings of the component `train` do. Give another run.")
+
+
+def _uri(ledger: Ledger, row: StepRow) -> str | None:
+    """Where a step keeps its checkpoints; one that was taken from the cache did so in an earlier run."""
+    if row.cache_of is not None:
+        row = ledger.step(row.cache_of, row.name)
+    from drivetrain.pipelines.targets.local.storage.channels import member, text
+
+    return text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))
