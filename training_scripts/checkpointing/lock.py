@@ -9,9 +9,10 @@ lock.json says who holds the place; it is made and changed only by operations th
   compared; the watcher counts its own seconds.
 
 A holder that is taken for dead though it only slept (SIGSTOP, a paused machine) finds somebody else's id in lock.json
-when it wakes. `check` looks there right before each commit. What it does in the instant between the look and the commit
-cannot harm either: Store.commit never replaces a manifest, and a manifest vouches for exactly the bytes that its own
-writer wrote.
+when it wakes: `check` looks there right before each commit. What it, or another rank of its training, writes before
+that goes into a folder that is nobody else's, for whoever takes a place over without being certain counts up `term`,
+and folders are named after it. What it does in the instant between the look and the commit cannot harm either:
+Store.commit never replaces a manifest, and a manifest vouches for exactly the bytes that its own writer wrote.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ LOCK_FILE = "lock.json"
 PATIENCE_S = 4.0
 BEAT_S = 1.0
 _LOOK_S = 0.05
+_LENGTH, _LONGEST_WHO = 1024, 200
 
 
 class LostLockError(RuntimeError):
@@ -52,6 +54,7 @@ class Holder:
         pid_start: when the process started, in ticks since the boot: a pid may be used again.
         mark: Place.mark of the file that this was written to; "" until the holder has looked.
         beat: counts up while the holder lives.
+        term: counts up with each holder that was taken for dead by its beat alone, and may only sleep.
         since, who: for people only.
     """
 
@@ -65,10 +68,12 @@ class Holder:
     who: str = ""
     mark: str = ""
     beat: int = 0
+    term: int = 0
     released: bool = False
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self), indent=1).encode()
+        # Of one length, so that it is changed by one write: no kill leaves half of the one and half of the other.
+        return json.dumps(asdict(self), indent=1).encode().ljust(_LENGTH)
 
 
 class Lock:
@@ -113,7 +118,7 @@ class Lock:
             if found is None:
                 taken = self._create(mine)
             elif watch.holds_nothing() or (watch.could_not_tell() and watch.unchanged_s() >= self._patience_s):
-                mine = replace(mine, mark=self._place.mark(LOCK_FILE))
+                mine = replace(mine, mark=self._place.mark(LOCK_FILE), term=watch.next_term())
                 taken = self._place.swap(LOCK_FILE, found, mine.to_bytes())
             else:
                 taken = False
@@ -140,6 +145,11 @@ class Lock:
             # A place that is gone, or cannot be reached: the next one finds a holder that is dead.
             with contextlib.suppress(OSError):
                 self._place.swap(LOCK_FILE, mine.to_bytes(), replace(mine, released=True).to_bytes())
+
+    @property
+    def term(self) -> int:
+        """Another number than that of every holder before that may still write."""
+        return self._mine.term if self._mine is not None else 0
 
     def is_mine(self) -> bool:
         """Whether this process holds the place, asked of the place.
@@ -235,6 +245,12 @@ class Watch:
         holder = self.holder
         return holder is None or not holder.boot or (holder.boot, holder.processes) != (_boot(), _process_table())
 
+    def next_term(self) -> int:
+        """The term of whoever takes over now."""
+        if self.holder is None:
+            return 1
+        return self.holder.term + (not self.holds_nothing())
+
     def refusal(self, uri: str) -> str:
         holder = self.holder
         whose = "another process"
@@ -256,7 +272,7 @@ def _this_process(who: str) -> Holder:
         pid=pid,
         pid_start=_start_of(pid) or 0,
         since=datetime.now(UTC).isoformat(timespec="seconds"),
-        who=who,
+        who=who[:_LONGEST_WHO],
     )
 
 

@@ -2,6 +2,7 @@
 
     step-00000120/...                files, then manifest.json
     step-00000120.2/...              the same step saved again: the first stands until the second is committed
+    step-00000130.101/...            of a training that took over from one which may still write (lock.Holder.term)
     quarantine/step-00000100.1/...   a damaged one, with report.json
 
 Order of a save, and why a kill, a full disk or a loss of power at any instant leaves the earlier ones as they were:
@@ -51,6 +52,7 @@ from drivetrain.training_scripts.checkpointing.retention import Retention, to_re
 QUARANTINE = "quarantine"
 REPORT_FILE = "report.json"
 _FOLDER = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?")
+_NUMBERS_OF_A_TERM = 100
 # Each restart may bring a damaged checkpoint back; so many of a step are kept to be looked at.
 _QUARANTINED_OF_A_STEP = 3
 # The disk's own way to say that what it holds is damaged.
@@ -59,6 +61,11 @@ _UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
 
 class Fence(Protocol):
     """What says whether this process may still write: lock.Lock."""
+
+    @property
+    def term(self) -> int:
+        """No process with the same one writes to the place beside this one, not even one that should not."""
+        ...
 
     def check(self) -> None:
         """Raises LostLockError where it may not."""
@@ -112,7 +119,9 @@ class Store:
         self._check_fence()
         names = self.place.names()
         taken = self._committed(names).get(step, [])
-        number = 1 + max((_parse(folder)[1] for folder in taken), default=0)
+        # A name of this term's own: a process of an earlier one, that only slept, may still write into its folder.
+        first = 1 + _NUMBERS_OF_A_TERM * (self._fence.term if self._fence is not None else 0)
+        number = max([first, *(1 + _parse(folder)[1] for folder in taken)])
         folder = f"step-{step:08d}" if number == 1 else f"step-{step:08d}.{number}"
         self._discard(folder, names)
         self._begun[step] = folder
