@@ -41,7 +41,9 @@ def latest(folders: Iterable[Path], before: Seen) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [*folder.glob("attempts/*.json"), *folder.glob("*/attempts/*.json")]
+    found = [*folder.glob("attempts/*.json"), *folder.glob("*/attempts/*.json")]
+    # A launcher's own count of starts (.drivetrain/) knows of no steps.
+    return [path for path in found if not path.parents[1].name.startswith(".") or path.parents[1] == folder]
 
 
 def _content(path: Path) -> bytes:

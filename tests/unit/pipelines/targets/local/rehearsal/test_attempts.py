@@ -20,7 +20,9 @@ def test_the_file_of_this_start_is_the_newest_that_changed(tmp_path: Path) -> No
     assert latest(hosts, before) == {}
     write(hosts[0] / "identity", 2, step=20)
     assert latest(hosts, before) == {"number": 2, "step": 20}
-    write(hosts[0], 3, step=30)  # of a launcher, which knows of no identity
+    write(hosts[0], 3, step=30)
+    assert latest(hosts, before) == {"number": 3, "step": 30}
+    write(hosts[0] / ".drivetrain", 4, step=0)  # a launcher's count of starts
     assert latest(hosts, before) == {"number": 3, "step": 30}
     write(hosts[0] / "identity", 1, step=11)
     assert latest(hosts, seen(hosts)) == {}
