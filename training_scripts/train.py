@@ -31,7 +31,7 @@ from drivetrain.training_scripts.loop.divergence import refuse_divergence, refus
 from drivetrain.training_scripts.loop.identity import training_identity
 from drivetrain.training_scripts.loop.journal import Journal
 from drivetrain.training_scripts.loop.profiling import Profile
-from drivetrain.training_scripts.loop.result import HISTORY_FILE, History, save_result
+from drivetrain.training_scripts.loop.result import HISTORY_FILE, History, describe, save_result
 from drivetrain.training_scripts.loop.resumption import find_training
 from drivetrain.training_scripts.loop.running_loss import RunningLoss
 from drivetrain.training_scripts.loop.saving import Saving
@@ -150,6 +150,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                     refuse_divergence({"train_loss": losses.of_epoch()}, at.epoch, step)  # perhaps none was due since
                     state_after_step = {
                         "step": step,
+                        "epoch": at.epoch + 1,
                         "consumed": consumed,
                         "history": history,
                         "owed": owed,
@@ -157,6 +158,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                         "watch": watch.state(),
                         "config": identity.saved,
                         "world_size": process.world_size,
+                        "description": describe(config, process, dataset, history, watch, steps=step),
                     }
                     validated = history[-1] if history and history[-1]["step"] == step else {}
                     saving.save(step, state_after_step, strategy, best=best, metrics=validated, finished=ends)

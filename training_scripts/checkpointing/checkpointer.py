@@ -123,8 +123,6 @@ class Checkpointer:
         if loaded is None:
             return None
         self.say(f"resuming from {self.place.uri}/{loaded.folder}")
-        if self._buffer is None and self.process.device.type == "cpu":  # (for a GPU it would have to be pinned)
-            self._buffer = loaded.buffer
         found = adopt(strategy, loaded.tensors, loaded.values["strategy"])
         if best is not None:
             best.clear()
@@ -168,6 +166,7 @@ class Checkpointer:
         copy_all(self._views, file.items, lambda index: local(tensors[index.fqn]))
         described = {
             "consumed": values.get("consumed"),
+            "epoch": values.get("epoch"),
             "world_size": self.process.world_size,
             "strategy": {"name": strategy.name, **strategy.layout.degrees},
             "config": values.get("config", {}),

@@ -6,6 +6,7 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -84,11 +85,14 @@ def describe(
         "step": step,
         "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
         "best": best,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")},
-        },
+        "versions": {"python": platform.python_version(), **_versions()},
     }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Looked up once: each is a file to find and to parse, and a save must not wait for it."""
+    return {name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")}
 
 
 def _is_watched(config: Config) -> bool:
