@@ -15,6 +15,7 @@ from unittest import mock
 
 from drivetrain.training_scripts.checkpointing import lock
 from drivetrain.training_scripts.checkpointing.lock import Lock, LostLockError
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
@@ -169,7 +170,7 @@ def _train(folder: Path, who: int, boot: str, say: int) -> int:
             try:
                 save(store, step, _files(who, step))
                 store.retain(Retention(last=3))
-            except (LostLockError, FileExistsError, FileNotFoundError):
+            except (LostLockError, FileExistsError, FileNotFoundError, DamagedError):
                 # The files of a save that was under way went when the next one cleaned up, or its folder is taken.
                 if not held.is_mine():
                     return _FENCED

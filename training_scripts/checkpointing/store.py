@@ -51,7 +51,7 @@ from drivetrain.training_scripts.checkpointing.retention import Retention, to_re
 
 QUARANTINE = "quarantine"
 REPORT_FILE = "report.json"
-_FOLDER = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?")
+_FOLDER = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
 _NUMBERS_OF_A_TERM = 100
 # Each restart may bring a damaged checkpoint back; so many of a step are kept to be looked at.
 _QUARANTINED_OF_A_STEP = 3
@@ -136,6 +136,7 @@ class Store:
             OSError: the disk or the network fails; whether the checkpoint exists is then unknown, but it is whole or
                 not there.
         """
+        self._check_fence()  # for the sake of the message: whoever took over has removed the files
         folder = self._begun[manifest.step]
         self._check_sizes(folder, manifest.files, self.place.names(folder))
         # Last before the manifest: a process that slept too long must not commit.
