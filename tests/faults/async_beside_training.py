@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FAULT = "asynchronous save at each of 25 steps, weights changed right after: no hang, no mixed step"
 TRIALS, QUICK, AT_ONCE = 20, 2, 2
 PRELOAD = ("tests.faults.harness.training",)
+PATIENCE_S = 400.0
 
 _STEPS = 25
 _SLOWEST_WRITE_S = 0.03

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FAULT = "resumed with another field or code: refused, named, nothing lost; resume, fresh, longer as asked"
 TRIALS, QUICK, AT_ONCE = 100, 8, 2
 PRELOAD = ("tests.faults.harness.training",)
+PATIENCE_S = 400.0
 
 _EVERY = 3
 _BAD_INPUT = 2

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FAULT = "training killed at any instant, mostly in a save: whole, unmixed, one save lost, bit-equal"
 TRIALS, QUICK, AT_ONCE = 3000, 150, 2
 PRELOAD = ("tests.faults.harness.training",)
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
 
 _KILL_AGAIN = 0.25
 _ANY_INSTANT = 0.25

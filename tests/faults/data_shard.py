@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FAULT = "a data shard damaged or missing, before a start or a resume: found before first use, named"
 TRIALS, QUICK, AT_ONCE = 200, 10, 2
 PRELOAD = ("tests.faults.harness.training", "pyarrow.parquet")
+PATIENCE_S = 400.0
 
 _ROWS, _SHARDS = 48, 4
 _BAD_INPUT = 2

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FAULT = "a pickle with a command in any artefact of resume, start and evaluation: never executed"
 TRIALS, QUICK, AT_ONCE = 200, 10, 2
 PRELOAD = ("tests.faults.harness.training", "drivetrain.training_scripts.evaluate")
+PATIENCE_S = 400.0
 
 # What other tools' checkpoints are called, beside ours.
 _FOREIGN = (".metadata", "model.pt", "optimizer.pt", "state.pkl", "__0_0.distcp", "pytorch_model.bin", "state.json.pkl")

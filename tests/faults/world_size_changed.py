@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FAULT = "resumed on other numbers of ranks (1, 2, 4; ddp, fsdp): samples once an epoch, float64 in 1e-10"
 TRIALS, QUICK, AT_ONCE = 100, 6, 2
 PRELOAD = ("tests.faults.harness.training",)
+PATIENCE_S = 400.0
 
 _SIZES = (1, 2, 4)
 _EVERY = 3
@@ -39,7 +40,7 @@ def prepare(folder: Path) -> Shared:
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data", _ROWS)
-    options = {"global_batch": "8", "epochs": "8", "precision": "fp64", "checkpoint_every": f"{_EVERY}steps"}
+    options = {"global_batch": "8", "epochs": "12", "precision": "fp64", "checkpoint_every": f"{_EVERY}steps"}
     options |= {"ema_decay": "0.9", "recipe_options": '{"random": false}'}
     cases = {name: Case(name, 1, _EVERY, {**options, "strategy": name}) for name in ("ddp", "fsdp")}
     return Shared(data, training.uninterrupted(cases["ddp"], data, folder / "whole"), cases)
@@ -57,7 +58,8 @@ def trial(given: Trial, shared: Shared) -> Found:
     did: Counter[str] = Counter()
     for attempt, size in enumerate(sizes):
         did.update([f"{case.name} {size} ranks"])
-        steps = draw.randint(_EVERY + 1, 2 * _EVERY + 2)
+        # Far enough that a second save has begun, before which the first is durable.
+        steps = draw.randint(2 * _EVERY + 1, 3 * _EVERY)
 
         def reached(event: Event) -> bool:
             nonlocal steps

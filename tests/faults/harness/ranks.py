@@ -196,6 +196,9 @@ def _be_rank(
         join = dist.init_process_group
 
         def meet(backend: str, **more: Any) -> None:
+            if "store" in more:  # a group of one, which some strategies make for themselves
+                join(backend, **more)
+                return
             with phases.announced("meeting", announcements, rank):
                 join(backend, store=store(), rank=rank, world_size=world_size, **more)
 

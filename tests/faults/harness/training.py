@@ -14,7 +14,7 @@ from tests.faults.harness.ranks import Event, Ranks
 
 RECIPE = "tests.faults.harness.tiny_recipe"
 ROWS = 32
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 # What differs from one run to another and is no result.
 _TIMES = ("time", "samples_per_second")
 
