@@ -21,8 +21,6 @@ from torch import Tensor
 from drivetrain.training_scripts.checkpointing.index import DTYPES, Sizes
 
 PAGE = 4096
-# From this size on large pages are asked for: fewer to look up while copying.
-HUGE_PAGE = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -57,19 +55,23 @@ def lay_out(tensors: Sequence[tuple[str, str, Sizes]]) -> Layout:
 
 
 class HostBuffer:
-    """`size` bytes, page-aligned; `touch` brings them into memory, `pinned` registers them with CUDA."""
+    """`size` bytes, page-aligned.
 
-    def __init__(self, size: int, *, touch: bool = True, pinned: bool = False) -> None:
+    Args:
+        for_copies: bring them into memory, and keep them from processes that are forked; for what is written again and
+            again.
+        pinned: register them with CUDA.
+    """
+
+    def __init__(self, size: int, *, for_copies: bool = True, pinned: bool = False) -> None:
         self.size = size
-        # Private memory: large pages are given to that.
+        # No large pages: finding them may take seconds where memory is fragmented, and copies are no faster.
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self._memory = mmap.mmap(-1, max(PAGE, -(-size // PAGE) * PAGE), flags=flags)
-        # Processes that read data are forked: with a view of these pages they would make the next save copy each first.
-        self._memory.madvise(mmap.MADV_DONTFORK)
-        if size >= HUGE_PAGE:
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
         self.bytes = torch.frombuffer(self._memory, dtype=torch.uint8)
-        if touch:
+        if for_copies:
+            # Processes that read data are forked: with these pages they would make the next save copy each of them.
+            self._memory.madvise(mmap.MADV_DONTFORK)
             self.bytes.zero_()
         self._pinned = pinned
         if pinned:

@@ -24,6 +24,8 @@ from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.strategy import Strategy
 
 MODEL, OPTIMIZER, AVERAGE, BEST = "model/", "optimizer/", "average/", "best/"
+# What `targets` makes new.
+MADE = (OPTIMIZER, BEST)
 # Between the name of a parameter and that of an entry of the optimizer's state; names of parameters have dots.
 ENTRY = "//"
 

@@ -18,12 +18,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import queue
 import secrets
 import stat
+import threading
 import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, check_name
 
@@ -114,15 +117,17 @@ class FolderPlace:
         descriptor = self._open(name)
         try:
             _expect(name, len(buffer), os.fstat(descriptor).st_size)
-            checksum, filled = 0, 0
-            while filled < len(buffer):
-                count = os.readv(descriptor, [buffer[filled : filled + _CHUNK]])
-                if not count:
-                    _expect(name, len(buffer), filled)
-                checksum = zlib.crc32(buffer[filled : filled + count], checksum)
-                filled += count
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            filled = 0
+            with _Checksum() as checksum:
+                while filled < len(buffer):
+                    count = os.readv(descriptor, [buffer[filled : filled + _CHUNK]])
+                    if not count:
+                        _expect(name, len(buffer), filled)
+                    checksum.add(buffer[filled : filled + count])
+                    filled += count
             _expect(name, len(buffer), filled + len(os.read(descriptor, 1)))
-            return checksum
+            return checksum.value
         finally:
             os.close(descriptor)
 
@@ -289,6 +294,31 @@ class FolderPlace:
                     return
                 raise
             folder = folder.parent
+
+
+class _Checksum:
+    """The CRC-32 of pieces, each computed in a thread while the next one is read: a load is then as long as the slower
+    of the two. `value` is there after the `with`."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._pieces: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="checksum", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pieces.put(None)
+        self._thread.join()
+
+    def add(self, piece: memoryview) -> None:
+        self._pieces.put(piece)
+
+    def _work(self) -> None:
+        while (piece := self._pieces.get()) is not None:
+            self.value = zlib.crc32(piece, self.value)
 
 
 def _write_new(path: Path, data: memoryview) -> int:
