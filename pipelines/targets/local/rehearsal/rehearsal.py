@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -36,6 +37,8 @@ class Start:
     """Steps between two that were logged."""
     told: Mapping[str, Any] | None = None
     """What it said of itself (attempts.py)."""
+    ended: float | None = None
+    """When its machines had gone, in seconds since the epoch."""
 
     def logged(self, step: int) -> None:
         """A line says this step. Of several hosts, one may be ahead."""
@@ -130,7 +133,7 @@ class Rehearsal:
         """The machines are gone, after so many seconds of this start; gives what is known of the interruption."""
         self.read_log(seconds, final=True)
         start = self.starts[-1]
-        start.told = last_words
+        start.told, start.ended = last_words, time.time()
         self._worked_s += seconds
         self._resumed()
         if by.at_step is not None:
@@ -163,11 +166,7 @@ class Rehearsal:
         self.starts[-1].told = last_words
         self._resumed()
         self._write()
-        attempts = [
-            {**start.told, "number": start.number, "first_step": start.first_step, "step": self._last_step(place)}
-            for place, start in enumerate(self.starts)
-            if start.told
-        ]
+        attempts = [self._attempt(place, start.told) for place, start in enumerate(self.starts) if start.told]
         shown = [{key: value for key, value in record.items() if key != "given"} for record in self.records]
         return {"interruptions": shown, "attempts": attempts}
 
@@ -176,6 +175,14 @@ class Rehearsal:
         number = len(self.records)
         missed = [f"never came to step {one.at_step}" for one in self._steps]
         return ", ".join([f"{number} interruption" + ("" if number == 1 else "s"), *missed])
+
+    def _attempt(self, place: int, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What a start said, brought up to its end: it may have been killed a second after its last word."""
+        start = self.starts[place]
+        known = {"number": start.number, "first_step": start.first_step, "step": self._last_step(place)}
+        if start.ended is not None and told.get("ended") is None:
+            known["time"] = round(start.ended, 3)
+        return {**told, **known}
 
     def _last_step(self, place: int) -> int | None:
         """Of an interrupted start, what its interruption says: its own last word may be a second old."""
