@@ -36,7 +36,7 @@ LOCK_FILE = "lock.json"
 PATIENCE_S = 4.0
 BEAT_S = 1.0
 _LOOK_S = 0.05
-_LENGTH, _LONGEST_WHO = 1024, 200
+_LENGTH, _LONGEST_WHO = 2048, 200
 
 
 class LostLockError(RuntimeError):
@@ -73,7 +73,7 @@ class Holder:
 
     def to_bytes(self) -> bytes:
         # Of one length, so that it is changed by one write: no kill leaves half of the one and half of the other.
-        return json.dumps(asdict(self), indent=1).encode().ljust(_LENGTH)
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False).encode(errors="replace").ljust(_LENGTH)
 
 
 class Lock:

@@ -132,10 +132,10 @@ def open_place(uri: str | Path) -> Place:
     """
     text = os.fspath(uri)
     scheme, found, _ = text.partition("://")
+    schemes = [name for name in kinds() if name != "folder"]
+    if found and scheme not in schemes:
+        raise unknown_name("kind of place for checkpoints", text, ["a path", *(f"{name}://" for name in schemes)])
     kind = scheme if found else "folder"
-    if kind not in kinds():
-        schemes = [f"{name}://" for name in kinds() if name != "folder"]
-        raise unknown_name("kind of place for checkpoints", text, ["a path", *schemes])
     module = importlib.import_module(f"{__name__}.{kind}")
     return module.open_uri(text)
 

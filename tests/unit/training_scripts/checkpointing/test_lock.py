@@ -1,0 +1,275 @@
+"""Who holds a place; tests/contract/test_places.py and the fault family about two runs have the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.training_scripts.checkpointing import lock as lock_module
+from drivetrain.training_scripts.checkpointing.lock import LOCK_FILE, Lock, LostLockError
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
+from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.errors import InputError
+
+FAST = {"patience_s": 0.3, "beat_s": 0.02}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> FolderPlace:
+    return FolderPlace(tmp_path / "place")
+
+
+def content(place: FolderPlace, **changes: Any) -> dict[str, Any]:
+    """What lock.json says, after changing it."""
+    found = json.loads(place.read(LOCK_FILE)) | changes
+    if changes:
+        (place.root / LOCK_FILE).write_text(json.dumps(found))
+    return found
+
+
+@pytest.fixture
+def holder(place: FolderPlace) -> Iterator[int]:
+    """A process that holds the place; its pid."""
+    with process(place) as pid:
+        yield pid
+
+
+class process:  # noqa: N801  a context, as a function would be
+    """A forked process that takes the lock and waits."""
+
+    def __init__(self, place: FolderPlace) -> None:
+        self.place = place
+
+    def __enter__(self) -> int:
+        ready, say = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                signal.alarm(60)
+                Lock(self.place, "holder", beat_s=0.02).acquire()
+                os.write(say, b".")
+                signal.pause()
+            finally:
+                os._exit(1)
+        os.close(say)
+        assert os.read(ready, 1) == b"."
+        os.close(ready)
+        return self.pid
+
+    def __exit__(self, *_: object) -> None:
+        kill(self.pid)
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+def seconds_to_acquire(lock: Lock) -> float:
+    began = time.monotonic()
+    with lock:
+        assert lock.is_mine()
+        return time.monotonic() - began
+
+
+def test_what_is_said_about_the_holder(place: FolderPlace) -> None:
+    with Lock(place, "digits, run 7" + "x" * 2000):
+        found = content(place)
+        assert found["pid"] == os.getpid() and found["who"].startswith("digits, run 7")
+        assert found["mark"] == place.mark(LOCK_FILE) and not found["released"]
+        with pytest.raises(InputError) as caught:
+            Lock(place, **FAST).acquire()
+    said = str(caught.value)
+    assert f"{place.uri} is in use by digits, run 7" in said and f"pid {os.getpid()}, since 2" in said
+    assert "Two trainings cannot write to one checkpoint folder: wait" in said
+    assert content(place)["released"]
+
+
+def test_the_beat_goes_on(place: FolderPlace) -> None:
+    with Lock(place, **FAST) as lock:
+        first = content(place)["beat"]
+        deadline = time.monotonic() + 30
+        while content(place)["beat"] < first + 3:
+            assert time.monotonic() < deadline
+        lock.check()
+
+
+def test_a_living_holder_keeps_it(place: FolderPlace, holder: int) -> None:
+    with pytest.raises(InputError, match=f"pid {holder}"):
+        Lock(place, **FAST).acquire()
+
+
+def test_a_stopped_holder_on_this_machine_lives(place: FolderPlace, holder: int) -> None:
+    os.kill(holder, signal.SIGSTOP)
+    with pytest.raises(InputError, match=f"pid {holder}"):
+        Lock(place, **FAST).acquire()
+
+
+def test_a_dead_holder_is_followed_at_once(place: FolderPlace, holder: int) -> None:
+    kill(holder)
+    lock = Lock(place)
+    assert seconds_to_acquire(lock) < 2
+    assert content(place)["term"] == 0
+
+
+def test_a_zombie_is_dead(place: FolderPlace, holder: int) -> None:
+    os.kill(holder, signal.SIGKILL)
+    os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)  # ended, and still in the table
+    assert seconds_to_acquire(Lock(place)) < 2
+
+
+def test_a_pid_that_was_used_again_is_not_the_holder(place: FolderPlace, holder: int) -> None:
+    content(place, pid=os.getpid(), beat=-1)  # the beating thread of the true holder gives up
+    kill(holder)
+    assert seconds_to_acquire(Lock(place)) < 2
+
+
+def test_a_copy_is_no_lock(place: FolderPlace, holder: int, tmp_path: Path) -> None:
+    """A sync agent brought the file back with the rest, to another machine or to this one."""
+    os.kill(holder, signal.SIGSTOP)
+    shutil.copytree(place.root, tmp_path / "copy")
+    copy = FolderPlace(tmp_path / "copy")
+    content(copy, boot="another")
+    assert seconds_to_acquire(Lock(copy)) < 2
+
+
+@pytest.mark.parametrize("elsewhere", [{"boot": "another"}, {"processes": "pid:[1]"}, {"boot": ""}])
+def test_who_cannot_be_looked_up_is_known_by_the_beat(
+    place: FolderPlace, holder: int, elsewhere: dict[str, str]
+) -> None:
+    """On another host, in another container, on a system without /proc."""
+    os.kill(holder, signal.SIGSTOP)
+    found = content(place, **elsewhere)
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(0.02):
+            content(place, beat=content(place)["beat"] + 1)
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        with pytest.raises(InputError, match=f"pid {holder}"):
+            Lock(place, **FAST).acquire()
+    finally:
+        over.set()
+        beating.join()
+    lock = Lock(place, **FAST)
+    assert 0.3 <= seconds_to_acquire(lock) < 3
+    assert content(place)["id"] != found["id"] and content(place)["term"] == 1
+
+
+def test_who_took_over_from_a_sleeper_writes_to_folders_of_its_own(place: FolderPlace, holder: int) -> None:
+    assert Store(place).begin(5) == "step-00000005"
+    os.kill(holder, signal.SIGSTOP)
+    content(place, boot="another")
+    with Lock(place, **FAST) as lock:
+        assert lock.term == 1
+        assert Store(place, fence=lock).begin(5) == "step-00000005.101"
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b"[]", b"null", b'{"id": 1}', b"[" * 100_000, b"\xff"])
+def test_what_is_no_lock_is_waited_for_and_replaced(place: FolderPlace, torn: bytes) -> None:
+    place.create(LOCK_FILE, torn)
+    assert 0.3 <= seconds_to_acquire(Lock(place, **FAST)) < 3
+
+
+@pytest.mark.parametrize(
+    "changes", [{"pid": "1"}, {"pid": True}, {"beat": None}, {"more": 1}, {"released": 1}, {"term": 0.5}]
+)
+def test_a_lock_with_other_values_is_none(place: FolderPlace, changes: dict[str, Any]) -> None:
+    with Lock(place, **FAST):
+        pass
+    content(place, **changes)
+    assert 0.3 <= seconds_to_acquire(Lock(place, **FAST)) < 3
+
+
+def test_who_was_taken_over_is_told(place: FolderPlace) -> None:
+    lock = Lock(place, beat_s=3600)
+    with pytest.raises(LostLockError):
+        lock.check()
+    with lock:
+        lock.check()
+        content(place, id="somebody else's")
+        with pytest.raises(LostLockError, match="another one took it over"):
+            lock.check()
+        (place.root / LOCK_FILE).unlink()
+        with pytest.raises(LostLockError):
+            lock.check()
+    assert not (place.root / LOCK_FILE).exists()  # a lock that is lost is not released either
+
+
+def test_a_forked_child_does_not_hold_it(place: FolderPlace) -> None:
+    with Lock(place, **FAST) as lock:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                held = lock.is_mine()
+                lock.release()
+                code = 2 if held else 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        lock.check()
+
+
+def test_a_place_that_fails_for_a_while_costs_no_lock(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lock(place, **FAST) as lock:
+        failed = threading.Event()
+
+        def fail(*_: object) -> bool:
+            failed.set()
+            raise OSError("away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(place, "swap", fail)
+            assert failed.wait(30)
+        beat, deadline = content(place)["beat"], time.monotonic() + 30
+        while content(place)["beat"] == beat:
+            assert time.monotonic() < deadline
+        lock.check()
+
+
+def test_a_place_that_is_gone_at_the_end(place: FolderPlace) -> None:
+    with Lock(place, **FAST):
+        shutil.rmtree(place.root)
+    with Lock(place, **FAST) as lock:
+        assert lock.is_mine()
+
+
+def test_a_holder_that_ends_while_it_is_waited_for(place: FolderPlace, holder: int) -> None:
+    """A training that was told to leave, and its successor that starts too early."""
+    ending = threading.Timer(0.2, kill, [holder])
+    ending.start()
+    try:
+        assert seconds_to_acquire(Lock(place, patience_s=30)) < 20
+    finally:
+        ending.join()
+
+
+def test_the_content_has_one_length(place: FolderPlace) -> None:
+    """It is changed by one write, so that a kill leaves no half."""
+    with Lock(place, "é" * 300, **FAST):
+        lengths = {len(place.read(LOCK_FILE))}
+    lengths.add(len(place.read(LOCK_FILE)))
+    assert len(lengths) == 1
+
+
+def test_this_process_is_known() -> None:
+    start = lock_module._start_of(os.getpid())
+    assert start and start == lock_module._start_of(os.getpid())
+    assert lock_module._start_of(2**22 + 1) is None
+    assert lock_module._boot() and lock_module._process_table().startswith("pid:")
