@@ -102,6 +102,14 @@ def test_reading_into_a_buffer_of_another_size_is_damage(place: Place, more: int
     assert caught.value.file == "a"
 
 
+def test_reading_a_part(place: Place) -> None:
+    place.write("a/b", MANY)
+    parts = [(0, 1), (4095, 4098), (len(MANY) - 3, 3), (len(MANY) - 3, 10), (len(MANY), 1), (5, 0)]
+    assert [place.read_part("a/b", *part) for part in parts] == [MANY[start : start + size] for start, size in parts]
+    with pytest.raises(FileNotFoundError):
+        place.read_part("a/c", 0, 1)
+
+
 def test_writing_again_replaces(place: Place) -> None:
     place.write("a/b", MANY)
     assert place.write("a/b", b"short") == zlib.crc32(b"short")

@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.training_scripts.checkpointing import sync_lag
 from drivetrain.training_scripts.checkpointing.inspection.at_work import AtWork, at_work
 from drivetrain.training_scripts.checkpointing.inspection.trainings import STEP_FOLDER, Training
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.places import Place
-from drivetrain.training_scripts.checkpointing.store import QUARANTINE, REPORT_FILE
+from drivetrain.training_scripts.checkpointing.store import QUARANTINE, REPORT_FILE, Store
 from drivetrain.training_scripts.errors import InputError
 
 # Where in the training the metrics were measured, which is no metric.
@@ -61,9 +61,10 @@ class Listing:
 
 
 def list_training(training: Training) -> Listing:
-    """All checkpoints of a training. Nothing is moved, removed or locked."""
-    place, store = training.place, training.store
+    """All checkpoints of a training, by one list of its place. Nothing is moved, removed or locked."""
+    place = training.place
     names = place.names()
+    store = Store(cast("Place", _Listed(place, names)))
     working = at_work(place, names)
     rows: list[Row] = []
     manifests: dict[int, Manifest] = {}
@@ -98,6 +99,17 @@ def list_training(training: Training) -> Listing:
         behind=tuple(sync_lag.behind(files, names)),
         arrival_seconds=_arrival(place, rows, files),
     )
+
+
+class _Listed:
+    """A place whose names are those that were listed once: an object store takes its time for each list."""
+
+    def __init__(self, place: Place, names: Mapping[str, int]) -> None:
+        self._listed = names
+        self.read = place.read
+
+    def names(self, below: str = "") -> dict[str, int]:
+        return {name: held for name, held in self._listed.items() if not below or name.startswith(f"{below}/")}
 
 
 def best_step(training: Training) -> int | None:

@@ -21,6 +21,7 @@ from drivetrain.training_scripts.checkpointing.inspection.trainings import Train
 from drivetrain.training_scripts.checkpointing.lock import Lock
 from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places import open_place
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
 
@@ -187,13 +188,16 @@ def test_what_is_read_is_held_against_retention(program: Program, three, monkeyp
 
 
 def test_retention_may_be_quicker_than_a_list(program: Program, three, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Store.steps
+    """What was there when the place was listed is gone when its manifest is read."""
+    names = FolderPlace.names
 
-    def and_one_that_is_gone(self: Store) -> list[int]:
-        return [*steps(self), 7]
+    def listed_and_then_removed(self: FolderPlace, below: str = "") -> dict[str, int]:
+        found = names(self, below)
+        (self.root / "step-00000010" / "manifest.json").unlink(missing_ok=True)
+        return found
 
-    monkeypatch.setattr(Store, "steps", and_one_that_is_gone)
-    assert [row["step"] for row in program.json("list", three.folder)[0]["rows"]] == [100, 20, 10]
+    monkeypatch.setattr(FolderPlace, "names", listed_and_then_removed)
+    assert [row["step"] for row in program.json("list", three.folder)[0]["rows"]] == [100, 20]
 
 
 def test_an_agent_that_is_behind(program: Program, made) -> None:
