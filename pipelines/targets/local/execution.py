@@ -35,6 +35,7 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError
+from drivetrain.pipelines.targets.local.rehearsal.interruptions import of_step
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
@@ -197,7 +198,8 @@ class Execution:
             self._run_inline(step, arguments, fields)
             return None
         explanation = None
-        if self._options.cache and step.cache.enabled:
+        # Who wants to see a training interrupted wants to see it run.
+        if self._options.cache and step.cache.enabled and not of_step(self._options.interruptions, step):
             explanation = cache.look_up(
                 step,
                 arguments,

@@ -70,7 +70,7 @@ class TrainingJob:
         definitions = entries(algorithm, "MetricDefinitions")
         self._metrics = MetricReader(definitions, logs)
         self._looks = self._checkpoint is not None or bool(definitions)
-        wanted = of_step(context.options.interruptions, context.step.name) if self._checkpoint else ()
+        wanted = of_step(context.options.interruptions, context.step)
         tells = TRAIN in (algorithm.get("ContainerArguments") or ())
         self._rehearsal = Rehearsal(wanted, context.folder.parent, logs, tells=tells) if wanted else None
         self._transitions = Transitions()

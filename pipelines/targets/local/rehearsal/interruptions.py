@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.definition.document import StepNode
 
 # What EC2 gives between its notice and the end of a spot machine.
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
@@ -134,9 +137,11 @@ def problems(
     return found
 
 
-def of_step(wanted: Iterable[Interruption], step: str) -> tuple[Interruption, ...]:
-    """Those that are meant for a step that can be interrupted."""
-    return tuple(one for one in wanted if one.step in (step, None))
+def of_step(wanted: Iterable[Interruption], step: StepNode) -> tuple[Interruption, ...]:
+    """Those that are meant for a step; none for one that cannot be interrupted."""
+    if step.type != "Training" or not step.arguments.get("CheckpointConfig"):
+        return ()
+    return tuple(one for one in wanted if one.step in (step.name, None))
 
 
 def _whole(text: str, key: str, value: str, *, least: int) -> int:

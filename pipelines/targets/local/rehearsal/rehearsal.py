@@ -173,13 +173,19 @@ class Rehearsal:
     def in_a_word(self) -> str:
         """`2 interruptions`, and which of those that were wanted never came."""
         number = len(self.records)
-        missed = [f"never came to step {one.at_step}" for one in self._steps]
+        first = self.starts[0].first_step or 0
+        missed = [
+            f"step {one.at_step} was done before: it went on from step {first} of an earlier run"
+            if first >= (one.at_step or 0)
+            else f"never came to step {one.at_step}"
+            for one in self._steps
+        ]
         return ", ".join([f"{number} interruption" + ("" if number == 1 else "s"), *missed])
 
     def _attempt(self, place: int, told: Mapping[str, Any]) -> dict[str, Any]:
         """What a start said, brought up to its end: it may have been killed a second after its last word."""
         start = self.starts[place]
-        known = {"number": start.number, "first_step": start.first_step, "step": self._last_step(place)}
+        known: dict[str, Any] = {"number": start.number, "first_step": start.first_step, "step": self._last_step(place)}
         if start.ended is not None and told.get("ended") is None:
             known["time"] = round(start.ended, 3)
         return {**told, **known}

@@ -130,6 +130,45 @@ def test_machines_on_demand_fail_too(runs: LocalRuns) -> None:
     assert told["reason"] == "machines lost, rehearsed (step=8,notice=0)"
 
 
+# As our own training does: it says nothing in its log, makes the file at the step, and waits.
+TELLS = """
+import os, time
+from pathlib import Path
+base = Path(os.environ.get("SAGEMAKER_BASE_DIR") or "/opt" "/ml")
+kept, wanted = base / "checkpoints" / "step", int(os.environ.get("DRIVETRAIN_REHEARSE_STEP", "0"))
+step = int(kept.read_text()) if kept.exists() else 0
+print("from", step, flush=True)
+while step < 20:
+    step += 1
+    kept.with_name("unfinished").write_text(str(step))
+    kept.with_name("unfinished").rename(kept)
+    if step == wanted:
+        Path(os.environ["DRIVETRAIN_REHEARSE_FILE"]).touch(exist_ok=False)
+        time.sleep(600)
+(base / "model" / "steps").write_text(str(step))
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "rewrite"])
+def test_a_program_that_says_its_step_is_interrupted_exactly_there(runs: LocalRuns, mode: str) -> None:
+    step = training(runs, TELLS)
+    step["Arguments"]["AlgorithmSpecification"]["ContainerArguments"] = ["drivetrain.components.train:train"]
+    summary = runs.start([step], mode=mode, interruptions=parse_all(["step=9,notice=5s", "step=14,notice=5s"]))
+    assert summary.status == "Succeeded", summary.reason
+    told = row(runs).response["Drivetrain"]["interruptions"]
+    assert [one["at_step"] for one in told] == [9, 14]
+    log = (runs.home.logs(summary.execution, "train", 1) / "127.0.0.1.log").read_text()
+    assert [line for line in log.splitlines() if line.startswith("from")] == ["from 0", "from 9", "from 14"]
+
+
+def test_an_interrupted_step_is_not_taken_from_the_cache(runs: LocalRuns) -> None:
+    steps = [training(runs, cache=True)]
+    assert runs.start(steps).status == "Succeeded"
+    assert runs.start(steps).status == "Succeeded" and row(runs).status == "Cached"
+    assert runs.start(steps, interruptions=parse_all(["step=8"])).status == "Succeeded"
+    assert row(runs).status == "Succeeded"
+
+
 def test_what_never_came_is_said(runs: LocalRuns) -> None:
     summary = runs.start([training(runs)], interruptions=parse_all(["step=8,notice=0", "step=500"]))
     assert summary.status == "Succeeded"

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption, of_step, parse, parse_all, problems
@@ -96,4 +99,10 @@ def test_which_step() -> None:
 
 def test_those_of_a_step() -> None:
     wanted = parse_all(["train@step=1", "tune@step=2", "step=3"])
-    assert [one.at_step for one in of_step(wanted, "train")] == [1, 3]
+
+    def steps(kind: str, arguments: dict[str, Any]) -> list[int | None]:
+        node = StepNode(name="train", type=kind, raw={}, arguments=arguments, place="")
+        return [one.at_step for one in of_step(wanted, node)]
+
+    assert steps("Training", {"CheckpointConfig": {"S3Uri": "s3://b/k/"}}) == [1, 3]
+    assert steps("Training", {}) == steps("Processing", {"CheckpointConfig": {"S3Uri": "s3://b/k/"}}) == []

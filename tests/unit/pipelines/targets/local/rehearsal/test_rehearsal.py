@@ -121,6 +121,12 @@ def test_what_is_known_of_an_interruption(tmp_path: Path) -> None:
     again.say(60)
     assert again.due() is None
     assert again.rehearsal.in_a_word() == "1 interruption, never came to step 500"
+    late = Job(tmp_path / "late", "step=50")
+    late.start()
+    late.rehearsal.completed(1.0, {"first_step": 60, "step": 60})
+    assert late.rehearsal.in_a_word() == (
+        "0 interruptions, step 50 was done before: it went on from step 60 of an earlier run"
+    )
 
 
 def test_the_trainings_own_word_counts_more_than_its_log() -> None:
