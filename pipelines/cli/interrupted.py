@@ -8,7 +8,14 @@ from typing import Any
 from drivetrain.pipelines.cli.terminal import paint, table, width
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.goodput import JobTimes, Prices, Saving, account, measured_discount
-from drivetrain.pipelines.report.interruptions import TABLE_HEAD, found_saving, table_cells, taken_again, time_rows
+from drivetrain.pipelines.report.interruptions import (
+    TABLE_HEAD,
+    found_saving,
+    percent,
+    table_cells,
+    taken_again,
+    time_rows,
+)
 from drivetrain.pipelines.report.words import count, duration, number, printable, share
 
 MAX_ROWS = 12
@@ -73,7 +80,7 @@ def interrupted_lines(times: JobTimes, prices: Prices | None) -> list[str]:
 
 
 def _saved(saved: Saving) -> str:
-    text = f"saved {share(saved.share)} at {share(saved.discount)} off; it pays from {share(saved.break_even)} off"
+    text = f"saved {share(saved.share)} at {percent(saved.discount)} off; it pays from {share(saved.break_even)} off"
     if saved.cost is None or saved.on_demand_cost is None:
         return text
     return f"{text}; cost {number(saved.cost)}, on demand {number(saved.on_demand_cost)}"

@@ -104,7 +104,7 @@ def _tiles(times: JobTimes, spent: Account | None, saved: Saving | None) -> list
         ]
     discount = measured_discount(times)
     if saved:
-        tiles.append(_tile("Saved", share(saved.share), f"at {_off(saved.discount)} off"))
+        tiles.append(_tile("Saved", share(saved.share), f"at {percent(saved.discount)} off"))
     elif discount is not None:
         tiles.append(_tile("Billed less", share(discount), "1 - billable / training seconds"))
     return tiles
@@ -142,14 +142,14 @@ def _saving_table(times: JobTimes, saved: Saving | None) -> Markup | None:
         found = [one for one in (saving(times, Prices(discount=discount)) for discount in DISCOUNTS) if one]
         if not found:
             return None
-        rows: list[tuple[Content, str]] = [(_off(one.discount), share(one.share)) for one in found]
+        rows: list[tuple[Content, str]] = [(percent(one.discount), share(one.share)) for one in found]
         caption = "Saved against on-demand machines, by the discount of spot ones"
         rows.append((["pays from", el("small", "where interruptions eat it up")], share(found[0].break_even)))
         return _two_columns(caption, ("discount", "saved"), rows)
     rows = [
         (["machine time", el("small", "what was paid for")], duration(saved.paid)),
         (["without interruptions", el("small", "what on-demand machines need")], duration(saved.needed)),
-        ("discount", _off(saved.discount)),
+        ("discount", percent(saved.discount)),
         ("saved", share(saved.share)),
         (["pays from", el("small", "the discount that interruptions eat up")], share(saved.break_even)),
     ]
@@ -190,7 +190,8 @@ def _head(*cells: tuple[str, str]) -> Markup:
     return el("tr", [el("th", name, scope="col", class_=kind or None) for name, kind in cells])
 
 
-def _off(discount: float) -> str:
+def percent(discount: float) -> str:
+    """`70 %`, `66.7 %`."""
     return f"{round(discount * 100, 1):g} %"
 
 
