@@ -1,0 +1,135 @@
+"""What one strategy saves every other one can load: the same state, on any number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer
+from drivetrain.training_scripts.checkpointing.places import open_place
+from drivetrain.training_scripts.checkpointing.tensors import model_parts
+from drivetrain.training_scripts.distribution import state
+from drivetrain.training_scripts.process import Process
+from tests.distributed.strategy_runs import FIRST, Run
+from tests.distributed.strategy_training import Arrays, Setting, Trained, build, go_on, identical, whole_state
+
+SETTING = Setting(kind="transformer", steps=2, ema_decay=0.9)
+STEP = 2
+State = tuple[Arrays, Arrays, Arrays, dict[str, Any], Arrays]
+
+SINGLE = Run("single", 1)
+RUNS = [SINGLE, *(run for run in FIRST if "transformer" in run.models)]
+QUICK = [run for run in RUNS if run.world_size <= 2]
+
+
+def best_of(strategy: Any, best: dict[str, Any]) -> Arrays:
+    return {name: tensor.numpy() for name, tensor in state.gather(strategy, best).items()}
+
+
+def save(process: Process, run: Run, setting: Setting, folder: Path) -> tuple[State, Trained]:
+    """Train and save; the whole state at that moment, and what comes of as many steps more."""
+    strategy = build(process, run, setting)
+    go_on(strategy, setting)
+    with Checkpointer(open_place(folder), process) as checkpoints:
+        best = model_parts(strategy)
+        checkpoints.save(STEP, {"consumed": 32}, strategy, best=best)
+        saved = (*whole_state(strategy), best_of(strategy, best))
+        assert checkpoints.wait()
+    return saved, go_on(strategy, replace(setting, first=STEP))
+
+
+def load(process: Process, run: Run, setting: Setting, folder: Path) -> tuple[State, Trained]:
+    """Load into another model than the one that was saved; the whole state, and what comes of training on."""
+    strategy = build(process, run, replace(setting, seed=1))
+    best: dict[str, Any] = {}
+    with Checkpointer(open_place(folder), process) as checkpoints:
+        values = checkpoints.load_newest(strategy, best=best)
+        assert values is not None
+        assert values["consumed"] == 32
+        loaded = (*whole_state(strategy), best_of(strategy, best))
+    return loaded, go_on(strategy, replace(setting, first=STEP))
+
+
+def by_parameter(values: dict[str, Any]) -> dict[str, Any]:
+    """The optimizer's groups differ between strategies; what they say of a parameter does not."""
+    return {
+        name: {key: value for key, value in group.items() if key not in ("params", "foreach", "fused")}
+        for group in values["groups"]
+        for name in group["params"]
+    }
+
+
+def assert_same(loaded: State, saved: State) -> None:
+    for number, name in ((0, "model"), (1, "optimizer"), (2, "average"), (4, "best")):
+        one, other = loaded[number], saved[number]
+        assert other, name
+        assert one.keys() == other.keys(), name
+        for each in other:
+            assert np.array_equal(one[each], other[each]), (name, each)
+    assert by_parameter(loaded[3]) == by_parameter(saved[3])
+
+
+Saved = Callable[[Run], tuple[Path, State, Trained]]
+
+
+@pytest.fixture
+def saved_by(forked: Any, tmp_path: Path) -> Saved:
+    def make(run: Run) -> tuple[Path, State, Trained]:
+        folder = tmp_path / run.id
+        saved, trained = forked(run.world_size, save, run, SETTING, folder)[0]
+        return folder, saved, trained
+
+    return make
+
+
+def check(run: Run, other: Run, saved_by: Saved, forked: Any) -> None:
+    folder, saved, trained = saved_by(run)
+    loaded, went_on = forked(other.world_size, load, other, SETTING, folder)[0]
+    assert_same(loaded, saved)
+    if run == other:
+        assert identical(went_on, trained)
+    else:  # sums of another order
+        assert np.allclose(went_on.losses, trained.losses, rtol=1e-9)
+
+
+def id_of(case: Any) -> str:
+    return case.id
+
+
+# A ring: each strategy saves for the next one, on another number of ranks or with another layout.
+@pytest.mark.parametrize(("run", "other"), list(pairwise([*QUICK, QUICK[0]])), ids=id_of)
+def test_the_next_strategy_loads_it(run: Run, other: Run, saved_by: Saved, forked: Any) -> None:
+    check(run, other, saved_by, forked)
+
+
+@pytest.mark.parametrize("run", [r for r in QUICK if r.world_size > 1], ids=id_of)
+def test_training_goes_on_bit_by_bit(run: Run, saved_by: Saved, forked: Any) -> None:
+    check(run, run, saved_by, forked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS, ids=id_of)
+def test_every_strategy_loads_it(run: Run, saved_by: Saved, forked: Any) -> None:
+    folder, saved, trained = saved_by(run)
+    for other in RUNS:
+        loaded, went_on = forked(other.world_size, load, other, SETTING, folder)[0]
+        assert_same(loaded, saved)
+        if run == other:
+            assert identical(went_on, trained)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "amsgrad", "adafactor"])
+def test_what_optimizers_keep(optimizer: str, forked: Any, tmp_path: Path) -> None:
+    """No state at all, entries of one sort or several, of other shapes than the parameter's."""
+    run = Run("ddp", 2)
+    setting = replace(SETTING, optimizer=optimizer)
+    saved, trained = forked(2, save, run, setting, tmp_path)[0]
+    loaded, went_on = forked(2, load, run, setting, tmp_path)[0]
+    assert loaded[1].keys() == saved[1].keys()
+    assert identical(went_on, trained)
