@@ -84,4 +84,5 @@ def _kill(given: Trial, whole: Reference, folder: Path, attempt: int) -> tuple[s
         codes = ranks.wait(_GONE_WITHIN_S)
         left = sorted({*range(size)} - codes.keys())
         said = [f"{_GONE_WITHIN_S} s after ranks {victims} were killed {instant.name}, {left} live"] if left else []
+    said += training.torn(folder)
     return "" if set(codes.values()) == {0} else instant.name, said

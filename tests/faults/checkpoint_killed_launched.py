@@ -44,6 +44,8 @@ def trial(given: Trial, shared: list[Reference]) -> Found:
             if not launched.until_step(steps, _START_S):
                 return Found([f"start {attempt} came to no step {steps} of its own: {launched.log()}"], did)
             launched.kill_everything()
+        if violations := training.torn(given.folder):
+            return Found(violations, did)
         did.update(["kills", f"kills of {whole.case.name}"])
     with Launched(whole.case, whole.data, given.folder, _KILLS) as launched:
         code = launched.wait(_START_S)

@@ -150,3 +150,22 @@ def lost_too_much(folder: Path, attempts: int, whole: Reference) -> list[str]:
             )
         reached = max(reached, *(lines[-1][0] for lines in steps if lines))
     return violations
+
+
+def torn(folder: Path) -> list[str]:
+    """Checkpoints that count, and are not whole. No kill alone leaves one: manifests come last."""
+    from drivetrain.training_scripts.checkpointing.manifest import DamagedError
+    from drivetrain.training_scripts.checkpointing.places import open_place
+    from drivetrain.training_scripts.checkpointing.store import QUARANTINE, Store
+
+    violations: list[str] = []
+    for place in (folder / "checkpoints").glob("*"):
+        store = Store(open_place(place))
+        if (place / QUARANTINE).exists():
+            violations.append(f"one was set aside: {sorted((place / QUARANTINE).iterdir())}")
+        for step in store.steps():
+            try:
+                store.verify(step)
+            except DamagedError as problem:
+                violations.append(f"the checkpoint of step {step} has a manifest and is not whole: {problem}")
+    return violations
