@@ -71,7 +71,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for told in [_early_stop(ledger, made_by[step.name], step)]
             if told is not None
         },
-        job_times=tuple(_job_times(rows)),
+        job_times=tuple(_job_times(ledger.home, rows)),
         goes_on_from={
             step.name: saved
             for step, facts in zip(rows, steps, strict=True)
@@ -167,13 +167,20 @@ def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
     return None
 
 
-def _job_times(rows: Iterable[StepRow]) -> Iterator[JobTimes]:
+def _job_times(home: Home, rows: Iterable[StepRow]) -> Iterator[JobTimes]:
+    from drivetrain.pipelines.targets.local.rehearsal.rehearsal import rehearsed_before
+
     for row in rows:
         # What another execution's training went through is told on its page.
-        if row.type == "Training" and row.status != "Cached":
-            times = job_times(row.name, row.arguments, row.response)
-            if times is not None:
-                yield times
+        if row.type != "Training" or row.status in (None, "Cached", "NotExecuted"):
+            continue
+        response = row.response
+        if not response:  # it has not succeeded (yet), but may have been interrupted
+            told = rehearsed_before(home.run(row.execution) / row.name)
+            response = {"Drivetrain": told} if told else {}
+        times = job_times(row.name, row.arguments, response)
+        if times is not None:
+            yield times
 
 
 def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactFacts]:

@@ -175,6 +175,19 @@ def test_the_times_of_an_interrupted_training(writing: Writing) -> None:
     assert writing.facts("e-2").job_times == (), "this run was not interrupted"
 
 
+def test_the_interruptions_of_a_training_that_failed(writing: Writing) -> None:
+    writing.begin("e-1")
+    number = writing.ledger.start_step("e-1", "train", arguments={"EnableManagedSpotTraining": True})
+    assert writing.facts("e-1").job_times == ()
+    journal = writing.home.run("e-1") / "train" / "interruptions.json"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    journal.write_text('[{"given": "step=7", "at_step": 7, "resumed_step": null, "reason": "taken back"}]')
+    (times,) = writing.facts("e-1").job_times
+    assert times.interruptions[0].at_step == 7 and times.steps_lost is None
+    writing.ledger.finish_step("e-1", "train", "Failed", number=number, reason="interrupted too often")
+    assert writing.facts("e-1").job_times == (times,)
+
+
 def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:
     writing.begin("e-1")
     arguments = {"CheckpointConfig": {"S3Uri": "s3://bucket/checkpoints/train/abc/"}}
