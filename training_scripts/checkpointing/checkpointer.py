@@ -168,6 +168,7 @@ class Checkpointer:
             "consumed": values.get("consumed"),
             "epoch": values.get("epoch"),
             "world_size": self.process.world_size,
+            "folders": len(set(self.folders)),
             "strategy": {"name": strategy.name, **strategy.layout.degrees},
             "config": values.get("config", {}),
             "finished": finished,

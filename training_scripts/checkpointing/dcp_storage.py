@@ -36,10 +36,10 @@ from torch.futures import Future
 
 from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
 from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Index, merge, part_from_json, part_to_json
-from drivetrain.training_scripts.checkpointing.loading import check_places, read_checked, read_file, source_of
 from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.places import Place
 from drivetrain.training_scripts.checkpointing.rank_file import RankFile, copy_all, file_name, is_nothing
+from drivetrain.training_scripts.checkpointing.reading import check_places, read_checked, read_file, source_of
 from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import InputError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -24,7 +24,10 @@ class Exchange:
 
     def __init__(self, process: Process) -> None:
         self.rank, self.world_size = process.rank, process.world_size
-        self._group = dist.new_group(backend="gloo", timeout=group_timeout()) if self.world_size > 1 else None
+        self._group: dist.ProcessGroup | None = None
+        if self.world_size > 1:
+            made = dist.new_group(backend="gloo", timeout=group_timeout())
+            self._group = cast(dist.ProcessGroup, made)  # (ranks outside of a group get a number; here is none)
 
     def gather(self, data: bytes) -> list[bytes]:
         """What each rank gave, on every rank."""

@@ -52,7 +52,7 @@ def restore_generators(states: Mapping[str, Tensor], device: torch.device) -> No
         torch.set_rng_state(states["torch"])
         if device.type == "cuda":
             torch.cuda.set_rng_state(states["cuda"], device)
-    except (ValueError, TypeError, RuntimeError, OverflowError) as problem:
+    except (ValueError, TypeError, RuntimeError, OverflowError, IndexError) as problem:
         raise InputError(f"the checkpoint's state of the random numbers cannot be set: {problem}") from problem
 
 

@@ -9,11 +9,8 @@ Nothing of the strategy is touched before all have said yes.
 from __future__ import annotations
 
 import errno
-import json
 import math
 import re
-import zlib
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +21,6 @@ from torch import Tensor
 from torch.distributed.checkpoint.default_planner import create_default_local_load_plan
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import ReadItem
-from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts.checkpointing.exchange import Exchange
 from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
@@ -32,25 +28,36 @@ from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Chunk, I
 from drivetrain.training_scripts.checkpointing.manifest import (
     MANIFEST_FILE,
     DamagedError,
-    FileEntry,
     Manifest,
     MissingError,
 )
 from drivetrain.training_scripts.checkpointing.places import Place
 from drivetrain.training_scripts.checkpointing.rank_file import file_name
+from drivetrain.training_scripts.checkpointing.reading import (
+    STATE_FILE,
+    check_file,
+    check_places,
+    fill,
+    parse_values,
+    read_checked,
+    read_file,
+    uncovered,
+)
 from drivetrain.training_scripts.checkpointing.store import Store
-from drivetrain.training_scripts.checkpointing.tensors import MADE, targets
-from drivetrain.training_scripts.distribution.sharded import local
+from drivetrain.training_scripts.checkpointing.tensors import targets
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.strategy import Strategy
 
-STATE_FILE = "state.json"
 GENERATORS = "generators/"
 
 Check = Callable[[dict[str, Any]], None]
 # What keeps a rank from going on from a checkpoint.
-DAMAGED, MISSING, UNREADABLE, REFUSED = "damaged", "missing", "unreadable", "refused"
+DAMAGED, MISSING, ELSEWHERE, UNREADABLE, REFUSED = "damaged", "missing", "elsewhere", "unreadable", "refused"
 DISK_SAYS_DAMAGED = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
+
+
+class ElsewhereError(MissingError):
+    """What a rank needs was written by another host, into a folder that this one does not see."""
 
 
 class No(NamedTuple):
@@ -188,7 +195,7 @@ class Vote:
                 here = {file for file in manifest.files if sizes.get(f"{folder}/{file.name}") == file.size}
                 if {INDEX_FILE, STATE_FILE} <= {file.name for file in here}:
                     return folder, False
-        raise MissingError(f"the host of rank {self.rank} has no checkpoint of step {step}")
+        raise ElsewhereError(f"the host of rank {self.rank} has no checkpoint of step {step}")
 
     def _has(self, manifest: Manifest) -> bool:
         try:
@@ -200,7 +207,7 @@ class Vote:
         there = self.place.names(folder)
         present = {file.name for file in manifest.files if f"{folder}/{file.name}" in there}
         lacking = {file.name for file in manifest.files} - present
-        if lacking and (self.shared or lacking & {INDEX_FILE, STATE_FILE}):
+        if lacking and (manifest.values.get("folders", 1) == 1 or lacking & {INDEX_FILE, STATE_FILE}):
             raise MissingError(f"{min(lacking)} is not there", file=min(lacking))
         values = parse_values(read_checked(self.place, folder, manifest, STATE_FILE))
         if check:
@@ -220,7 +227,7 @@ class Vote:
         metadata = index.metadata(present, prefer)
         items = [item for item in create_default_local_load_plan(wanted, metadata).items if math.prod(item.lengths)]
         if name := uncovered(items, wanted):
-            raise MissingError(
+            raise ElsewhereError(
                 f"parts of {name} that rank {self.rank} needs are in files of other hosts. Another number of "
                 "processes, or another strategy, needs a checkpoints folder that the hosts share, or one that was "
                 "restored on each of them"
@@ -237,7 +244,7 @@ class Vote:
     def _worst(self, own: No | None) -> No | None:
         """What all ranks make of the answers of all; what no older checkpoint can mend comes first."""
         answers = [No(*given) if given else None for given in self.exchange.gather_json(own)]
-        for kind in (REFUSED, DAMAGED, MISSING, UNREADABLE):
+        for kind in (REFUSED, DAMAGED, MISSING, ELSEWHERE, UNREADABLE):
             for rank, answer in enumerate(answers):
                 if answer and answer.kind == kind:
                     alone = kind == REFUSED or self.world_size == 1
@@ -260,129 +267,9 @@ class Vote:
             self.say(f"{where} is damaged: {no.text}. Looking for an older one.")
             return ""
         self.say(f"{where} is passed by: {no.text}. Looking for an older one.")
-        if no.kind == MISSING and self.shared:  # removed, or never wholly restored: nothing that waiting would mend
+        if no.kind == MISSING:  # removed, or never wholly restored: nothing that another start would find
             return ""
         return f"{where} cannot be used: {no.text}. There is no older one that could."
-
-
-def read_checked(place: Place, folder: str, manifest: Manifest, name: str) -> bytes:
-    """A small file.
-
-    Raises:
-        DamagedError: it differs from what the manifest says, or is not listed.
-    """
-    data = place.read(f"{folder}/{name}")
-    _compare(name, _entry(manifest, name), len(data), zlib.crc32(data))
-    return data
-
-
-def check_file(place: Place, folder: str, manifest: Manifest, name: str) -> None:
-    """
-    Raises:
-        DamagedError: it differs from what the manifest says.
-    """
-    _compare(name, _entry(manifest, name), *place.checksum(f"{folder}/{name}"))
-
-
-def read_file(place: Place, folder: str, manifest: Manifest, name: str) -> HostBuffer:
-    """A file of tensors, in memory.
-
-    Raises:
-        DamagedError: it differs from what the manifest says.
-    """
-    expected = _entry(manifest, name)
-    buffer = HostBuffer(expected.size, for_copies=False)
-    _compare(name, expected, expected.size, place.read_into(f"{folder}/{name}", buffer.view(expected.size)))
-    return buffer
-
-
-@torch.no_grad()
-def fill(items: list[ReadItem], metadata: Metadata, tensors: dict[str, Tensor], buffers: dict[str, HostBuffer]) -> None:
-    """Bring what a plan reads into the tensors that this rank holds. Those that were made for it, and are on the CPU,
-    become the buffer's own memory where that has all of them: two thirds of a training are its optimizer's."""
-    reads = Counter(item.dest_index.fqn for item in items)
-    for item in items:
-        name = item.dest_index.fqn
-        source, target = source_of(item, metadata, buffers), local(tensors[name].detach())
-        alike = source.dtype == target.dtype and source.shape == target.shape and source.is_contiguous()
-        if name.startswith(MADE) and reads[name] == 1 and alike and target.device.type == "cpu":
-            tensors[name] = _in_place_of(tensors[name], source)
-            continue
-        for dimension, (offset, length) in enumerate(zip(item.dest_offsets, item.lengths, strict=True)):
-            target = target.narrow(dimension, offset, length)
-        target.copy_(source)
-
-
-def _in_place_of(tensor: Tensor, memory: Tensor) -> Tensor:
-    if not isinstance(tensor, DTensor):
-        return memory
-    return DTensor.from_local(
-        memory, tensor.device_mesh, tensor.placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
-    )
-
-
-def source_of(item: ReadItem, metadata: Metadata, buffers: dict[str, HostBuffer]) -> Tensor:
-    """The numbers that an item reads, in a buffer."""
-    chunk: Chunk = metadata.storage_data[item.storage_index]
-    properties: Any = metadata.state_dict_metadata[item.storage_index.fqn]
-    source = buffers[chunk.file].tensor(chunk.start, chunk.sizes, properties.properties.dtype)
-    for dimension, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
-        source = source.narrow(dimension, offset, length)
-    return source
-
-
-def uncovered(items: list[ReadItem], tensors: dict[str, Tensor]) -> str | None:
-    """A tensor of which nothing, or not all that is held here, is read."""
-    read: dict[str, int] = {}
-    for item in items:
-        read[item.dest_index.fqn] = read.get(item.dest_index.fqn, 0) + math.prod(item.lengths)
-    return next((n for n, tensor in tensors.items() if read.get(n, 0) != local(tensor.detach()).numel()), None)
-
-
-def check_places(index: Index, manifest: Manifest) -> None:
-    """
-    Raises:
-        DamagedError: the index points outside of the checkpoint's files.
-    """
-    sizes = {file.name: file.size for file in manifest.files}
-    for name, entry in index.tensors.items():
-        for chunk in entry.chunks:
-            itemsize = chunk.length // max(1, math.prod(chunk.sizes))
-            misplaced = itemsize and chunk.start % itemsize
-            if misplaced or chunk.start + chunk.length > sizes.get(chunk.file, -1):
-                raise DamagedError(f"{INDEX_FILE} points outside of {chunk.file!r:.200} for {name}", file=INDEX_FILE)
-
-
-def parse_values(data: bytes) -> dict[str, Any]:
-    """
-    Raises:
-        DamagedError: it is no JSON object.
-    """
-    try:
-        values = json.loads(data)
-    except (ValueError, RecursionError) as problem:
-        raise DamagedError(f"{STATE_FILE} is no JSON ({problem})", file=STATE_FILE) from None
-    strategy = values.get("strategy") if isinstance(values, dict) else None
-    if not isinstance(strategy, dict) or not isinstance(strategy.get("groups"), list):
-        raise DamagedError(f"{STATE_FILE} is none that a training writes", file=STATE_FILE)
-    return values
-
-
-def _compare(name: str, expected: FileEntry, size: int, checksum: int) -> None:
-    if (size, checksum) != (expected.size, expected.crc32):
-        raise DamagedError(
-            f"{name} differs from its checksum",
-            file=name,
-            expected=f"{expected.size} bytes, {expected.crc32:08x}",
-            found=f"{size} bytes, {checksum:08x}",
-        )
-
-
-def _entry(manifest: Manifest, name: str) -> FileEntry:
-    try:
-        return manifest.file(name)
-    except KeyError:
-        raise DamagedError(f"the checkpoint has no {name}", file=name) from None
 
 
 def _no(error: Exception) -> No:
@@ -392,6 +279,8 @@ def _no(error: Exception) -> No:
     if isinstance(error, OSError):
         return No(DAMAGED if error.errno in DISK_SAYS_DAMAGED else UNREADABLE, text)
     if isinstance(error, DamagedError):
-        kind = MISSING if isinstance(error, MissingError) else DAMAGED
+        kind = (
+            ELSEWHERE if isinstance(error, ElsewhereError) else MISSING if isinstance(error, MissingError) else DAMAGED
+        )
         return No(kind, text, error.file, str(error.expected), str(error.found))
     return No(REFUSED, text)

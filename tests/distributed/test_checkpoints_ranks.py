@@ -1,0 +1,325 @@
+"""Ranks that save and load together: one of them fails, is lost, has a folder of its own, or other random numbers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer, CheckpointOptions
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
+from drivetrain.training_scripts.checkpointing.tensors import model_parts, tensors_of
+from drivetrain.training_scripts.distribution.sharded import local
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.process import Process
+from tests.distributed.strategy_runs import Run
+from tests.distributed.strategy_training import Setting, build, go_on, whole_state
+
+DDP, FSDP = Run("ddp", 2), Run("fsdp", 2)
+SETTING = Setting(kind="transformer", steps=1)
+
+
+class FailingPlace(FolderPlace):
+    """Its disk is full while `full`; writing waits for `gate`."""
+
+    full = False
+    gate: threading.Event | None = None
+
+    def write(self, name: str, data: memoryview | bytes) -> int:
+        if self.gate is not None:
+            assert self.gate.wait(30)
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(name, data)
+
+
+def save(process: Process, run: Run, folders: list[Path], steps: list[int]) -> Any:
+    """Train and save after each step, each rank into its own folder; the whole state after the last one."""
+    strategy = build(process, run, SETTING)
+    with Checkpointer(FolderPlace(folders[process.rank]), process) as checkpoints:
+        for step in steps:
+            go_on(strategy, SETTING)
+            checkpoints.save(step, {"step": step}, strategy)
+            assert checkpoints.wait()
+    return whole_state(strategy)[:3]
+
+
+def load(process: Process, run: Run, folders: list[Path]) -> Any:
+    """Step and whole state of what is loaded, what was said, and how a refusal reads."""
+    lines: list[str] = []
+    strategy = build(process, run, SETTING)
+    try:
+        with Checkpointer(FolderPlace(folders[process.rank]), process, say=lines.append) as checkpoints:
+            values = checkpoints.load_newest(strategy)
+    except InputError as refused:
+        return None, None, lines, str(refused)
+    return (values or {}).get("step"), whole_state(strategy)[:3], lines, ""
+
+
+def equal(one: Any, other: Any) -> bool:
+    return all(
+        a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def full_disk(process: Process, folder: Path) -> list[Any]:
+    place, lines = FailingPlace(folder), []
+    strategy = build(process, DDP, SETTING)
+    went_well = []
+    with Checkpointer(place, process, say=lines.append) as checkpoints:
+        for step in (1, 2, 3):
+            go_on(strategy, SETTING)
+            place.full = process.rank == 1 and step == 2
+            checkpoints.save(step, {"step": step}, strategy)
+            went_well.append(checkpoints.wait())
+            process.barrier()
+            went_well.append(checkpoints.store.steps())
+            process.barrier()
+    return [went_well, lines]
+
+
+def test_a_full_disk_of_one_rank_costs_one_checkpoint(forked: Any, tmp_path: Path) -> None:
+    first, second = forked(2, full_disk, tmp_path)
+    assert first[0] == second[0] == [True, [1], False, [1], True, [3, 1]]
+    (line,) = first[1]
+    assert line == (
+        "checkpoint 2 could not be kept: rank 1: [Errno 28] No space left on device. Training goes on, and the one "
+        "before it stands."
+    )
+    assert second[1] == []
+    assert not list(tmp_path.glob("step-00000002*"))  # what was written of it is not left on a full disk
+
+
+class DyingPlace(FolderPlace):
+    def write(self, name: str, data: memoryview | bytes) -> int:
+        os._exit(9)
+
+
+def lose_a_peer(process: Process, folder: Path) -> Any:
+    strategy = build(process, DDP, SETTING)
+    go_on(strategy, SETTING)
+    place = DyingPlace(folder) if process.rank == 1 else FolderPlace(folder)
+    checkpoints = Checkpointer(place, process)
+    checkpoints.save(1, {}, strategy)
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="no checkpoint can be kept any more"):
+        checkpoints.wait()
+    return time.monotonic() - started, checkpoints.store.steps()
+
+
+def test_a_peer_that_dies_while_it_writes_does_not_hang_the_others(forked: Any, tmp_path: Path) -> None:
+    seconds, steps = forked(2, lose_a_peer, tmp_path, may_die=(1,))[0]
+    assert seconds < 10
+    assert steps == []
+
+
+def change_at_once(process: Process, run: Run, folder: Path) -> Any:
+    """Save, and train on before anything is written; the state when save returned."""
+    place = FailingPlace(folder)
+    strategy = build(process, run, SETTING)
+    go_on(strategy, SETTING)
+    with Checkpointer(place, process) as checkpoints:
+        place.gate = threading.Event()
+        checkpoints.save(1, {"step": 1}, strategy)
+        saved = whole_state(strategy)[:3]
+        go_on(strategy, SETTING)
+        changed = whole_state(strategy)[:3]
+        place.gate.set()
+        assert checkpoints.wait()
+    return saved, changed
+
+
+@pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
+def test_weights_may_change_as_soon_as_save_returns(run: Run, forked: Any, tmp_path: Path) -> None:
+    """(A peer's asynchronous save wrote what training was changing: two steps in one checkpoint.)"""
+    saved, changed = forked(2, change_at_once, run, tmp_path)[0]
+    step, loaded, _, _ = forked(2, load, run, [tmp_path] * 2)[0]
+    assert step == 1
+    assert equal(loaded, saved)
+    assert not equal(loaded, changed)
+
+
+def save_again(process: Process, folder: Path) -> Any:
+    """The same step a second time, of which a rank's part cannot be written."""
+    place = FailingPlace(folder)
+    strategy = build(process, FSDP, SETTING)
+    go_on(strategy, SETTING)
+    with Checkpointer(place, process) as checkpoints:
+        checkpoints.save(1, {"step": 1}, strategy)
+        first = whole_state(strategy)[:3]
+        checkpoints.wait()
+        go_on(strategy, SETTING)
+        place.full = process.rank == 1
+        checkpoints.save(1, {"step": 1}, strategy)
+        assert not checkpoints.wait()
+    return first
+
+
+def test_a_step_saved_again_never_mixes_with_the_first(forked: Any, tmp_path: Path) -> None:
+    first = forked(2, save_again, tmp_path)[0]
+    step, loaded, _, _ = forked(2, load, FSDP, [tmp_path] * 2)[0]
+    assert step == 1
+    assert equal(loaded, first)
+
+
+def test_a_flipped_bit_that_one_rank_sees_is_everyones(forked: Any, tmp_path: Path) -> None:
+    forked(2, save, FSDP, [tmp_path] * 2, [1])
+    before = forked(2, load, FSDP, [tmp_path] * 2)[0]
+    forked(2, save, FSDP, [tmp_path] * 2, [2])
+    flip(tmp_path / "step-00000002/rank-00001-of-00002.safetensors")
+    found = forked(2, load, FSDP, [tmp_path] * 2)
+    assert [each[0] for each in found] == [1, 1]
+    assert equal(found[0][1], before[1])
+    lines = "\n".join(found[0][2])
+    assert "checkpoint 2 in" in lines
+    assert "rank-00001-of-00002.safetensors differs from its checksum" in lines
+    assert (tmp_path / "quarantine/step-00000002.1/report.json").is_file()
+
+
+@pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
+def test_hosts_that_share_no_folder(run: Run, forked: Any, tmp_path: Path) -> None:
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    saved = forked(2, save, run, hosts, [1])[0]
+    for rank, host in enumerate(hosts):
+        files = sorted(path.name for path in (host / "step-00000001").iterdir())
+        assert files == ["index.json", "manifest.json", f"rank-{rank:05d}-of-00002.safetensors", "state.json"]
+    manifests = {(host / "step-00000001/manifest.json").read_bytes() for host in hosts}
+    assert len(manifests) == 1  # in an object store they lie on top of each other
+    found = forked(2, load, run, hosts)
+    assert [each[0] for each in found] == [1, 1]
+    assert equal(found[0][1], saved)
+
+
+def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(forked: Any, tmp_path: Path) -> None:
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    forked(2, save, FSDP, hosts, [1, 2])
+    manifest = hosts[1] / "step-00000002/manifest.json"
+    manifest.unlink()
+    assert forked(2, load, FSDP, hosts)[0][0] == 2
+    assert manifest.read_bytes() == (hosts[0] / "step-00000002/manifest.json").read_bytes()
+
+
+def test_a_host_votes_on_the_files_that_its_ranks_need(forked: Any, tmp_path: Path) -> None:
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    forked(2, save, FSDP, hosts, [1, 2])
+    flip(hosts[1] / "step-00000002/rank-00001-of-00002.safetensors")
+    found = forked(2, load, FSDP, hosts)
+    assert [each[0] for each in found] == [1, 1]
+    for host in hosts:
+        assert (host / "quarantine/step-00000002.1/report.json").is_file()
+
+
+def test_another_number_of_ranks_needs_all_files(forked: Any, tmp_path: Path) -> None:
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    saved = forked(2, save, FSDP, hosts, [1])[0]
+    step, _, _, refused = forked(1, load, Run("single", 1), hosts)[0]
+    assert step is None
+    assert "in files of other hosts" in refused
+    assert "needs a checkpoints folder that the hosts share, or one that was restored on each of them" in refused
+    # What the platform does when it restores on every host.
+    shutil.copytree(hosts[1], hosts[0], dirs_exist_ok=True)
+    step, loaded, _, _ = forked(1, load, Run("single", 1), hosts)[0]
+    assert step == 1
+    assert equal(loaded, saved)
+
+
+def test_a_host_without_anything_is_no_reason_to_start_afresh(forked: Any, tmp_path: Path) -> None:
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    forked(2, save, FSDP, hosts, [1])
+    shutil.rmtree(hosts[1])
+    for step, _, _, refused in forked(2, load, FSDP, hosts):
+        assert step is None
+        assert "the host of rank 1 has no checkpoint of step 1" in refused
+
+
+def draw() -> list[float]:
+    return [random.random(), float(np.random.rand()), float(torch.rand(()))]
+
+
+def draw_after_save(process: Process, folder: Path) -> list[float]:
+    strategy = build(process, DDP, SETTING)
+    go_on(strategy, SETTING)
+    random.seed(process.rank)
+    np.random.seed(process.rank)
+    torch.manual_seed(process.rank)
+    draw()
+    with Checkpointer(FolderPlace(folder), process) as checkpoints:
+        checkpoints.save(1, {}, strategy)
+    return draw()
+
+
+def draw_after_load(process: Process, run: Run, folder: Path) -> tuple[list[float], list[str]]:
+    lines: list[str] = []
+    strategy = build(process, run, SETTING)
+    options = CheckpointOptions(seed=7)
+    with Checkpointer(FolderPlace(folder), process, options=options, say=lines.append) as checkpoints:
+        assert checkpoints.load_newest(strategy)
+    return draw(), lines
+
+
+def test_each_rank_goes_on_with_its_own_random_numbers(forked: Any, tmp_path: Path) -> None:
+    drawn = forked(2, draw_after_save, tmp_path)
+    assert drawn[0] != drawn[1]
+    assert [numbers for numbers, _ in forked(2, draw_after_load, DDP, tmp_path)] == drawn
+
+
+def test_on_another_number_of_ranks_random_numbers_start_anew(forked: Any, tmp_path: Path) -> None:
+    forked(2, draw_after_save, tmp_path)
+    found = forked(3, draw_after_load, Run("ddp", 3), tmp_path)
+    assert found == forked(3, draw_after_load, Run("ddp", 3), tmp_path)
+    assert len({tuple(numbers) for numbers, _ in found}) == 3
+    assert "random numbers start anew: the checkpoint is of 2 processes, these are 3" in found[0][1]
+
+
+def held_and_written(process: Process, run: Run, folder: Path) -> tuple[int, int]:
+    """Numbers of the best model that a rank holds, and bytes of its file."""
+    strategy = build(process, run, SETTING)
+    go_on(strategy, SETTING)
+    best = model_parts(strategy)
+    with Checkpointer(FolderPlace(folder), process) as checkpoints:
+        checkpoints.save(1, {}, strategy, best=best)
+        checkpoints.wait()
+        held = sum(local(tensor).numel() for tensor in best.values())
+        file = folder / f"step-00000001/rank-{process.rank:05d}-of-{process.world_size:05d}.safetensors"
+        whole = sum(t.numel() * t.element_size() for t in tensors_of(strategy, best).values())
+        assert file.stat().st_size < 0.6 * whole + 40_000  # generators, and a header
+        return held, sum(tensor.numel() for tensor in best.values())
+
+
+@pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
+def test_no_rank_writes_or_keeps_the_whole(run: Run, forked: Any, tmp_path: Path) -> None:
+    for held, whole in forked(2, held_and_written, run, tmp_path):
+        assert held == whole if run is DDP else held < 0.6 * whole
+
+
+def refuse(process: Process, folder: Path) -> str:
+    """A second training in the same place: only rank 0 takes the lock, all are refused."""
+    with pytest.raises(InputError, match="is in use by") as refused:
+        Checkpointer(FolderPlace(folder), process)
+    return str(refused.value)
+
+
+def test_a_second_training_is_refused_on_every_rank(forked: Any, tmp_path: Path) -> None:
+    holder = Process(0, 1, 0, 1, torch.device("cpu"))
+    with Checkpointer(FolderPlace(tmp_path), holder):
+        started = time.monotonic()
+        said = forked(2, refuse, tmp_path)
+    assert len(set(said)) == 1
+    assert f"pid {os.getpid()}" in said[0]
+    assert time.monotonic() - started < 10
