@@ -20,6 +20,7 @@ from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.launching.parent import follow_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, load_newest, save
 
@@ -184,6 +185,7 @@ def _fork(act: Callable[[], int]) -> int:
         return child
     code = 1
     try:
+        follow_parent(signal.SIGKILL)  # a campaign that is killed leaves nobody
         code = act()
     finally:
         os._exit(code)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from drivetrain.pipelines.targets.local.containers.process_table import descendants
 from tests.faults import __main__ as program
 from tests.faults.harness import worker
 from tests.faults.harness.families import Family, Found, Trial
+from tests.faults.harness.killing import alive
 from tests.faults.harness.line import describe
 from tests.faults.harness.progress import Made, Progress, record
 
@@ -130,3 +136,33 @@ def test_time_left_counts_only_what_this_start_has_made(tmp_path: Path) -> None:
     for number in range(3):
         progress.add(Made(number, 1.0, {}, []))
     assert describe(progress, 2, 10.0) == "[##################......] 3/4, 0 violations, 0.10/s, 0:00:10 left"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_campaign_that_is_killed_leaves_nobody_and_goes_on(how: signal.Signals, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.faults", "--only", "checkpoint_two_runs", "--trials", "12", "--seed", "4"]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    made = tmp_path / "build" / "faults" / "checkpoint_two_runs.jsonl"
+
+    def count() -> int:
+        return len(made.read_text().splitlines()) - 1 if made.exists() else 0
+
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as started:
+        deadline = time.monotonic() + 60
+        while count() < 3:
+            assert started.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)  # another process writes the file, which announces nothing
+        below = descendants(started.pid)
+        started.send_signal(how)
+        started.wait(20)
+    deadline = time.monotonic() + 5
+    while left := [pid for pid in below if alive(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+    before = count()
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert f"12 trials, seed 4, going on after {before}" in done.stdout
+    assert count() == 12

@@ -29,6 +29,7 @@ _PREFIX = "drivetrain-faults-"
 class _Worker:
     process: Any
     connection: Connection
+    lifeline: Connection
     scratch: Path
     at: int | None = None  # the trial that it makes; None while it prepares, or has nothing to do
     since: float = field(default_factory=time.monotonic)
@@ -83,12 +84,14 @@ def run(
     def start() -> None:
         nonlocal started
         ours, theirs = context.Pipe()
+        lifeline, held = context.Pipe(duplex=False)
         place = scratch / f"{family.name}-{started}"
         started += 1
-        process = context.Process(target=work, args=(family.name, progress.seed, place, kept, theirs))
+        process = context.Process(target=work, args=(family.name, progress.seed, place, kept, theirs, lifeline))
         process.start()
         theirs.close()
-        workers.append(_Worker(process, ours, place))
+        lifeline.close()
+        workers.append(_Worker(process, ours, held, place))
 
     try:
         for _ in range(min(family.at_once, len(waiting))):

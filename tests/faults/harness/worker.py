@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import signal
 import time
@@ -9,19 +11,19 @@ import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from drivetrain.training_scripts.launching.parent import follow_parent
 from tests.faults.harness.families import Family, Found, Trial, family
 from tests.faults.harness.progress import Made
 
 
-def work(name: str, seed: int, scratch: Path, kept: Path, numbers: Connection) -> None:
+def work(name: str, seed: int, scratch: Path, kept: Path, numbers: Connection, lifeline: Connection) -> None:
     """Answer each number with a Made, until None comes. First it answers what went wrong in the preparation, or None.
 
     Args:
         scratch: a folder of this process's own.
         kept: where the folders of violating trials go.
+        lifeline: its other end is the campaign's.
     """
-    follow_parent(signal.SIGKILL)
+    _end_with(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign is told, and ends us
     try:
         found = family(name)
@@ -34,6 +36,17 @@ def work(name: str, seed: int, scratch: Path, kept: Path, numbers: Connection) -
     numbers.send(None)
     while (number := numbers.recv()) is not None:
         numbers.send(make(found, number, seed, shared, scratch, kept))
+
+
+def _end_with(lifeline: Connection) -> None:
+    """Die when the campaign does, however it does. (Our parent is the process that we were forked from, which lives as
+    long as we do.)"""
+    descriptor = lifeline.fileno()
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    # The kernel then sends SIGIO, which ends a process, when the other end is closed.
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
+    if lifeline.poll():  # it was closed before
+        os._exit(1)
 
 
 def make(found: Family, number: int, seed: int, shared: object, scratch: Path, kept: Path) -> Made:
