@@ -14,9 +14,10 @@ made from zeros by its `batch`.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
-import tempfile
+import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.distribution.layers import chain_of, layers_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching.failure import run_rank
@@ -247,20 +250,23 @@ def _first_line(error: Exception) -> str:
 
 
 def write_speed(folder: Path) -> float:
-    """Bytes a second at which a file of 256 MiB reaches this folder's disk, fsync included.
+    """Bytes a second at which a file of 256 MiB reaches this folder's disk, written and synced as checkpoints are.
 
     Raises:
         InputError: nothing can be written there.
     """
-    block = os.urandom(8 * 1024**2)  # zeros would be compressed away by some file systems
+    place, name = FolderPlace(folder), f".drivetrain-write-speed-{secrets.token_hex(4)}"
+    buffer = HostBuffer(WRITTEN_BYTES)
+    buffer.bytes.random_()  # zeros would be compressed away by some file systems
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".drivetrain-write-speed-") as file:
+        if not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        try:
             started = time.perf_counter()
-            for _ in range(WRITTEN_BYTES // len(block)):
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
+            place.write(name, buffer.view(WRITTEN_BYTES))
             return WRITTEN_BYTES / (time.perf_counter() - started)
+        finally:
+            place.remove([name])
     except OSError as error:
         raise InputError(f"--write-speed {folder}: {error.strerror or error}.") from None
 
