@@ -57,7 +57,7 @@ def test_the_first_save_is_early_for_it_is_the_measurement(clock: Clock) -> None
     clock.now += cadence.interval - 1
     assert not cadence.is_due()
     assert cadence.is_due(ends_epoch=True)  # half a second in two minutes
-    clock.now += 2
+    clock.now += 10  # an hour without interruptions is a good sign, and so is a minute
     assert cadence.is_due()
 
 
@@ -102,10 +102,10 @@ def test_slower_steps_are_part_of_what_a_save_costs(clock: Clock) -> None:
 def test_machines_that_are_taken_often_are_saved_from_often(clock: Clock) -> None:
     calm = Cadence(Every(), mtbf_seconds=8 * HOURS, measured=(1.0, 2.0), clock=clock)
     shaken = Cadence(Every(), mtbf_seconds=8 * HOURS, seen=(2 * HOURS, 9), measured=(1.0, 2.0), clock=clock)
-    assert shaken.mtbf_seconds == HOURS
+    assert shaken.mtbf_seconds < HOURS / 2
     assert shaken.interval < 0.4 * calm.interval
     clock.now += 90 * HOURS
-    assert shaken.mtbf_seconds == 10 * HOURS
+    assert shaken.mtbf_seconds > 10 * HOURS
 
 
 def simulated(interval: float, gaps: list[float], work: float, *, cost: float, restart: float) -> float:
