@@ -26,11 +26,12 @@ def interruptions(times: JobTimes, prices: Prices | None = None) -> Markup:
     """Tiles, timeline and tables of one training."""
     spent = account(times)
     saved = found_saving(times, prices)
+    tables = [table for table in (_time_table(spent), _saving_table(times, saved)) if table is not None]
     return el(
         "div",
         el("div", _tiles(times, spent, saved), class_="tiles"),
         timeline(times),
-        el("div", _time_table(spent), _saving_table(times, saved), class_="charts below"),
+        el("div", tables, class_="charts below") if tables else None,
         _table(times),
         el("p", method(spent), class_="method") if spent else None,
         class_="interruptions",
