@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.pipelines.report.goodput import Attempt, Interruption, JobTimes, Phase
@@ -43,7 +44,7 @@ def job_times(
         hosts=hosts if isinstance(hosts, int) and hosts > 0 else 1,
         training_seconds=_number(response.get("TrainingTimeInSeconds")),
         billable_seconds=_number(response.get("BillableTimeInSeconds")),
-        attempts=tuple(sorted(_attempts(told), key=lambda one: one.number)),
+        attempts=_with_steps(sorted(_attempts(told), key=lambda one: one.number)),
         interruptions=interruptions,
         phases=phases,
     )
@@ -88,6 +89,13 @@ def _attempts(told: Mapping[str, Any]) -> Iterator[Attempt]:
             restart_seconds=_number(entry.get("restart_seconds")) or 0.0,
             saved=tuple(_saved(entry.get("saved"))),
         )
+
+
+def _with_steps(attempts: list[Attempt]) -> tuple[Attempt, ...]:
+    """The launcher writes of programs that do not know of these records, and says 0 of what they do not tell."""
+    if any(one.step for one in attempts):
+        return tuple(attempts)
+    return tuple(replace(one, first_step=None, step=None) for one in attempts)
 
 
 def _saved(value: Any) -> Iterator[tuple[int, float]]:
