@@ -21,6 +21,8 @@ _KILL_AGAIN = 0.25
 _ANY_INSTANT = 0.25
 _ONE_RANK_ALONE = 0.3
 _GONE_WITHIN_S = 5.0
+# When it sees that a rank is gone, and ends the others.
+_TORCHRUN_LOOKS_S = 0.1
 
 
 def prepare(folder: Path) -> list[Reference]:
@@ -80,7 +82,10 @@ def _kill(given: Trial, whole: Reference, folder: Path, attempt: int) -> tuple[s
     with training.start(whole.case, whole.data, folder, attempt) as ranks:
         if not wait_for(ranks, instant):
             return "", []
-        ranks.send(signal.SIGKILL, victims if ranks.have_met else None)
+        ranks.send(signal.SIGKILL, victims)
+        if not ranks.are_at_work:
+            ranks.wait(given.draw.uniform(0.0, _TORCHRUN_LOOKS_S))
+            ranks.send(signal.SIGKILL)
         codes = ranks.wait(_GONE_WITHIN_S)
         left = sorted({*range(size)} - codes.keys())
         said = [f"{_GONE_WITHIN_S} s after ranks {victims} were killed {instant.name}, {left} live"] if left else []

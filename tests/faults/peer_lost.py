@@ -23,6 +23,7 @@ _TIMEOUT_S = 3.0
 # Every so many trials go through the launcher and torchrun.
 _LAUNCHED = 8
 _START_S = 120.0
+_EARLY, _LATEST_S = 0.4, 4.0
 
 
 def prepare(folder: Path) -> list[Reference]:
@@ -85,8 +86,12 @@ def _launched(given: Trial, whole: Reference, stops: bool) -> list[str]:
 
     allowed = _GONE_WITHIN_S + (_TIMEOUT_S if stops else 0.0)
     with Launched(whole.case, whole.data, given.folder, 0) as launched:
-        if not launched.until_step(given.draw.randint(2, 12), _START_S):
+        # Before the first step, too, when groups are made, and only torchrun can know.
+        early = not stops and given.draw.random() < _EARLY
+        if not (launched.until_ranks(_START_S) if early else launched.until_step(given.draw.randint(2, 12), _START_S)):
             return [f"the launched training came to no step: {launched.log()}"]
+        if early:
+            launched.wait(given.draw.uniform(0.0, _LATEST_S))
         victim = given.draw.choice(sorted(launched.ranks().items()))
         below = descendants(launched.process.pid)
         send(victim[1], signal.SIGSTOP if stops else signal.SIGKILL)

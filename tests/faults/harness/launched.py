@@ -45,6 +45,15 @@ class Launched:
             time.sleep(_TICK_S)  # another process writes the trace, which announces nothing
         return True
 
+    def until_ranks(self, timeout: float) -> bool:
+        """Return once every rank is a process; False where the launcher ended before, or in time."""
+        deadline = time.monotonic() + timeout
+        while len(self.ranks()) < self.case.world_size:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                return False
+            time.sleep(_TICK_S)
+        return True
+
     def wait(self, timeout: float) -> int | None:
         """The exit code; None where it goes on after `timeout`."""
         try:

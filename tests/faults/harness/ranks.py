@@ -110,10 +110,10 @@ class Ranks:
         return bool(ready)
 
     @property
-    def have_met(self) -> bool:
-        """Whether all have joined the group. Until then a rank cannot know that another is gone; torchrun can."""
-        met = {event.rank for event in self.events if event.phase == "meeting" and not event.begins}
-        return len(self.pids) in (1, len(met))
+    def are_at_work(self) -> bool:
+        """Whether all have taken a step, or begun one. Until then they may be making groups, in which a rank waits for
+        one that is gone; torchrun ends it."""
+        return len(self.pids) == len({event.rank for event in self.events if event.phase == "step"})
 
     @property
     def has_ended(self) -> bool:
