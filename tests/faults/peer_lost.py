@@ -92,7 +92,9 @@ def _launched(given: Trial, whole: Reference, stops: bool) -> list[str]:
             return [f"the launched training came to no step: {launched.log()}"]
         if early:
             launched.wait(given.draw.uniform(0.0, _LATEST_S))
-        victim = given.draw.choice(sorted(launched.ranks().items()))
+        if not (there := sorted(launched.ranks().items())):
+            return []  # it was quicker
+        victim = given.draw.choice(there)
         below = descendants(launched.process.pid)
         send(victim[1], signal.SIGSTOP if stops else signal.SIGKILL)
         began = time.monotonic()
