@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,6 +86,15 @@ class HostBuffer:
     def view(self, length: int) -> memoryview:
         """The first `length` bytes."""
         return memoryview(self._memory)[:length]
+
+    def keep_only(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Give memory outside of `ranges` (first byte, number of bytes) back, page by page; it reads as zero then."""
+        end = 0
+        for start, length in [*sorted(ranges), (len(self._memory), 0)]:
+            first, last = -(-end // PAGE) * PAGE, start // PAGE * PAGE
+            if last > first:
+                self._memory.madvise(mmap.MADV_DONTNEED, first, last - first)
+            end = max(end, start + length)
 
     def release(self) -> None:
         """Unregister it; the memory goes with the last tensor in it."""

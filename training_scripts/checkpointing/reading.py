@@ -60,16 +60,21 @@ def fill(items: list[ReadItem], metadata: Metadata, tensors: dict[str, Tensor], 
     """Bring what a plan reads into the tensors that this rank holds. Those that were made for it, and are on the CPU,
     become the buffer's own memory where that has all of them: two thirds of a training are its optimizer's."""
     reads = Counter(item.dest_index.fqn for item in items)
+    kept: dict[str, list[tuple[int, int]]] = {name: [] for name in buffers}
     for item in items:
         name = item.dest_index.fqn
         source, target = source_of(item, metadata, buffers), local(tensors[name].detach())
         alike = source.dtype == target.dtype and source.shape == target.shape and source.is_contiguous()
         if name.startswith(MADE) and reads[name] == 1 and alike and target.device.type == "cpu":
             tensors[name] = _in_place_of(tensors[name], source)
+            chunk: Chunk = metadata.storage_data[item.storage_index]
+            kept[chunk.file].append((chunk.start, chunk.length))
             continue
         for dimension, (offset, length) in enumerate(zip(item.dest_offsets, item.lengths, strict=True)):
             target = target.narrow(dimension, offset, length)
         target.copy_(source)
+    for name, ranges in kept.items():
+        buffers[name].keep_only(ranges)
 
 
 def _in_place_of(tensor: Tensor, memory: Tensor) -> Tensor:

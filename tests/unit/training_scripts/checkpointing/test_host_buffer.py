@@ -84,3 +84,13 @@ def test_slices_are_called_by_what_they_are_of() -> None:
     file = RankFile("f", [replace(item, tensor_data=replace(item.tensor_data, chunk=half))])
     assert list(file.layout.starts) == ["w[2:4, 0:2]"]
     assert file.part["w"].shape == (4, 2)
+
+
+def test_memory_that_is_not_needed_is_given_back_by_pages() -> None:
+    buffer = HostBuffer(8 * PAGE)
+    buffer.bytes.fill_(7)
+    buffer.keep_only([(5 * PAGE + 10, 2), (PAGE + 5, PAGE)])
+    pages = [set(page.tolist()) for page in buffer.bytes.view(-1, PAGE)]
+    assert pages == [{0}, {7}, {7}, {0}, {0}, {7}, {0}, {0}]
+    buffer.keep_only([])
+    assert not buffer.bytes.any()
