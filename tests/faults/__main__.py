@@ -13,13 +13,14 @@ code has changed. The exit code is 1 when there is a violation.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import secrets
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.faults.harness import campaign
 from tests.faults.harness.families import Family, family, family_names
@@ -50,6 +51,9 @@ def main() -> int:
         if given.seed is None or len(chosen) != 1:
             parser.error("--trial needs --seed, and --only with the family")
         return repeat(chosen[0], given.seed, given.trial)
+    held = [lock(each.name) for each in chosen]
+    if busy := [each.name for each, locked in zip(chosen, held, strict=True) if locked is None]:
+        parser.error(f"another campaign is at {', '.join(busy)} here; wait for it, or work in another folder")
     code = code_hash()
     progresses = {
         each.name: Progress(
@@ -72,6 +76,18 @@ def main() -> int:
         print("stopped; the same command goes on")
         return _INTERRUPTED
     return 1 if failed or any(each["violations"] for each in records) else 0
+
+
+def lock(name: str) -> IO[bytes] | None:
+    """The right to add to a family's progress, for as long as the file is open; None where another campaign has it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    held = (FOLDER / f"{name}.lock").open("wb")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        held.close()
+        return None
+    return held
 
 
 def begin(progresses: Mapping[str, Progress], seed: int | None, *, fresh: bool) -> int:

@@ -28,7 +28,7 @@ _LONGER = 11
 _CHANGES = {
     "learning_rate": "0.01",
     "weight_decay": "0.2",
-    "global_batch": "10",
+    "global_batch": "16",
     "accumulation": "2",
     "seed": "5",
     "clip_norm": "0.5",

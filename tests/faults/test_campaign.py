@@ -86,6 +86,14 @@ def test_a_finished_campaign_is_followed_by_a_new_one(tmp_path: Path) -> None:
     assert done.missing == [0]
 
 
+def test_two_campaigns_do_not_share_the_progress_of_a_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "FOLDER", tmp_path)
+    first = program.lock("one")
+    assert first is not None and program.lock("one") is None and program.lock("two") is not None
+    first.close()
+    assert program.lock("one") is not None
+
+
 def test_a_trial_draws_the_same_by_seed_and_number(tmp_path: Path) -> None:
     drawn: list[float] = []
 
