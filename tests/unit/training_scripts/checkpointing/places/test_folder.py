@@ -87,6 +87,67 @@ def test_a_file_system_without_direct_writes(place: FolderPlace, monkeypatch: py
     assert place.write("a", data) == zlib.crc32(data) and place.read("a") == data
 
 
+@pytest.mark.parametrize("length", [(1 << 20) - 1, 1 << 20, (1 << 20) + 5, (16 << 20) + 4096 + 5])
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_lies_on_the_disk_alone_is_read_past_the_cache(
+    place: FolderPlace, length: int, cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct: list[bool] = []
+
+    def readv(descriptor: int, pieces: list[memoryview], real: Any = os.readv) -> int:
+        direct.append(bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT))
+        return real(descriptor, pieces)
+
+    def preadv(descriptor: int, pieces: Any, at: int, flags: int) -> int:
+        if not cached:
+            raise BlockingIOError
+        return 1
+
+    data = page_aligned(length)
+    checksum = place.write("a", bytes(data))
+    monkeypatch.setattr(os, "readv", readv)
+    monkeypatch.setattr(os, "preadv", preadv)
+    into = page_aligned(length)
+    into[:] = bytes(length)
+    assert place.read_into("a", into) == checksum and into == data
+    assert place.checksum("a") == (length, checksum)
+    if cached or length < 1 << 20:
+        assert not any(direct)
+    else:
+        assert direct.count(False) == (2 if length % 4096 else 0)
+    # Memory that does not begin with a page is filled all the same.
+    assert place.read_into("a", memoryview(bytearray(length + 1))[1:]) == checksum
+
+
+def test_a_file_system_without_direct_reads(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, pieces: list[memoryview], real: Any = os.readv) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return real(descriptor, [pieces[0][:1000]])  # nor whole pages, though they were asked for
+
+    def away(*_: Any) -> int:
+        raise BlockingIOError
+
+    data = page_aligned((1 << 20) + 5)
+    checksum = place.write("a", data)
+    monkeypatch.setattr(os, "readv", refuse)
+    monkeypatch.setattr(os, "preadv", away)
+    assert place.checksum("a") == (len(data), checksum)
+    data[:] = bytes(len(data))
+    assert place.read_into("a", data) == checksum
+
+
+def test_a_disk_that_fails_while_it_is_read(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    place.write("a", bytes(1 << 20))
+    monkeypatch.setattr(os, "readv", fail)
+    for read in (place.checksum, lambda name: place.read_into(name, page_aligned(1 << 20))):
+        with pytest.raises(OSError, match="Input/output error"):
+            read("a")
+
+
 def test_writes_that_are_cut_short_go_on(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "write", lambda descriptor, data, real=os.write: real(descriptor, data[:1000]))
     for data in (page_aligned(3 * 4096), bytes(5000)):
