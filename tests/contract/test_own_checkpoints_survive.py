@@ -21,7 +21,7 @@ from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 SCRIPTS = Path(__file__).parents[1] / "fixtures" / "own_scripts"
-STEPS = 100
+STEPS = 140  # the last interruption must find it at work on a busy machine, too
 
 
 def train(folder: Path, *interruptions: str) -> tuple[bytes, list[StepInterrupted], str, Home]:
@@ -36,7 +36,7 @@ def train(folder: Path, *interruptions: str) -> tuple[bytes, list[StepInterrupte
         train=str(data),
         script="momentum.py",
         launcher="python",
-        hyperparameters=f'{{"steps": {STEPS}, "pause": 0.005}}',
+        hyperparameters=f'{{"steps": {STEPS}, "pause": 0.01}}',
     )
     compiled = compile_pipeline(Pipeline(name="own", steps=[made]), SCRIPTS, folder, wheels_optional=True)
     events: list[Event] = []

@@ -23,7 +23,7 @@ from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepSto
 from drivetrain.pipelines.targets.local.rehearsal import attempts
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption, of_step
 from drivetrain.pipelines.targets.local.rehearsal.limits import limit
-from drivetrain.pipelines.targets.local.rehearsal.rehearsal import Rehearsal
+from drivetrain.pipelines.targets.local.rehearsal.rehearsal import Rehearsal, number_of, rehearsed_before
 from drivetrain.pipelines.targets.local.rehearsal.transitions import Transitions
 from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
@@ -93,15 +93,22 @@ class TrainingJob:
             folders = [host_path(self._checkpoint_path, host.root) for host in hosts]
             sync = self._sync(folders)
             before: attempts.Seen = attempts.seen(folders) if self._rehearsal else {}
-            result, interruption = self._start(hosts, sync)
+            try:
+                result, interruption = self._start(hosts, sync)
+            except StepFailedError:
+                if self._rehearsal is not None:
+                    self._note(number_of(self._rehearsal.records))
+                raise
             last_words: Mapping[str, Any] = attempts.latest(folders, before) if self._rehearsal else {}
             if interruption is None or not result.interrupted:
                 break
             self._interrupted(interruption, result, last_words)
         self._transitions.enter("Uploading")
-        told, value = None, None
         if self._rehearsal is not None:
             told, value = self._rehearsal.completed(result.wall_s, last_words), self._rehearsal.in_a_word()
+        else:
+            told = rehearsed_before(self._context.folder.parent)
+            value = number_of(told["interruptions"]) if told else None
         return Ran(
             hosts=hosts,
             inputs=inputs,
@@ -218,7 +225,7 @@ class TrainingJob:
         self._where = f"interrupted at step {record['at_step']}" if record["at_step"] is not None else "interrupted"
         self._transitions.enter("Interrupted", f"{self._where}: {record['reason']}")
         self._down_since = time.monotonic()
-        context.ledger.note_step(context.facts.id, context.step.name, f"{self._where}, restarting ({start})")
+        self._note(f"{self._where}, restarting ({start})")
         context.post(StepInterrupted(context.step.name, context.attempt, record["at_step"], start, record["reason"]))
         for log in context.logs.glob("*.log"):
             with open(log, "a", encoding="utf-8") as file:  # without a step's number, for which the log is read
@@ -231,5 +238,8 @@ class TrainingJob:
             return
         context, start = self._context, len(self._rehearsal.starts)
         self._rehearsal.down(time.monotonic() - self._down_since)
-        context.ledger.note_step(context.facts.id, context.step.name, f"{self._where}, start {start}")
+        self._note(f"{self._where}, start {start}")
         context.post(StepRestarted(context.step.name, context.attempt, start))
+
+    def _note(self, text: str) -> None:
+        self._context.ledger.note_step(self._context.facts.id, self._context.step.name, text)

@@ -167,12 +167,10 @@ class Rehearsal:
         self._resumed()
         self._write()
         attempts = [self._attempt(place, start.told) for place, start in enumerate(self.starts) if start.told]
-        shown = [{key: value for key, value in record.items() if key != "given"} for record in self.records]
-        return {"interruptions": shown, "attempts": attempts}
+        return {"interruptions": _shown(self.records), "attempts": attempts}
 
     def in_a_word(self) -> str:
         """`2 interruptions`, and which of those that were wanted never came."""
-        number = len(self.records)
         first = self.starts[0].first_step or 0
         missed = [
             f"step {one.at_step} was done before: it went on from step {first} of an earlier run"
@@ -180,7 +178,7 @@ class Rehearsal:
             else f"never came to step {one.at_step}"
             for one in self._steps
         ]
-        return ", ".join([f"{number} interruption" + ("" if number == 1 else "s"), *missed])
+        return ", ".join([number_of(self.records), *missed])
 
     def _attempt(self, place: int, told: Mapping[str, Any]) -> dict[str, Any]:
         """What a start said, brought up to its end: it may have been killed a second after its last word."""
@@ -197,12 +195,15 @@ class Rehearsal:
         return max(known, default=None)
 
     def _resumed(self) -> None:
-        """Where the present start went on, of which the interruption before it did not know."""
-        if self.records and self.records[-1]["resumed_step"] is None:
-            at_step, resumed = self.records[-1]["at_step"], self.starts[-1].first_step
-            self.records[-1]["resumed_step"] = resumed
-            if at_step is not None and resumed is not None:
-                self.records[-1]["steps_lost"] = max(at_step - resumed, 0)
+        """Where the present start went on, of which the interruptions before it did not know. A start that was
+        interrupted before it took a step left things as they were."""
+        resumed = self.starts[-1].first_step
+        for record in reversed(self.records):
+            if resumed is None or record["resumed_step"] is not None:
+                break
+            if record["at_step"] is None:
+                record["at_step"] = resumed
+            record["resumed_step"], record["steps_lost"] = resumed, max(record["at_step"] - resumed, 0)
 
     def _write(self) -> None:
         self._journal.parent.mkdir(parents=True, exist_ok=True)
@@ -219,6 +220,21 @@ def _waits(one: Interruption, used: int) -> Iterator[float]:
         wait = draws.expovariate(1.0 / one.mean_s)
         if number >= used:
             yield wait
+
+
+def rehearsed_before(folder: Path) -> dict[str, Any] | None:
+    """What the response says of a job that is no longer interrupted, but was before it was resumed."""
+    records = _read(folder / JOURNAL)
+    return {"interruptions": _shown(records)} if records else None
+
+
+def number_of(interruptions: Sequence[object]) -> str:
+    """`2 interruptions`."""
+    return f"{len(interruptions)} interruption" + ("" if len(interruptions) == 1 else "s")
+
+
+def _shown(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in record.items() if key != "given"} for record in records]
 
 
 def _read(journal: Path) -> list[dict[str, Any]]:

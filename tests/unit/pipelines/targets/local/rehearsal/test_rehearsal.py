@@ -129,6 +129,21 @@ def test_what_is_known_of_an_interruption(tmp_path: Path) -> None:
     )
 
 
+def test_a_start_that_took_no_step_lost_none(tmp_path: Path) -> None:
+    job = Job(tmp_path, "poisson=1s,notice=0")
+    for steps in ((1, 2, 3), (), (2, 3)):
+        job.start()
+        job.say(*steps)
+        job.interrupt(100.0)
+    job.start()
+    known = job.rehearsal.completed(1.0, {})["interruptions"]
+    assert [(one["at_step"], one["resumed_step"], one["steps_lost"]) for one in known] == [
+        (3, 1, 2),
+        (1, 1, 0),
+        (3, None, None),
+    ]
+
+
 def test_the_trainings_own_word_counts_more_than_its_log() -> None:
     start = Start(1)
     for step in (30, 40, 50):
