@@ -26,17 +26,9 @@ COMPONENTS = "drivetrain.components"
 LAUNCHER_VARIABLES = frozenset(
     f"DRIVETRAIN_{name}"
     for name in (
-        *(
-            "HANG_TIMEOUT",
-            "JOIN_TIMEOUT",
-            "LAST_CALL",
-            "LAUNCHER",
-            "MAX_INTERRUPTIONS",
-            "MAX_RESTARTS",
-            "NETWORK_INTERFACE",
-            "NODES",
-        ),
-        *("PORT", "PROCESSES", "RENDEZVOUS", "RESOLVE_TIMEOUT", "STOP_TIMEOUT"),
+        *("CHECKPOINTS", "HANG_TIMEOUT", "JOIN_TIMEOUT", "LAST_CALL", "LAUNCHER", "MAX_INTERRUPTIONS", "MAX_RESTARTS"),
+        *("NETWORK_INTERFACE", "NODES", "PORT", "PROCESSES", "RENDEZVOUS", "RESOLVE_TIMEOUT", "SPOT_NOTICE"),
+        "STOP_TIMEOUT",
     )
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
