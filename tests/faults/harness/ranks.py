@@ -6,6 +6,7 @@ through a pipe as it happens, and each step is written to a trace.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
@@ -26,6 +27,9 @@ from drivetrain.training_scripts import train
 from drivetrain.training_scripts.launching.parent import follow_parent
 from tests.faults.harness import phases
 from tests.faults.harness.traces import listen_often, trace_steps
+
+# A rank that should have ended is asked what it is doing.
+_SAY_WHERE, _SECONDS_TO_SAY = signal.SIGUSR2, 0.5
 
 # No pool of threads may exist in a process that forks; one thread a rank is also what the launcher gives on 2 cores.
 torch.set_num_threads(1)
@@ -127,8 +131,11 @@ class Ranks:
                 os.kill(self.pids[rank], number)
 
     def close(self) -> None:
-        """SIGKILL what is left, and read what was announced."""
-        self.send(signal.SIGKILL)
+        """SIGKILL what is left, after it has written into its log where it is, and read what was announced."""
+        if self._pidfds:
+            self.send(_SAY_WHERE)
+            self.wait(_SECONDS_TO_SAY)
+            self.send(signal.SIGKILL)
         for pidfd in list(self._pidfds):
             self._reap(pidfd)
         while not self._ended:
@@ -183,6 +190,7 @@ def _be_rank(
         log = os.open(folder / f"log-{attempt}-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        faulthandler.register(_SAY_WHERE, file=2, all_threads=True)
         os.environ |= {
             "RANK": str(rank),
             "WORLD_SIZE": str(world_size),
