@@ -124,7 +124,9 @@ class Lock:
                 taken = False
             if taken:
                 break
-            if time.monotonic() > deadline and not (watch.could_not_tell() and not watch.changed):
+            # One that is watched to the end of its patience is given a moment more, to be replaced.
+            late = time.monotonic() - deadline
+            if late > (self._patience_s / 8 if watch.could_not_tell() and not watch.changed else 0.0):
                 raise InputError(watch.refusal(self._place.uri))
             time.sleep(_LOOK_S)
         self._mine = mine
@@ -200,7 +202,7 @@ class Lock:
     def _keep_beating(self) -> None:
         while not self._over.wait(self._beat_s):
             try:
-                if not self._beat():
+                if not self._beat() and not self.is_mine():
                     return  # `check` says so when it matters
             except OSError:
                 continue  # a place that fails for a while; if another one takes it over meanwhile, `check` says so

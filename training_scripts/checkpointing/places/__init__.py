@@ -53,7 +53,8 @@ class Place(Protocol):
         ...
 
     def swap(self, name: str, expected: bytes, data: bytes) -> bool:
-        """Give a small file another content, if it still has the expected one; False where it has not, or is not there.
+        """Give a small file another content, if it still has the expected one; False where it has not, or is not there,
+        or where somebody else is changing it and does not end.
 
         Of several that try at once one succeeds. The file stays the same one (`mark`). Others see it soon; it need not
         outlive a loss of power.

@@ -23,6 +23,7 @@ import queue
 import secrets
 import stat
 import threading
+import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, Da
 _CHUNK = 8 << 20
 _ALIGNMENT = 4096
 _WORTH_IT = 1 << 20
+_TRIES, _BETWEEN_TRIES_S = 50, 0.005
 # What a file system answers that has no direct writes (tmpfs: EINVAL), no links (FUSE, SMB), no locks
 # (Lustre mounted without `flock`).
 _NO_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
@@ -93,8 +95,9 @@ class FolderPlace:
         except FileNotFoundError:
             return False
         try:
-            _hold(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink == 0 or os.pread(descriptor, len(expected) + 1, 0) != expected:
+            if not _hold_soon(descriptor) or os.fstat(descriptor).st_nlink == 0:
+                return False
+            if os.pread(descriptor, len(expected) + 1, 0) != expected:
                 return False
             os.pwrite(descriptor, data, 0)
             os.ftruncate(descriptor, len(data))
@@ -436,6 +439,18 @@ def _hold(descriptor: int, how: int) -> None:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
+
+
+def _hold_soon(descriptor: int) -> bool:
+    """Lock an open file that others hold for an instant only; False where one of them was stopped in that instant."""
+    for _ in range(_TRIES):
+        try:
+            _hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_BETWEEN_TRIES_S)
+        else:
+            return True
+    return False
 
 
 def _sync(folder: Path) -> None:

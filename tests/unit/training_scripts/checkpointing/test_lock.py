@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,55 +146,121 @@ def test_a_copy_is_no_lock(place: FolderPlace, holder: int, tmp_path: Path) -> N
     assert seconds_to_acquire(Lock(copy)) < 2
 
 
+class Watching:
+    """The time of who waits for the lock, without waiting: it goes on when the waiter sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.meanwhile: Callable[[], object] = lambda: None
+        monkeypatch.setattr(lock_module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(lock_module.time, "sleep", self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.meanwhile()
+
+    def seconds_to(self, act: Callable[[], object]) -> float:
+        began = self.now
+        act()
+        return self.now - began
+
+
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Watching:
+    return Watching(monkeypatch)
+
+
 @pytest.mark.parametrize("elsewhere", [{"boot": "another"}, {"processes": "pid:[1]"}, {"boot": ""}])
 def test_who_cannot_be_looked_up_is_known_by_the_beat(
-    place: FolderPlace, holder: int, elsewhere: dict[str, str]
+    place: FolderPlace, elsewhere: dict[str, str], watching: Watching
 ) -> None:
     """On another host, in another container, on a system without /proc."""
-    os.kill(holder, signal.SIGSTOP)
-    found = content(place, **elsewhere)
-    over = threading.Event()
+    with Lock(place, "holder", beat_s=3600):
+        found = content(place, **elsewhere)
+    content(place, released=False)
 
-    def beat() -> None:
-        while not over.wait(0.02):
-            content(place, beat=content(place)["beat"] + 1)
+    def refused() -> None:
+        with pytest.raises(InputError, match="in use by holder"):
+            Lock(place).acquire()
 
-    beating = threading.Thread(target=beat)
-    beating.start()
-    try:
-        with pytest.raises(InputError, match=f"pid {holder}"):
-            Lock(place, **FAST).acquire()
-    finally:
-        over.set()
-        beating.join()
-    lock = Lock(place, **FAST)
-    assert 0.3 <= seconds_to_acquire(lock) < 3
-    assert content(place)["id"] != found["id"] and content(place)["term"] == 1
+    watching.meanwhile = lambda: content(place, beat=int(watching.now))
+    assert 4.0 <= watching.seconds_to(refused) < 5.0
+    watching.meanwhile = lambda: None
+    lock = Lock(place, beat_s=3600)
+    assert 4.0 <= watching.seconds_to(lock.acquire) < 5.0
+    assert content(place)["id"] != found["id"] and content(place)["term"] == lock.term == 1
+    lock.release()
 
 
-def test_who_took_over_from_a_sleeper_writes_to_folders_of_its_own(place: FolderPlace, holder: int) -> None:
+def test_a_holder_that_dies_while_it_is_watched_is_not_waited_for_twice(place: FolderPlace, watching: Watching) -> None:
+    with Lock(place, beat_s=3600):
+        content(place, boot="another")
+    content(place, released=False)
+    beats = iter(range(10, 20))
+    watching.meanwhile = lambda: content(place, beat=next(beats, 19))
+
+    def refused() -> None:
+        with pytest.raises(InputError):
+            Lock(place).acquire()
+
+    assert 4.0 <= watching.seconds_to(refused) < 5.0
+
+
+def test_who_took_over_from_a_sleeper_writes_to_folders_of_its_own(place: FolderPlace, watching: Watching) -> None:
     assert Store(place).begin(5) == "step-00000005"
-    os.kill(holder, signal.SIGSTOP)
-    content(place, boot="another")
-    with Lock(place, **FAST) as lock:
+    with Lock(place, beat_s=3600):
+        content(place, boot="another")
+    content(place, released=False)
+    with Lock(place, beat_s=3600) as lock:
         assert lock.term == 1
         assert Store(place, fence=lock).begin(5) == "step-00000005.101"
 
 
 @pytest.mark.parametrize("torn", [b"", b"{", b"[]", b"null", b'{"id": 1}', b"[" * 100_000, b"\xff"])
-def test_what_is_no_lock_is_waited_for_and_replaced(place: FolderPlace, torn: bytes) -> None:
+def test_what_is_no_lock_is_waited_for_and_replaced(place: FolderPlace, torn: bytes, watching: Watching) -> None:
     place.create(LOCK_FILE, torn)
-    assert 0.3 <= seconds_to_acquire(Lock(place, **FAST)) < 3
+    lock = Lock(place, beat_s=3600)
+    assert 4.0 <= watching.seconds_to(lock.acquire) < 5.0
+    assert lock.is_mine()
+    lock.release()
 
 
 @pytest.mark.parametrize(
     "changes", [{"pid": "1"}, {"pid": True}, {"beat": None}, {"more": 1}, {"released": 1}, {"term": 0.5}]
 )
-def test_a_lock_with_other_values_is_none(place: FolderPlace, changes: dict[str, Any]) -> None:
-    with Lock(place, **FAST):
+def test_a_lock_with_other_values_is_none(place: FolderPlace, changes: dict[str, Any], watching: Watching) -> None:
+    with Lock(place, beat_s=3600):
         pass
     content(place, **changes)
-    assert 0.3 <= seconds_to_acquire(Lock(place, **FAST)) < 3
+    lock = Lock(place, beat_s=3600)
+    assert 4.0 <= watching.seconds_to(lock.acquire) < 5.0
+    lock.release()
+
+
+def test_a_holder_that_was_stopped_while_it_changed_the_file(place: FolderPlace, watching: Watching) -> None:
+    """It keeps others from changing it, too: they are refused, and do not wait for ever."""
+    with Lock(place, "holder", beat_s=3600):
+        content(place, boot="another")
+    content(place, released=False)
+    with open(place.root / LOCK_FILE, "rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        def refused() -> None:
+            with pytest.raises(InputError, match="in use by holder"):
+                Lock(place).acquire()
+
+        assert 4.0 <= watching.seconds_to(refused) < 5.5
+
+
+def test_a_beat_that_another_one_stands_in_the_way_of_is_made_up_for(place: FolderPlace) -> None:
+    with Lock(place, **FAST) as lock:
+        with open(place.root / LOCK_FILE, "rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            time.sleep(0.5)  # longer than a swap tries
+        beat, deadline = content(place)["beat"], time.monotonic() + 30
+        while content(place)["beat"] == beat:
+            assert time.monotonic() < deadline
+        lock.check()
 
 
 def test_who_was_taken_over_is_told(place: FolderPlace) -> None:
