@@ -34,6 +34,7 @@ from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manife
 from drivetrain.training_scripts.checkpointing.rank_file import RankFile
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.checkpointing.sync_lag import SyncWatch, is_mark
 from drivetrain.training_scripts.checkpointing.tensors import merge_values
 
 # What can go wrong with a folder, and does not end a training.
@@ -75,6 +76,7 @@ class Writer:
         self._told: RankFile | None = None  # the layout that rank 0 knows of
         self._parts: dict[int, dict[str, TensorEntry]] = {}
         self._index = b""
+        self._agent = SyncWatch()
 
     def write(self, job: Job) -> str:
         """Why there is no such checkpoint; empty where there is one. The same on every rank.
@@ -89,11 +91,21 @@ class Writer:
                     self.store.abandon(job.step)
                 else:
                     self.store.retain(self.retention)
+                    self._watch_agent(job.step)
             except LostLockError as error:
                 self.lost = error
             except FAILURES as error:
                 self.say(f"old files stay in {self.store.place.uri}: {error}")
         return problem
+
+    def _watch_agent(self, step: int) -> None:
+        """Say so, once, where an agent that copies the folder elsewhere has stopped to do so."""
+        if "://" in self.store.place.uri:
+            return
+        names, folder, now = self.store.place.names(), self.store.folder(step), time.monotonic()
+        self._agent.committed(step, [n for n in names if n.startswith(f"{folder}/") and not is_mark(n)], now)
+        if warning := self._agent.look(names, now):
+            self.say(warning)
 
     def _write(self, job: Job) -> str:
         folder, problem = "", ""
