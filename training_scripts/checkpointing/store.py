@@ -299,10 +299,12 @@ class Store:
     def _discard(self, folder: str, names: dict[str, int]) -> None:
         """Remove what lies in a folder that does not count, or must not; the manifest first."""
         manifest = f"{folder}/{MANIFEST_FILE}"
-        if manifest in names:
-            self.place.remove([manifest])
-        if below := _below(folder, names):
-            self.place.remove(below)
+        try:
+            if manifest in names:
+                self.place.remove([manifest])
+        finally:  # on a disk that fails, too: a manifest without its files is no checkpoint, and the room is wanted
+            if below := _below(folder, names):
+                self.place.remove(below)
 
     def _committed(self, names: Iterable[str]) -> dict[int, list[str]]:
         """The folders with a manifest, by step; those of one step in the order in which they were saved."""
