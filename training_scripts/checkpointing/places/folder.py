@@ -19,28 +19,19 @@ import errno
 import fcntl
 import mmap
 import os
-import queue
 import secrets
 import stat
-import threading
-import time
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
+from drivetrain.training_scripts.checkpointing.direct_io import CHUNK, read_pieces, write_new
+from drivetrain.training_scripts.checkpointing.file_locks import hold, hold_soon
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, check_name
 
-_CHUNK = 8 << 20
-_ALIGNMENT = 4096
-_WORTH_IT = 1 << 20
-_TRIES, _BETWEEN_TRIES_S = 50, 0.005
-# What a file system answers that has no direct writes (tmpfs: EINVAL), no links (FUSE, SMB), no locks
-# (Lustre mounted without `flock`).
-_NO_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
+# What a file system answers that has no links (FUSE, SMB).
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -66,7 +57,7 @@ class FolderPlace:
         path = self._path(name)
         self._make(path.parent)
         path.unlink(missing_ok=True)
-        checksum = _write_new(path, memoryview(data).cast("B"))
+        checksum = write_new(path, memoryview(data).cast("B"))
         _sync(path.parent)
         return checksum
 
@@ -95,7 +86,7 @@ class FolderPlace:
         except FileNotFoundError:
             return False
         try:
-            if not _hold_soon(descriptor) or os.fstat(descriptor).st_nlink == 0:
+            if not hold_soon(descriptor) or os.fstat(descriptor).st_nlink == 0:
                 return False
             if os.pread(descriptor, len(expected) + 1, 0) != expected:
                 return False
@@ -123,7 +114,7 @@ class FolderPlace:
         try:
             _expect(name, len(buffer), os.fstat(descriptor).st_size)
             checksum, filled = 0, 0
-            for piece in _read_pieces(descriptor, len(buffer), lambda start, stop: buffer[start:stop]):
+            for piece in read_pieces(descriptor, len(buffer), lambda start, stop: buffer[start:stop]):
                 checksum = zlib.crc32(piece, checksum)
                 filled += len(piece)
             _expect(name, len(buffer), filled + len(os.read(descriptor, 1)))
@@ -146,11 +137,11 @@ class FolderPlace:
         try:
             expected = os.fstat(descriptor).st_size
             # Anonymous memory begins with a page, as direct reads want it.
-            room = memoryview(mmap.mmap(-1, max(min(_CHUNK, expected), 1)))
-            for piece in _read_pieces(descriptor, expected, lambda start, stop: room[: stop - start]):
+            room = memoryview(mmap.mmap(-1, max(min(CHUNK, expected), 1)))
+            for piece in read_pieces(descriptor, expected, lambda start, stop: room[: stop - start]):
                 checksum = zlib.crc32(piece, checksum)
                 size += len(piece)
-            while more := os.read(descriptor, _CHUNK):  # what has been added since
+            while more := os.read(descriptor, CHUNK):  # what has been added since
                 checksum = zlib.crc32(more, checksum)
                 size += len(more)
             return size, checksum
@@ -171,7 +162,7 @@ class FolderPlace:
         except FileNotFoundError:
             return True
         try:
-            _hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)
         except BlockingIOError:
             return False
@@ -201,7 +192,7 @@ class FolderPlace:
         path = self._path(f"{folder}/{MANIFEST_FILE}")
         descriptor = os.open(path, os.O_RDONLY | _PLAIN)
         try:
-            _hold(descriptor, fcntl.LOCK_SH)
+            hold(descriptor, fcntl.LOCK_SH)
             if os.fstat(descriptor).st_nlink == 0:  # it was removed between the two calls
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
             yield
@@ -214,7 +205,7 @@ class FolderPlace:
         except FileNotFoundError:
             return False
         try:
-            _hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         finally:
@@ -268,7 +259,7 @@ class FolderPlace:
         """A durable file beside `path` with that content, which gets its final name inside the context."""
         self._make(path.parent)
         partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
-        _write_new(partial, memoryview(data))
+        write_new(partial, memoryview(data))
         try:
             yield partial
         finally:
@@ -300,157 +291,6 @@ class FolderPlace:
                     return
                 raise
             folder = folder.parent
-
-
-class _Checksum:
-    """The CRC-32 of pieces, each computed in a thread while the next one is read: a load is then as long as the slower
-    of the two. `value` is there after the `with`."""
-
-    def __init__(self) -> None:
-        self.value = 0
-        self._pieces: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="checksum", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pieces.put(None)
-        self._thread.join()
-
-    def add(self, piece: memoryview) -> None:
-        self._pieces.put(piece)
-
-    def _work(self) -> None:
-        while (piece := self._pieces.get()) is not None:
-            self.value = zlib.crc32(piece, self.value)
-
-
-def _write_new(path: Path, data: memoryview) -> int:
-    """Write a file that is not there, durably; gives the CRC-32. An error leaves no file, as far as possible."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
-    try:
-        try:
-            done, checksum = _write_directly(descriptor, data)
-            while done < len(data):
-                count = os.write(descriptor, data[done : done + _CHUNK])
-                checksum = zlib.crc32(data[done : done + count], checksum)
-                done += count
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-    return checksum
-
-
-def _write_directly(descriptor: int, data: memoryview) -> tuple[int, int]:
-    """Write whole pages past the page cache, where buffer and file system allow; gives bytes written and their CRC-32.
-
-    Through the cache the same bytes take 3 to 10 times as long to become durable, and a processor all the while.
-    """
-    whole = len(data) - len(data) % _ALIGNMENT
-    if not whole or data.readonly or not _is_aligned(data) or not _set_direct(descriptor, True):
-        return 0, 0
-    done, checksum = 0, 0
-    try:
-        while done < whole:
-            count = os.write(descriptor, data[done : min(done + _CHUNK, whole)])
-            checksum = zlib.crc32(data[done : done + count], checksum)
-            done += count
-            if count % _ALIGNMENT:  # the file system's last word: the rest goes through the cache
-                break
-    except OSError as error:
-        if error.errno not in _NO_DIRECT:
-            raise
-    _set_direct(descriptor, False)
-    return done, checksum
-
-
-def _read_pieces(descriptor: int, size: int, room: Callable[[int, int], memoryview]) -> Generator[memoryview]:
-    """The first `size` bytes of a file, or fewer where it ends before; `room(start, stop)` says where to put them.
-
-    Past the page cache, where what is read lies on the disk alone: to make room in the cache takes several times as
-    long as the disk does, and costs the processor as much.
-    """
-    whole = size - size % _ALIGNMENT
-    if size < _WORTH_IT or _is_cached(descriptor, size) or not _is_aligned(room(0, _ALIGNMENT)):
-        whole = 0
-    direct = bool(whole) and _set_direct(descriptor, True)
-    done = 0
-    while done < size:
-        if direct and done >= whole:
-            direct = _set_direct(descriptor, False)
-        piece = room(done, min(done + _CHUNK, whole if direct else size))
-        try:
-            count = os.readv(descriptor, [piece])
-        except OSError as error:
-            if not direct or error.errno not in _NO_DIRECT:
-                raise
-            direct = _set_direct(descriptor, False)
-            continue
-        if not count:
-            return
-        if direct and count % _ALIGNMENT:
-            direct = _set_direct(descriptor, False)
-        yield piece[:count]
-        done += count
-
-
-def _is_cached(descriptor: int, size: int) -> bool:
-    """Whether a file seems to be in the page cache: it was written, or brought here, not long ago."""
-    if not hasattr(os, "RWF_NOWAIT"):
-        return True
-    byte = bytearray(1)
-    try:
-        return all(os.preadv(descriptor, [byte], at, os.RWF_NOWAIT) for at in (0, size // 2, size - 1))
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_DIRECT:
-            raise
-        return True  # a file system that cannot say
-
-
-def _is_aligned(data: memoryview) -> bool:
-    import ctypes
-
-    return ctypes.addressof(ctypes.c_char.from_buffer(data)) % _ALIGNMENT == 0
-
-
-def _set_direct(descriptor: int, direct: bool) -> bool:
-    flag = getattr(os, "O_DIRECT", 0)
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | flag if direct else flags & ~flag)
-    except OSError as error:
-        if error.errno not in _NO_DIRECT:
-            raise
-        return False
-    return direct and bool(flag)
-
-
-def _hold(descriptor: int, how: int) -> None:
-    """Lock an open file against other holders, of this process too; BlockingIOError where it cannot be had at once."""
-    try:
-        fcntl.flock(descriptor, how)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-
-
-def _hold_soon(descriptor: int) -> bool:
-    """Lock an open file that others hold for an instant only; False where one of them was stopped in that instant."""
-    for _ in range(_TRIES):
-        try:
-            _hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_BETWEEN_TRIES_S)
-        else:
-            return True
-    return False
 
 
 def _sync(folder: Path) -> None:
