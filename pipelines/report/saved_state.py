@@ -1,6 +1,7 @@
 """The newest checkpoint that lies in the store of a training, told from the names and sizes of files.
 
 <CheckpointConfig.S3Uri>/<training>/step-00000120/{manifest.json, ...}
+                                    step-00000120.2/...                  the same step saved again
 
 The manifest is written last and names the other files. Whether they are whole only the training finds out, when it
 verifies their checksums; here people are told where it is going to begin.
@@ -20,7 +21,8 @@ from drivetrain.pipelines.report.facts import SavedState
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home
 
-_STEP = re.compile(r"step-(\d{1,15})", re.ASCII)
+# As training_scripts.checkpointing.store names them.
+_STEP = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 
 
@@ -49,9 +51,14 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _newest(training: Path) -> tuple[int, Path] | None:
-    """The checkpoint of the highest step whose files are all there."""
-    steps = [(int(match[1]), path) for path in _folders(training) for match in [_STEP.fullmatch(path.name)] if match]
-    return next(((step, path) for step, path in sorted(steps, reverse=True) if _is_there(path)), None)
+    """The checkpoint of the highest step whose files are all there; of a step saved more than once, the last."""
+    found = [
+        (int(match[1]), int(match[2] or 1), path)
+        for path in _folders(training)
+        for match in [_STEP.fullmatch(path.name)]
+        if match
+    ]
+    return next(((step, path) for step, _, path in sorted(found, reverse=True) if _is_there(path)), None)
 
 
 def _is_there(checkpoint: Path) -> bool:

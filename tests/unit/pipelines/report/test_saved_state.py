@@ -9,6 +9,8 @@ from drivetrain.pipelines.report.facts import SavedState
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
+from drivetrain.training_scripts.checkpointing.store import Store
 
 URI = "s3://bucket/nightly/checkpoints/train/abc/"
 ARGUMENTS = {"CheckpointConfig": {"S3Uri": URI}}
@@ -19,9 +21,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def save(home: Home, step: int, training: str = "digits") -> Path:
+def save(home: Home, step: int, training: str = "digits", *, edition: str = "") -> Path:
     """A checkpoint as the store has it once it was copied there."""
-    folder = home.objects / URI.removeprefix("s3://") / training / f"step-{step:08d}"
+    folder = home.objects / URI.removeprefix("s3://") / training / f"step-{step:08d}{edition}"
     folder.mkdir(parents=True)
     (folder / "rank-00000.safetensors").write_bytes(b"12345")
     manifest = Manifest(step=step, files=(FileEntry("rank-00000.safetensors", 5, 0),))
@@ -35,6 +37,38 @@ def test_the_highest_step_by_number(home: Home) -> None:
     assert newest_checkpoint(home, ARGUMENTS) == SavedState(
         training_step=100_000_000, uri=f"{URI}digits/step-100000000/"
     )
+
+
+def test_a_step_saved_again_is_the_last_by_number(home: Home) -> None:
+    for edition in ("", ".9", ".101", ".12"):
+        save(home, 120, edition=edition)
+    for other in (".0", ".02", ".", ".9999999", ".sagemaker-uploading", "x"):  # no names of a checkpoint
+        save(home, 130, edition=other)
+    assert newest_checkpoint(home, ARGUMENTS) == SavedState(training_step=120, uri=f"{URI}digits/step-00000120.101/")
+    (save(home, 120, edition=".102") / "rank-00000.safetensors").unlink()
+    found = newest_checkpoint(home, ARGUMENTS)
+    assert found is not None and found.uri.endswith("/step-00000120.101/")
+
+
+def test_the_names_are_those_that_the_store_gives(home: Home) -> None:
+    """Each of its own folders is found here: of a first save, a second one, and one of a training that took over."""
+    place = FolderPlace(home.objects / URI.removeprefix("s3://") / "digits")
+    for fence in (None, None, Term(1), Term(1)):
+        store = Store(place, fence=fence)
+        folder = store.begin(120)
+        store.commit(Manifest(step=120, files=(FileEntry("weights", 1, place.write(f"{folder}/weights", b"x")),)))
+        found = newest_checkpoint(home, ARGUMENTS)
+        assert found is not None and found.uri == f"{URI}digits/{store.folder(120)}/"
+    assert store.folder(120) == "step-00000120.102"
+
+
+class Term:
+    """A training that took over `term` times."""
+
+    def __init__(self, term: int) -> None:
+        self.term = term
+
+    def check(self) -> None: ...
 
 
 @pytest.mark.parametrize("damage", ["no manifest", "half a manifest", "a file is short", "a file is missing"])
