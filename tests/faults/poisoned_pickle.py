@@ -59,6 +59,8 @@ def prepare(folder: Path) -> Shared:
 
 def trial(given: Trial, shared: Shared) -> Found:
     from drivetrain.training_scripts import evaluate, train
+    from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
+    from drivetrain.training_scripts.checkpointing.store import Store
     from tests.faults.harness import training
     from tests.faults.harness.ranks import Ranks
 
@@ -70,7 +72,8 @@ def trial(given: Trial, shared: Shared) -> Found:
     kind = given.draw.choice(sorted(poisons))
     poison = poisons[kind]
     [checkpoints] = (place / "checkpoints").iterdir()
-    newest = max(checkpoints.glob("step-*"))
+    kept = Store(FolderPlace(checkpoints))
+    newest = checkpoints / kept.folder(kept.steps()[0])
     # Every artefact in turn.
     artefacts = [
         *(("resume", path) for path in sorted(newest.iterdir())),

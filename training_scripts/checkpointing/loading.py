@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import math
-import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ from drivetrain.training_scripts.checkpointing.reading import (
     read_file,
     uncovered,
 )
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.checkpointing.store import Store, folders_of
 from drivetrain.training_scripts.checkpointing.tensors import targets
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.strategy import Strategy
@@ -190,11 +189,10 @@ class Vote:
         if step in self.store.steps():
             return self.store.folder(step), True
         sizes = self.place.names()
-        for folder in sorted({name.partition("/")[0] for name in sizes}, reverse=True):
-            if re.fullmatch(rf"step-{step:08d}(\.\d+)?", folder):
-                here = {file for file in manifest.files if sizes.get(f"{folder}/{file.name}") == file.size}
-                if {INDEX_FILE, STATE_FILE} <= {file.name for file in here}:
-                    return folder, False
+        for folder in reversed(folders_of(step, sizes)):
+            here = {file.name for file in manifest.files if sizes.get(f"{folder}/{file.name}") == file.size}
+            if {INDEX_FILE, STATE_FILE} <= here:
+                return folder, False
         raise ElsewhereError(f"the host of rank {self.rank} has no checkpoint of step {step}")
 
     def _has(self, manifest: Manifest) -> bool:

@@ -181,7 +181,7 @@ class Store:
         report = {
             "step": step,
             "why": str(why),
-            "file": why.file,
+            "file": why.file.removeprefix(f"{folder}/"),  # as the manifest has it; a place knows the whole name
             "expected": why.expected,
             "found": why.found,
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -327,6 +327,12 @@ class Store:
     def _check_fence(self) -> None:
         if self._fence is not None:
             self._fence.check()
+
+
+def folders_of(step: int, names: Iterable[str]) -> list[str]:
+    """The folders of a step that files lie in, with a manifest or without, in the order in which they were begun."""
+    found = {name.partition("/")[0] for name in names if "/" in name}
+    return sorted((each for each in found if _FOLDER.fullmatch(each) and _parse(each)[0] == step), key=_parse)
 
 
 def _parse(folder: str) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from drivetrain.training_scripts.checkpointing.store import QUARANTINE, Store
 from drivetrain.training_scripts.errors import InputError, unknown_name
 
 NEWEST, BEST = "newest", "best"
-STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?")
+STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?", re.ASCII)
 
 
 @dataclass(frozen=True)

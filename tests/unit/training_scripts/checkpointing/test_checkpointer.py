@@ -175,6 +175,19 @@ def test_nothing_whole_means_a_fresh_start_and_a_report(tmp_path: Path, capfd: p
     assert "is damaged: rank-00000-of-00001.safetensors differs from its checksum" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("file", ["rank-00000-of-00001.safetensors", "state.json", "index.json", "manifest.json"])
+@pytest.mark.parametrize("way", ["short", "link"])
+def test_the_report_names_a_file_as_the_manifest_does(file: str, way: str, tmp_path: Path) -> None:
+    save(tmp_path / "kept", 1, 2)
+    path = tmp_path / "kept/step-00000002" / file
+    if way == "short":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.symlink_to(path.rename(tmp_path / "elsewhere"))
+    assert newest_step(tmp_path / "kept") == 1
+    assert json.loads((tmp_path / "kept/quarantine/step-00000002.1/report.json").read_text())["file"] == file
+
+
 def test_a_changed_training_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     save(tmp_path, 1)
     strategy = build()

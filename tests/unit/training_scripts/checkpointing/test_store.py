@@ -21,7 +21,7 @@ from drivetrain.training_scripts.checkpointing.manifest import (
 )
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.checkpointing.store import Store, folders_of
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +127,13 @@ def test_editions_are_ordered_by_number(store: Store) -> None:
     assert store.folder(5) == folders[-1] and store.manifest(5).values == {"edition": 11}
     cleaned = store.clean()
     assert {name.partition("/")[0] for name in cleaned} == set(folders[:-1])
+
+
+def test_folders_of_a_step_come_in_the_order_of_their_numbers() -> None:
+    """A host that lacks the manifest takes the last one, which is that of the highest number, and not .9 of .101."""
+    folders = ["step-00000005", "step-00000005.9", "step-00000005.12", "step-00000005.101"]
+    others = ["step-00000050.9/weights", "step-00000005.0/weights", "step-00000005.200", "quarantine/step-00000005.3/w"]
+    assert folders_of(5, [*(f"{folder}/{file}" for folder in reversed(folders) for file in "ab"), *others]) == folders
 
 
 # -- commits
