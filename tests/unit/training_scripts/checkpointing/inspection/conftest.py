@@ -15,6 +15,7 @@ from drivetrain.training_scripts.checkpointing.index import Chunk, Index, Tensor
 from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
 from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.store import Store
+from tests.unit.training_scripts.checkpointing.inspection.program import TENSORS, Program
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, sizes
 DESCRIPTION = {"recipe": "digits_cnn", "recipe_options": {}, "precision": "fp32", "training": {"epochs": 3}}
@@ -102,3 +103,17 @@ def made(tmp_path: Path) -> Made:
 @pytest.fixture
 def flip() -> Any:
     return damage
+
+
+@pytest.fixture
+def program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return Program(capsys)
+
+
+@pytest.fixture
+def three(made: Made) -> Made:
+    """Three good checkpoints; the second has the best loss."""
+    made.save(10, TENSORS, metrics={"train_loss": 1.5, "validation_loss": 0.5, "epoch": 1, "step": 10})
+    made.save(20, TENSORS, metrics={"train_loss": 1.25, "validation_loss": 0.25, "epoch": 2, "step": 20})
+    made.save(100, TENSORS, metrics={"validation_loss": 0.375, "epoch": 2, "step": 90}, finished=True)
+    return made

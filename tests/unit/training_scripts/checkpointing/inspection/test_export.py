@@ -1,0 +1,108 @@
+"""Whole tensors, from any cut of them, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+
+from tests.unit.training_scripts.checkpointing.inspection.program import (
+    AVERAGE,
+    HISTORY,
+    TENSORS,
+    WEIGHT,
+    Program,
+)
+
+
+def test_export_takes_the_average(program: Program, made, tmp_path: Path) -> None:
+    made.save(20, TENSORS)
+    out = tmp_path / "weights.safetensors"
+    assert "the moving average in the parameters' place, 2 tensors" in program("export", made.folder, "--out", out)
+    assert _tensors(out) == {"0.weight": AVERAGE, "0.running_mean": [7.0]}
+    program("export", made.folder, "--out", out, "--no-average", "--force")
+    assert _tensors(out) == {"0.weight": WEIGHT, "0.running_mean": [7.0]}
+    program("export", made.folder, "--out", out, "--best", "--force")
+    assert _tensors(out) == {"0.weight": [9.0] * 12, "0.running_mean": [8.0]}
+    program("export", made.folder, "--out", out, "--optimizer", "--force")
+    assert _tensors(out).keys() == TENSORS.keys()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "weights.safetensors"]
+
+
+def test_export_of_a_model_folder(program: Program, made, tmp_path: Path) -> None:
+    made.save(20, TENSORS, state={"history": HISTORY, "watch": {"best_step": 10}})
+    out = tmp_path / "model"
+    done = program.json("export", made.folder, "--out", out)
+    described = json.loads((out / "model.json").read_text())
+    assert described["weights"] == {"file": "model.safetensors", "bytes": done["bytes"], "sha256": done["sha256"]}
+    assert described["recipe"] == "digits_cnn" and described["format"] == 1
+    assert (described["step"], described["metrics"]) == (20, {"validation_loss": 0.25})
+    program("export", made.folder, "--out", out, "--best", "--force")
+    described = json.loads((out / "model.json").read_text())
+    assert (described["step"], described["metrics"]) == (10, {"validation_loss": 0.5})
+    # The average was validated, and not the weights.
+    program("export", made.folder, "--out", out, "--no-average", "--force")
+    assert json.loads((out / "model.json").read_text())["metrics"] == {}
+    assert sorted(path.name for path in out.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def _tensors(path: Path) -> dict[str, list[float]]:
+    with safe_open(path, "numpy") as file:
+        return {name: file.get_tensor(name).ravel().tolist() for name in file.keys()}  # noqa: SIM118
+
+
+def test_export_writes_over_nothing(program: Program, made, tmp_path: Path, flip: Callable[..., None]) -> None:
+    folder = made.save(20, TENSORS)
+    file, model, own = tmp_path / "w.safetensors", tmp_path / "model", tmp_path / "own"
+    for path in (file, model):
+        program("export", made.folder, "--out", path)
+        assert "--force" in program.error("export", made.folder, "--out", path)
+    own.mkdir()
+    (own / "thesis.tex").touch()
+    assert "thesis.tex" in program.error("export", made.folder, "--out", own, "--force")
+    assert "is a folder" in program.error("export", made.folder, "--out", _folder(tmp_path / "x.safetensors"))
+    assert "there is no folder" in program.error("export", made.folder, "--out", tmp_path / "no" / "w.safetensors")
+    assert "is a file" in program.error("export", made.folder, "--out", folder / "state.json")
+    before = {path.name: path.read_bytes() for path in (file, *model.iterdir())}
+    # What is damaged is not exported, and what is there stays.
+    flip(folder / "rank-00001-of-00002.safetensors")
+    for path in (file, model):
+        assert "rank-00001" in program.error("export", made.folder, "--out", path, "--force", code=1)
+    assert before == {path.name: path.read_bytes() for path in (file, *model.iterdir())}
+    assert not list(tmp_path.glob(".*"))
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def test_a_full_disk_leaves_what_was_there(
+    program: Program, made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.save(20, TENSORS)
+    model = tmp_path / "model"
+    program("export", made.folder, "--out", model)
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("drivetrain.training_scripts.checkpointing.inspection.export.os.fsync", full)
+    assert "No space left" in program.error("export", made.folder, "--out", model, "--force")
+    assert "No space left" in program.error("export", made.folder, "--out", tmp_path / "other")
+    assert before == {path.name: path.read_bytes() for path in model.iterdir()}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "model"]
+
+
+def test_export_of_what_does_not_say_what_it_is(program: Program, made, tmp_path: Path) -> None:
+    made.save(1, TENSORS, state={"description": None})
+    assert "--out NAME.safetensors" in program.error("export", made.folder, "--out", tmp_path / "model")
+    assert "writes one file" in program.error("export", made.folder, "--out", tmp_path / "model", "--optimizer")
+    made.save(2, {"w": ([1.0], (1,), [((0,), (1,))])})
+    assert "Take all with --optimizer" in program.error("export", made.folder, "--out", tmp_path / "w.safetensors")
+    made.save(3)
+    assert "keep_best" in program.error("export", made.folder, "--best", "--out", tmp_path / "w.safetensors")
