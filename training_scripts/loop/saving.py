@@ -194,6 +194,7 @@ class Saving:
             what = f"at step {step}, which is saved"
         else:
             what = f"at step {step}, which could not be saved: an earlier checkpoint stands"
+        self._say(f"stopped by SIGTERM {what}")
         raise StoppedError(f"stopped by SIGTERM {what}")
 
     def _asks_for_save(self) -> bool:

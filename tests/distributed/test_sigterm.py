@@ -1,0 +1,244 @@
+"""SIGTERM at any point of a training, to one rank or to all: the same step is saved by all, or nothing is lost, and the
+next start ends with the same bytes as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.training_scripts import train as train_module
+from drivetrain.training_scripts.checkpointing import checkpointer as checkpointer_module
+from drivetrain.training_scripts.checkpointing import writing as writing_module
+from drivetrain.training_scripts.checkpointing.attempts import read_attempts
+from drivetrain.training_scripts.checkpointing.places import open_place
+from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.errors import StoppedError
+from drivetrain.training_scripts.launching.failure import is_lost_peer
+from drivetrain.training_scripts.loop import saving as saving_module
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.strategies import ddp
+from drivetrain.training_scripts.strategy import Strategy
+from drivetrain.training_scripts.train import Config, Folders, train
+
+# 50 rows in batches of 16: 4 steps an epoch, 24 in all.
+CONFIG = Config(
+    recipe="digits_cnn",
+    recipe_options='{"channels": 4, "hidden": 16}',
+    global_batch=16,
+    epochs=6,
+    learning_rate=1e-2,
+    ema_decay=0.9,
+    keep_best=True,
+    log_every=1,
+    checkpoint_every="1000steps",
+)
+
+
+def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path | None) -> None:
+    folders = Folders(
+        train=data, validation=data, model=target / "model", output=target / "output", checkpoints=checkpoints
+    )
+    train(config, folders, process)
+
+
+def files(target: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (target / "model").iterdir()} | {
+        "history": (target / "output/history.json").read_bytes()
+    }
+
+
+def records(target: Path) -> list[dict[str, Any]]:
+    """All lines, but for what differs from run to run."""
+    lines = [json.loads(line) for line in (target / "output/metrics.jsonl").read_text().splitlines()]
+    return [
+        {name: value for name, value in line.items() if name not in ("time", "samples_per_second")} for line in lines
+    ]
+
+
+def after(calls: int, function: Callable[..., Any], *, times: int = 1) -> Callable[..., Any]:
+    """`function`, which in its call number `calls` is told to stop, while it is at work."""
+    made = 0
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == calls:
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGTERM)
+        return function(*given, **named)
+
+    return counted
+
+
+def told(process: Process, when: str, who: tuple[int, ...], *arguments: Any) -> str:
+    """Train, and be told to stop at a point in it; what the end of it says."""
+    if process.rank in who:  # patched in the forked rank only
+        if when == "step":
+            ddp.Strategy.train_step = after(9 + process.rank, ddp.Strategy.train_step, times=3)
+        elif when == "validation":
+            ddp.Strategy.forward = after(3, ddp.Strategy.forward)
+        elif when == "save":
+            kept = checkpointer_module.Checkpointer
+            kept.save = after(1, kept.save)
+        elif when == "writing":
+            checkpointer_module.copy_all = after(1, checkpointer_module.copy_all)
+        elif when == "last step":
+            ddp.Strategy.train_step = after(24, ddp.Strategy.train_step)
+        elif when == "begin":
+            saving_module.process_age = after(1, saving_module.process_age)
+        elif when == "model":
+            train_module.save_result = after(1, train_module.save_result)
+    try:
+        fit(process, *arguments)
+    except StoppedError as error:
+        return str(error)
+    return "done"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.mark.parametrize(
+    ("when", "who"),
+    [
+        ("step", (1,)),
+        ("step", (0,)),
+        ("step", (0, 1)),
+        ("validation", (1,)),
+        ("save", (0, 1)),
+        ("writing", (0,)),
+        ("last step", (1,)),
+    ],
+)
+def test_one_step_is_saved_and_the_next_start_goes_on(
+    when: str, who: tuple[int, ...], forked: Any, digits: Path, tmp_path: Path, whole: Path
+) -> None:
+    config = replace(CONFIG, checkpoint_every="5steps") if when in ("save", "writing") else CONFIG
+    kept, target = tmp_path / "checkpoints", tmp_path / "cut"
+    started = time.monotonic()
+    first, second = forked(2, told, when, who, config, digits, target, kept)
+    assert time.monotonic() - started < 20
+    assert first == second
+    (folder,) = kept.iterdir()
+    step = Store(open_place(folder)).steps()[0]
+    assert first == f"stopped by SIGTERM at step {step}, which is saved"
+    (attempt,) = read_attempts(open_place(folder))
+    assert (attempt.step, attempt.ended) == (step, "stopped")
+
+    forked(2, fit, config, digits, target, kept)
+    if not whole.joinpath("model").exists():
+        forked(2, fit, CONFIG, digits, whole, tmp_path / "elsewhere")
+    expected = files(whole)
+    expected["model.json"] = expected["model.json"].replace(b"1000steps", config.checkpoint_every.encode())
+    assert files(target) == expected
+    assert records(target) == records(whole)
+
+
+def test_before_the_first_step_there_is_nothing_to_save(forked: Any, digits: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "checkpoints"
+    ends = forked(2, told, "begin", (0,), CONFIG, digits, tmp_path / "cut", kept)
+    assert ends == ["stopped by SIGTERM before the first step: there is nothing to save yet"] * 2
+    (folder,) = kept.iterdir()
+    assert Store(open_place(folder)).steps() == []
+    # A later start that comes no further either has lost nothing.
+    config = replace(CONFIG, max_steps=6)
+    forked(2, fit, config, digits, tmp_path / "cut", kept)
+    ends = forked(2, told, "begin", (0,), replace(CONFIG, max_steps=8), digits, tmp_path / "cut", kept)
+    assert ends == ["stopped by SIGTERM at step 6, which is saved"] * 2
+    assert [attempt.ended for attempt in read_attempts(open_place(folder))] == ["stopped", "finished", "stopped"]
+
+
+def test_a_model_that_is_being_written_is_finished(forked: Any, digits: Path, tmp_path: Path) -> None:
+    config = replace(CONFIG, epochs=1)
+    ends = forked(2, told, "model", (0,), config, digits, tmp_path / "cut", tmp_path / "checkpoints")
+    assert ends == ["done", "done"]
+    assert len(files(tmp_path / "cut")) == 3
+
+
+def test_without_checkpoints_the_signal_is_what_it_always_is(forked: Any, digits: Path, tmp_path: Path) -> None:
+    arguments = ("step", (0,), CONFIG, digits, tmp_path / "cut", None)
+    assert forked(1, told, *arguments, may_die=(0,)) == [None]
+
+
+def lost(process: Process, config: Config, data: Path, target: Path, checkpoints: Path) -> float:
+    """Rank 1 is killed in a step while a checkpoint is being written; seconds until rank 0 has noticed."""
+    step = ddp.Strategy.train_step
+    killed = target / "killed"
+    made = 0
+
+    def train_step(self: Any, *given: Any, **named: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == 10 and process.rank == 1:
+            killed.write_text(str(time.monotonic()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(self, *given, **named)
+
+    write = writing_module.Writer.write
+
+    def slow(self: Any, job: Any) -> Any:
+        if job.step == 9:
+            time.sleep(0.5)
+        return write(self, job)
+
+    ddp.Strategy.train_step, writing_module.Writer.write = train_step, slow
+    try:
+        fit(process, config, data, target, checkpoints)
+    except RuntimeError as error:
+        assert is_lost_peer(error), error
+        return time.monotonic() - float(killed.read_text())
+    raise AssertionError("it went on")
+
+
+def test_a_rank_that_is_killed_while_a_checkpoint_is_written(forked: Any, digits: Path, tmp_path: Path) -> None:
+    """The other leaves within 5 s, the torn checkpoint counts for nothing, and the next start ends with the same."""
+    config, target = replace(CONFIG, checkpoint_every="3steps", keep_last=9), tmp_path / "cut"
+    target.mkdir()
+    kept = tmp_path / "checkpoints"
+    seconds, _ = forked(2, lost, config, digits, target, kept, may_die=(1,))
+    assert seconds < 5
+    (folder,) = kept.iterdir()
+    assert Store(open_place(folder)).steps() == [6, 3]
+    assert [attempt.ended for attempt in read_attempts(open_place(folder))] == [None]
+    forked(2, fit, config, digits, target, kept)
+    forked(2, fit, config, digits, tmp_path / "whole", tmp_path / "elsewhere")
+    assert files(target) == files(tmp_path / "whole")
+    assert records(target) == records(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "world_size"), [("ddp", 2), ("ddp", 3), ("fsdp", 2)])
+def test_interruption_after_interruption(
+    strategy: str, world_size: int, forked: Any, digits: Path, tmp_path: Path
+) -> None:
+    """Several of them within one epoch: the same samples, losses and weights."""
+    config = replace(CONFIG, strategy=strategy, epochs=8, validate_every=3)
+    forked(world_size, fit, config, digits, tmp_path / "whole", tmp_path / "elsewhere")
+    kept, target = tmp_path / "checkpoints", tmp_path / "cut"
+    ends: list[str] = []
+    while "done" not in ends:
+        number = len(ends) // world_size
+        ends += forked(world_size, told_soon, number % world_size, 1 + number % 3, config, digits, target, kept)
+    assert len(set(ends)) > 10
+    assert files(target) == files(tmp_path / "whole")
+    assert records(target) == records(tmp_path / "whole")
+
+
+def told_soon(process: Process, who: int, calls: int, *arguments: Any) -> str:
+    if process.rank == who:
+        Strategy.train_step = after(calls, Strategy.train_step)
+    try:
+        fit(process, *arguments)
+    except StoppedError as error:
+        return str(error)
+    return "done"
