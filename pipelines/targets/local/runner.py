@@ -8,7 +8,7 @@ summary = runner.resume("latest")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,8 +23,10 @@ from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.other_training import refuse_another_training
 from drivetrain.pipelines.targets.local.redefining import given_parameters, redefine
 from drivetrain.pipelines.targets.local.request import Request
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
@@ -128,10 +130,12 @@ class Runner:
             assets: objects that it reads.
 
         Raises:
-            UserError: it is running, it has succeeded, or its folder is gone; a definition that cannot run.
+            UserError: it is running, it has succeeded, or its folder is gone; a definition that cannot run, or with
+                which a training could not go on from its checkpoints.
         """
         with Ledger(self.home) as ledger:
             row = ledger.execution(execution)
+            steps = ledger.steps(row.id)
         if row.status == "Succeeded":
             raise UserError(f"Execution {row.id} of {row.pipeline} has succeeded: there is nothing to resume.")
         with (
@@ -151,11 +155,34 @@ class Runner:
             put_assets(store, assets)
             ledger.masking = self._check(definition, request, row.id, store)
             if text is not None:
+                self._refuse_another_training(definition, request, saved, row, steps, store)
                 settle_earlier_attempts(row.id, self.home, store, ledger)
                 redefine(row.id, saved, request, ledger, store)
             if request != saved:
                 request.save(self.home.run(row.id))
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
+
+    def _refuse_another_training(
+        self,
+        definition: Definition,
+        request: Request,
+        saved: Request,
+        row: ExecutionRow,
+        steps: Sequence[StepRow],
+        store: ObjectStore,
+    ) -> None:
+        """
+        Raises:
+            UserError: what is changed would make a training that was interrupted begin anew.
+        """
+        before = read(saved.text, f"execution {row.id}")
+        refuse_another_training(
+            (before, self._scope(before, saved, row.id, store, row.started)),
+            (definition, self._scope(definition, request, row.id, store, row.started)),
+            {step.name: step for step in steps},
+            store,
+            row.id,
+        )
 
     def find_interrupted(
         self, text: str | bytes, parameters: Mapping[str, Any], options: Options, *, source: str = "definition"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,16 +40,20 @@ from drivetrain.pipelines import Cluster, Pipeline, Settings, Spot, step
 
 class Nightly(Settings):
     spot: bool = False
+    letter: str = "x"
+    make_on: str = "ml.m5.large"
+    rate: float = 0.1
+    epochs: int = 3
 
 
 @component
-def make(out: Output) -> None:
+def make(out: Output, *, letter: str) -> None:
     """Make data."""
-    (out / "x.txt").write_text("x")
+    (out / "x.txt").write_text(letter)
 
 
-@component(job="training")
-def fit(data: Input, model: Output, checkpoints: Checkpoints) -> None:
+@component(job="training", resumable=("epochs",))
+def fit(data: Input, model: Output, checkpoints: Checkpoints, *, rate: float, epochs: int) -> None:
     """Learn it."""
     kept = checkpoints / "step-1"
     print("most interruptions:", os.environ.get("DRIVETRAIN_MAX_INTERRUPTIONS"), flush=True)
@@ -62,8 +67,9 @@ def fit(data: Input, model: Output, checkpoints: Checkpoints) -> None:
 
 def nightly(settings: Nightly) -> Pipeline:
     spot = Spot(max_wait_seconds=86_400, max_interruptions=3) if settings.spot else None
-    data = step(make)
-    return Pipeline(name="nightly", steps=[data, step(fit, data=data["out"], cluster=Cluster(spot=spot))])
+    data = step(make, letter=settings.letter, cluster=Cluster(instance_type=settings.make_on))
+    model = step(fit, data=data["out"], rate=settings.rate, epochs=settings.epochs, cluster=Cluster(spot=spot))
+    return Pipeline(name="nightly", steps=[data, model])
 '''
 
 
@@ -133,7 +139,7 @@ def test_without_a_known_step() -> None:
 @pytest.fixture
 def failed(drivetrain, request: pytest.FixtureRequest) -> Path:
     """The home of a run on spot machines whose training gave up."""
-    file = f"spot_{request.node.name}.py"  # a module is imported once
+    file = "spot_" + re.sub(r"\W", "_", request.node.name) + ".py"  # a module is imported once
     drivetrain.write(file, PIPELINE)
     home = drivetrain.folder / ".home"
     drivetrain("run", f"{file}:nightly", "--set", "spot=true", "--home", home, code=1)
@@ -156,6 +162,33 @@ def test_a_run_leaves_spot_machines_and_goes_on(drivetrain, failed: Path) -> Non
     saved = json.loads(next(failed.glob("runs/*/request.json")).read_text())
     assert saved["options"]["origin"]["set"] == ["spot=true", "spot=false"]
     assert [path.read_text() for path in failed.glob("s3/*/pipelines/nightly/checkpoints/fit/*/step-1")] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("rate=0.01",), "with another configuration: rate 0.1 -> 0.01."),
+        (("rate=0.01", "spot=false"), "with another configuration: rate 0.1 -> 0.01."),
+        (("letter=y",), "with another configuration: letter x -> y of step 'make'."),
+    ],
+    ids=["parameter", "both", "data"],
+)
+def test_another_training_is_refused_on_resume(drivetrain, failed: Path, given: tuple[str, ...], named: str) -> None:
+    before = {path: path.read_bytes() for path in failed.glob("runs/*/*.json")}
+    message = drivetrain.error("runs", "resume", "latest", *(f"--set={one}" for one in given), "--home", failed)
+    assert "step 'fit' has checkpoints (s3://" in message and named in message
+    assert "What may change: " in message
+    assert "or begin a new training with it (drivetrain run ...)" in message
+    assert {path: path.read_bytes() for path in failed.glob("runs/*/*.json")} == before
+    text = drivetrain("runs", "resume", "latest", "--home", failed)
+    assert "1 done before" in text
+
+
+def test_the_machines_and_what_may_grow_change_on_resume(drivetrain, failed: Path) -> None:
+    changes = ("--set", "epochs=4", "--set", "make_on=ml.m5.xlarge")
+    text = drivetrain("runs", "resume", "latest", *changes, "--home", failed)
+    assert "make: succeeded" in text and "fit: succeeded" in text
+    assert "step 3" in log_of(failed)  # which only a training that goes on prints
 
 
 def test_other_interruptions_are_asked_for_on_resume(drivetrain, failed: Path) -> None:
