@@ -4,10 +4,12 @@ ledger.db                                    executions, steps, artifacts, model
 s3/<bucket>/<key>                            what on SageMaker would lie in S3
 runs/<execution>/<step>/attempt-<n>/...      the folders and logs of one attempt
 runs/<execution>/.lock                       held by the process that runs the execution
+locks/<hash>                                 held by the process whose training keeps its checkpoints at one place
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Generator
@@ -82,27 +84,30 @@ class Home:
         Raises:
             UserError: another process holds it.
         """
-        import fcntl
-
         path = self.run(execution) / ".lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "a+", encoding="ascii") as file:
-            deadline = time.monotonic() + _LOCK_PATIENCE_S
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        file.seek(0)
-                        raise UserError(
-                            f"Execution {execution} is being run by another process (pid {file.read().strip()}). "
-                            "Wait until it ends, or stop it (Ctrl-C there)."
-                        ) from None
-                    time.sleep(0.01)
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+        with _held(path, str(os.getpid())) as holder:
+            if holder is not None:
+                raise UserError(
+                    f"Execution {execution} is being run by another process (pid {holder}). Wait until it ends, or "
+                    "stop it (Ctrl-C there)."
+                )
+            yield
+
+    @contextmanager
+    def checkpoint_lock(self, uri: str, execution: str, step: str) -> Generator[None]:
+        """Hold the place of a training's checkpoints while its job is at work. The kernel frees it when this process
+        ends, however it ends.
+
+        Raises:
+            UserError: another training is at work there.
+        """
+        name = hashlib.sha256("/".join(filter(None, uri.split("/"))).encode()).hexdigest()[:32]
+        with _held(self.root / "locks" / name, f"Run {execution} (step {step!r}, pid {os.getpid()})") as holder:
+            if holder is not None:
+                raise UserError(
+                    f"{holder or 'Another run'} is training with its checkpoints in {uri}, and two would write over "
+                    "each other's. Wait until it ends, or stop it (Ctrl-C there)."
+                )
             yield
 
     def is_running(self, execution: str) -> bool:
@@ -119,3 +124,27 @@ class Home:
             except BlockingIOError:
                 return True
         return False
+
+
+@contextmanager
+def _held(path: Path, holder: str) -> Generator[str | None]:
+    """Hold a lock file, and None; or, where another holds it for longer than the patience, what that wrote there."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as file:
+        deadline = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    file.seek(0)
+                    yield file.read().strip()
+                    return
+                time.sleep(0.01)
+        file.truncate(0)
+        file.write(holder)
+        file.flush()
+        yield None

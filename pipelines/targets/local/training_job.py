@@ -84,7 +84,15 @@ class TrainingJob:
         Raises:
             StepFailedError: the job failed or ran out of time.
             StepStoppedError: the user stopped the run.
+            UserError: another training is at work with the same checkpoints.
         """
+        if self._checkpoint is None:
+            return self._run()
+        context = self._context
+        with context.home.checkpoint_lock(str(self._checkpoint["S3Uri"]), context.facts.id, context.step.name):
+            return self._run()
+
+    def _run(self) -> Ran:
         while True:
             self._transitions.enter("Starting")
             hosts = self._lay_out()
