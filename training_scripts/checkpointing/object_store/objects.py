@@ -201,6 +201,10 @@ class Objects:
         length = max(self.part, -(-size // _MOST_PARTS))
         starts = range(0, size, length)
         try:
+            if begun.sent > 1:  # an earlier request may have begun one, too, whose id nobody has been told
+                for upload in self.uploads(key):
+                    if upload.key == key and upload.id != id:
+                        self.end(upload)
             with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="s3") as pool:
                 try:
                     futures = [

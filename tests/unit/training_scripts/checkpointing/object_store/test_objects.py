@@ -1,0 +1,148 @@
+"""What S3 can do with objects, also where requests fail."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
+from drivetrain.training_scripts.checkpointing.object_store.objects import Objects
+from drivetrain.training_scripts.checkpointing.object_store.requests import ServiceError
+from tests.faults.harness.s3_proxy import ALL, DONE, S3Proxy
+
+DATA = memoryview(bytes(range(256)) * 1000)  # four parts
+
+
+def put(objects: Objects) -> None:
+    objects.put("a", b"x")
+    assert objects.get("a")[0] == b"x"
+
+
+def create(objects: Objects) -> None:
+    objects.put("a", b"x", condition={"If-None-Match": "*"})
+    with pytest.raises(FileExistsError):
+        objects.put("a", b"x", condition={"If-None-Match": "*"})
+
+
+def swap(objects: Objects) -> None:
+    tag = objects.put("a", b"x")
+    new = objects.put("a", b"y", condition={"If-Match": tag})
+    assert objects.get("a") == (b"y", new)
+    with pytest.raises(FileExistsError):
+        objects.put("a", b"z", condition={"If-Match": tag})
+
+
+def upload(objects: Objects) -> None:
+    assert objects.upload("a", DATA) == zlib.crc32(DATA)
+    into = memoryview(bytearray(len(DATA)))
+    size, tag = objects.look("a")
+    assert size == len(DATA) and objects.get_into("a", into, tag=tag) == zlib.crc32(DATA)
+    assert into == DATA and objects.uploads("") == []
+
+
+def remove(objects: Objects) -> None:
+    objects.put("a", b"x")
+    objects.delete("a")
+    objects.delete("a")
+    assert objects.list("")[0] == []
+
+
+VERBS = [put, create, swap, upload, remove]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("fault", [fault for fault in ALL if "stalled" not in fault])
+def test_a_request_that_fails_is_made_again(
+    verb: Callable[[Objects], None], fault: str, objects: Objects, faults: object
+) -> None:
+    """Above all: what was done, though the answer to it was lost, is not taken for another's deed."""
+    faults.ahead = [fault]  # type: ignore[attr-defined]
+    verb(objects)
+    assert not faults.ahead  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fault", [fault for fault in DONE if "stalled" not in fault])
+@pytest.mark.parametrize("condition", ["If-None-Match", "If-Match"])
+def test_of_a_lost_answer_and_another_writer_the_truth_is_told(
+    fault: str, condition: str, objects: Objects, faults: object
+) -> None:
+    """Ours was written, and then replaced by another's before the answer could be asked for again."""
+    tag = objects.put("a", b"first")
+    if condition == "If-None-Match":
+        objects.delete("a")
+    faults.ahead = ["503"]  # type: ignore[attr-defined]
+    other = Objects(objects.bucket, part=objects.part)
+    original = objects.requests._once
+    calls = 0
+
+    def once(*given: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            other.put("a", b"another's")
+        return original(*given)  # type: ignore[arg-type]
+
+    objects.requests._once = once  # type: ignore[method-assign]
+    wanted = {"If-None-Match": "*"} if condition == "If-None-Match" else {"If-Match": tag}
+    with pytest.raises(FileExistsError, match="somebody else"):
+        objects.put("a", b"ours", condition=wanted)
+    assert objects.get("a")[0] == b"another's"
+
+
+@pytest.mark.parametrize("fault", ["answer lost", "done and 500"])
+def test_a_completion_whose_answer_is_lost_was_one(fault: str, objects: Objects, faults: object) -> None:
+    faults.methods, faults.holding, faults.ahead = ("POST",), "uploadId", [fault]  # type: ignore[attr-defined]
+    upload(objects)
+    assert not faults.ahead  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("at", ["partNumber=3", "uploadId"], ids=["a part", "its completion"])
+def test_an_upload_that_fails_is_ended(at: str, objects: Objects, faults: object, proxy: S3Proxy) -> None:
+    faults.methods, faults.holding, faults.always = ("PUT", "POST"), at, "503"  # type: ignore[attr-defined]
+    with pytest.raises(ServiceError, match=rf"s3://{objects.bucket}/some/a: given up after 3 attempts"):
+        objects.upload("some/a", DATA)
+    assert objects.uploads("") == [] and objects.list("")[0] == []
+
+
+def test_an_upload_that_cannot_even_be_ended_is_found_later(objects: Objects, faults: object) -> None:
+    faults.methods, faults.holding, faults.always = ("PUT", "DELETE"), "uploadId", "500"  # type: ignore[attr-defined]
+    with pytest.raises(ServiceError) as caught:
+        objects.upload("some/a", DATA)
+    assert "could not be ended" in caught.value.__notes__[0]
+    faults.always = ""  # type: ignore[attr-defined]
+    (left,) = objects.uploads("some/")
+    assert left.key == "some/a"
+    objects.end(left)
+    objects.end(left)
+    assert objects.uploads("") == []
+
+
+def test_every_listing_is_read_to_its_end(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"a/{number:04d}" for number in range(5)]
+    for key in keys:
+        objects.put(key, b"x")
+    send = objects.requests.send
+
+    def two_a_page(method: str, key: str = "", **given: object) -> object:
+        query = {**given.pop("query", {}), "max-keys": "2"}  # type: ignore[dict-item]
+        return send(method, key, query=query, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(objects.requests, "send", two_a_page)
+    assert [entry.key for entry in objects.list("a/")[0]] == keys
+
+
+def test_what_is_replaced_while_it_is_read_is_not_mixed(objects: Objects) -> None:
+    objects.upload("a", DATA)
+    _, tag = objects.look("a")
+    objects.upload("a", memoryview(bytes(len(DATA))))
+    with pytest.raises(DamagedError, match="replaced while it was read"):
+        objects.get_into("a", memoryview(bytearray(len(DATA))), tag=tag)
+
+
+def test_a_copy_in_parts(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.training_scripts.checkpointing.object_store.objects._LARGEST_COPY", 1 << 17)
+    objects.upload("späte r+=%/a", DATA)
+    objects.copy("späte r+=%/a", len(DATA), "b")
+    assert objects.get("b")[0] == DATA
