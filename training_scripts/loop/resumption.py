@@ -138,7 +138,22 @@ def choose(found: list[Found], identity: Identity, on_change: str, total_steps: 
     taken = {one.folder for one in found}
     names = [identity.name, *(f"{identity.name}-{number}" for number in range(2, len(taken) + 2))]
     folder = next(name for name in names if name not in taken)
-    return Choice(folder, set_aside=tuple(one.folder for one in standing))
+    return Choice(folder, _why_beside(found, identity, folder, total_steps), tuple(one.folder for one in standing))
+
+
+def _why_beside(found: list[Found], identity: Identity, folder: str, total_steps: int) -> tuple[str, ...]:
+    """Why a finished training of the same name is not gone on from: nobody has asked for another folder."""
+    before = next((one for one in found if one.folder == identity.name and one.finished), None)
+    if before is None:
+        return ()
+    if before.step > total_steps:
+        why = f"has taken {before.step} steps, and {_described(before, identity.saved, total_steps)}"
+    else:
+        now = identity.saved
+        differing = [(name, was) for name, was in _differing(before.config, now) if name not in LOOKS_ON]
+        changed = [f"{name} {was!r} -> {now[name]!r}" for name, was in differing]
+        why = f"was another one: {', '.join(dict.fromkeys([*changed, *changes(before.config, now)]))}"
+    return (f"beginning anew in {folder}: the finished training in {before.folder} {why}",)
 
 
 def refuse_other(

@@ -103,7 +103,12 @@ def test_a_shorter_training_is_refused_by_an_unfinished_longer_one_and_not_by_a_
         chosen(beside, shorter, 50, on_change="resume")
     fresh = Choice(f"{identity().name}-2", set_aside=(identity().name,))
     assert chosen(beside, shorter, 50, on_change="fresh") == fresh
-    assert chosen([found(identity(), 120, finished=True)], shorter, 50) == Choice(f"{identity().name}-2")
+    folder, line = chosen([found(identity(), 120, finished=True)], shorter, 50)[:2]
+    assert folder == f"{identity().name}-2"
+    assert line == (
+        f"beginning anew in {folder}: the finished training in {identity().name} has taken 120 steps, and this "
+        "training ends at step 50: epochs or max_steps are fewer than they were",
+    )
     both = [found(identity(), 120, finished=True), found(shorter, 20, folder=f"{identity().name}-2")]
     assert chosen(both, shorter, 50) == Choice(f"{identity().name}-2")
 
@@ -119,7 +124,12 @@ def test_a_finished_training_grows() -> None:
 def test_a_finished_training_by_another_strategy_is_not_told_as_this_one() -> None:
     beside = [found(identity(), 120, finished=True)]
     other = identity(replace(CONFIG, strategy="fsdp"))
-    assert chosen(beside, other) == Choice(f"{identity().name}-2")
+    folder, line = chosen(beside, other)[:2]
+    assert folder == f"{identity().name}-2"
+    assert line == (
+        f"beginning anew in {folder}: the finished training in {identity().name} was another one: strategy "
+        f"{CONFIG.strategy!r} -> 'fsdp'",
+    )
     assert chosen([found(identity(), 60)], other) == Choice(identity().name)
 
 
