@@ -22,20 +22,33 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from drivetrain.training_scripts.checkpointing.inspection.trainings import NEWEST, Found, Training, choose_step, find
+from drivetrain.training_scripts.checkpointing.inspection.trainings import (
+    NEWEST,
+    Found,
+    NoTrainingError,
+    Training,
+    choose_step,
+    find,
+)
 from drivetrain.training_scripts.checkpointing.inspection.words import printable
-from drivetrain.training_scripts.checkpointing.manifest import DamagedError
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError, MissingError
 from drivetrain.training_scripts.errors import InputError
 
 DAMAGED, BAD_INPUT, INTERRUPTED, READER_WENT_AWAY = 1, 2, 130, 141
 
 
 def list_(given: argparse.Namespace) -> int:
-    """Every training of the place, a table each."""
-    from drivetrain.training_scripts.checkpointing.inspection.listing import list_training
+    """Every training of the place, a table each; where there is none, the files of whatever program wrote there."""
+    from drivetrain.training_scripts.checkpointing.inspection.listing import list_own_files, list_training
     from drivetrain.training_scripts.checkpointing.inspection.text import listing_text
 
-    found = [list_training(training) for training in find(given.place).trainings]
+    try:
+        found = [list_training(training) for training in find(given.place).trainings]
+    except NoTrainingError as nothing:
+        own = list_own_files(given.place, nothing.recognised)
+        if own is None:
+            raise
+        found = [own]
     _say(listing_text(found, time.time()), [asdict(each) for each in found], given.json)
     return 0
 
@@ -58,8 +71,17 @@ def verify(given: argparse.Namespace) -> int:
     from drivetrain.training_scripts.checkpointing.inspection.text import verdict_text
 
     verdicts: list[verification.Verdict] = []
+
+    def say(verdict: verification.Verdict) -> None:
+        verdicts.append(verdict)
+        if not given.json:
+            print(verdict_text(verdict), flush=True)
+
     for training, steps in _to_verify(find(given.place), given):
+        unfinished = verification.without_manifest(training) if given.all else []
         for step in steps:
+            while unfinished and unfinished[0].step > step:
+                say(unfinished.pop(0))
             bar = Bar(f"step {step}")
             try:
                 verdict = verification.verify(training.store, training.id, step, bar)
@@ -69,12 +91,12 @@ def verify(given: argparse.Namespace) -> int:
                 bar.clear()
             if verdict.state == "damaged" and given.quarantine:
                 verdict = replace(verdict, quarantined=_quarantine(training, step, verdict))
-            verdicts.append(verdict)
-            if not given.json:
-                print(verdict_text(verdict), flush=True)
+            say(verdict)
+        for verdict in unfinished:
+            say(verdict)
     if given.json:
         _say("", [asdict(verdict) for verdict in verdicts], True)
-    return 0 if all(verdict.state == "good" for verdict in verdicts) else DAMAGED
+    return 0 if all(verdict.state == "good" for verdict in verdicts if verdict.counts) else DAMAGED
 
 
 def export(given: argparse.Namespace) -> int:
@@ -86,6 +108,8 @@ def export(given: argparse.Namespace) -> int:
 
     if given.best and given.optimizer:
         raise InputError("--best and --optimizer exclude each other: everything includes the best model.")
+    if not given.out.strip():
+        raise InputError("--out is empty. Give NAME.safetensors, or the name of a folder to make.")
     training, step = _chosen(find(given.place), given)
     wanted = Wanted(average=not given.no_average, best=given.best, everything=given.optimizer)
     bar = Bar(f"step {step}")
@@ -210,7 +234,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _refused(str(error), BAD_INPUT)
     except DamagedError as error:
-        return _refused(f"damaged: {error}. What else is: verify.", DAMAGED)
+        state = "incomplete" if isinstance(error, MissingError) else "damaged"
+        return _refused(f"this checkpoint is {state}: {error}. To see all that is wrong with it, run verify.", DAMAGED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
         return READER_WENT_AWAY

@@ -93,7 +93,7 @@ def verify(
 @app.command()
 def export(
     out: Annotated[
-        Path,
+        str,
         typer.Option(
             "--out",
             "-o",
@@ -125,7 +125,7 @@ def export(
       drivetrain checkpoints export build/checkpoints 120 --out weights.safetensors
     """
     flags = _flags(no_average=no_average, best=best, optimizer=optimizer, force=force, json=as_json)
-    options = _options(out=str(out), training=training)
+    options = _options(out=out, training=training)
     return _program(["export", *options, *flags], where, step, home, checkpoint)
 
 

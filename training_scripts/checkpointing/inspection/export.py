@@ -6,12 +6,8 @@ Nothing appears under the final name before it is whole, durable, and made of fi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +17,19 @@ from drivetrain.training_scripts.checkpointing.inspection import verification
 from drivetrain.training_scripts.checkpointing.inspection.consolidated import pieces
 from drivetrain.training_scripts.checkpointing.inspection.contents import STATE_FILE, read_state
 from drivetrain.training_scripts.checkpointing.inspection.trainings import Training, held
+from drivetrain.training_scripts.checkpointing.inspection.whole_files import (
+    DESCRIPTION_FILE,
+    WEIGHTS_FILE,
+    named_as_given,
+    write_file,
+    write_folder,
+)
 from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places import Place
 from drivetrain.training_scripts.errors import InputError
 
-# As in drivetrain.training_scripts.checkpointing.tensors and models.saved_model, which need torch.
+# As in drivetrain.training_scripts.checkpointing.tensors, which needs torch.
 MODEL, AVERAGE, BEST = "model/", "average/", "best/"
-DESCRIPTION_FILE, WEIGHTS_FILE, MODEL_FORMAT = "model.json", "model.safetensors", 1
 SUFFIX = ".safetensors"
 # What a training says of the model that it would hand on, in its state.
 DESCRIPTION = "description"
@@ -115,10 +117,11 @@ def export(
             done += length
             return parts(file, start, length)
 
-        if description is None:
-            written, digest = _write_file(to, pieces(tensors, read))
-        else:
-            written, digest = _write_folder(to, pieces(tensors, read), description)
+        with named_as_given(to):
+            if description is None:
+                written, digest = write_file(to, pieces(tensors, read))
+            else:
+                written, digest = write_folder(to, pieces(tensors, read), description)
         progress("", total, total)
     return Exported(
         training=training.id,
@@ -221,67 +224,3 @@ def _refuse_occupied(to: Path, is_file: bool, force: bool) -> None:
         raise InputError(f"{to} holds {strange[0]}, which no export wrote; nothing there is replaced. Give another.")
     if held and not force:
         raise InputError(f"{to} holds a model already. Give --force to replace it, or another folder.")
-
-
-def _write_file(to: Path, data: Iterable[bytes | bytearray]) -> tuple[int, str]:
-    """Write a file whole or not at all; gives its size and SHA-256."""
-    with _partial(to, data) as (partial, size, digest):
-        partial.replace(to)
-        _sync(to.parent)
-    return size, digest
-
-
-@contextmanager
-def _partial(to: Path, data: Iterable[bytes | bytearray]) -> Generator[tuple[Path, int, str]]:
-    """A durable file beside `to`, with its size and SHA-256; it goes with the context, unless it was renamed."""
-    partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
-    digest, size = hashlib.sha256(), 0
-    try:
-        with partial.open("wb") as stream:
-            for piece in data:
-                stream.write(piece)
-                digest.update(piece)
-                size += len(piece)
-            stream.flush()
-            os.fsync(stream.fileno())
-        yield partial, size, digest.hexdigest()
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mapping[str, Any]) -> tuple[int, str]:
-    """As _write_file, a model folder. A new one gets its name when it is whole. In an old one nothing changes before
-    the new weights are durable; then model.json, without which it is no model, goes first and comes last."""
-    if to.is_dir():
-        with _partial(to / WEIGHTS_FILE, data) as (weights, size, digest):
-            (to / DESCRIPTION_FILE).unlink(missing_ok=True)
-            _sync(to)
-            weights.replace(to / WEIGHTS_FILE)
-            _write_file(to / DESCRIPTION_FILE, [_described(description, size, digest)])
-        return size, digest
-    folder = to.with_name(f".{to.name}.{os.getpid()}.partial")
-    folder.mkdir()
-    try:
-        size, digest = _write_file(folder / WEIGHTS_FILE, data)
-        _write_file(folder / DESCRIPTION_FILE, [_described(description, size, digest)])
-        folder.rename(to)
-        _sync(to.parent)
-    finally:
-        if folder.is_dir():
-            shutil.rmtree(folder)
-    return size, digest
-
-
-def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
-    """model.json, as models.saved_model writes it."""
-    weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
-    complete = {"format": MODEL_FORMAT, "weights": weights, **description}
-    return (json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

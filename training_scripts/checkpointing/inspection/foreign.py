@@ -5,7 +5,7 @@ Most of them are pickles, which run whatever they hold when they are read; here 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
 _AS_WEIGHTS = (
@@ -16,6 +16,9 @@ _CONVERT = (
     "Where it was made: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER weights.pt, and give "
     "weights.pt as the input `weights`."
 )
+
+# The weights' files of Hugging Face's transformers; of more than one file each where the model is large.
+_TRANSFORMERS = ("model.safetensors", "pytorch_model.bin")
 
 
 def described(names: Iterable[str]) -> str | None:
@@ -35,20 +38,25 @@ def described(names: Iterable[str]) -> str | None:
         )
     if ".ckpt" in endings:
         return f"a checkpoint of Lightning (.ckpt), which is a pickle, and no pickle is read here. {_AS_WEIGHTS}"
-    if "trainer_state.json" in files or any(path.parts[0].startswith("checkpoint-") for path in paths):
+    if "trainer_state.json" in files:
         return (
-            "a checkpoint of Hugging Face's Trainer, whose optimizer.pt is a pickle, and no pickle is read here. "
-            "Give its model.safetensors as the input `weights`."
+            "a checkpoint of Hugging Face's Trainer, whose state is made of pickles, and no pickle is read here. "
+            f"{_advice(files)}"
         )
     if {"model.json", "model.safetensors"} <= files or "model.tar.gz" in files:
         return "a model that a training handed on, and no checkpoint. Evaluate it, or give it as the input `weights`."
-    if "config.json" in files and ({"model.safetensors", "pytorch_model.bin"} & files):
-        return (
-            "a model of Hugging Face's transformers, and no checkpoint. Give its model.safetensors as the input "
-            "`weights`."
-        )
+    if "config.json" in files and files.intersection(_TRANSFORMERS):
+        return f"a model of Hugging Face's transformers, and no checkpoint. {_advice(files)}"
     if endings & {".pt", ".pth", ".bin"}:
         return f"files of torch.save, which are pickles, and no pickle is read here. {_AS_WEIGHTS}"
     if endings & {".keras", ".h5"} or ("checkpoint" in files and ".index" in endings):
         return "a checkpoint of Keras or TensorFlow that was not committed through the store."
     return None
+
+
+def _advice(files: Collection[str]) -> str:
+    """What to do with the weights that transformers wrote, by the files that are there."""
+    for name in _TRANSFORMERS:
+        if name in files:
+            return f"Give its {name} as the input `weights`."
+    return "Put its weights into one file where it was made, and give that as the input `weights`."

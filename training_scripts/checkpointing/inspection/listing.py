@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from drivetrain.training_scripts.checkpointing import sync_lag
 from drivetrain.training_scripts.checkpointing.inspection.at_work import AtWork, at_work
+from drivetrain.training_scripts.checkpointing.inspection.own_files import OwnFile, own_files
 from drivetrain.training_scripts.checkpointing.inspection.trainings import STEP_FOLDER, Training
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.places import Place
@@ -25,7 +26,7 @@ GOOD, DAMAGED, INCOMPLETE, QUARANTINED = "good", "damaged", "incomplete", "quara
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A checkpoint. `state` is good (manifest and sizes hold), damaged, incomplete or quarantined; `problem` says why.
-    One that is not `committed` has no manifest, or was replaced: it never counts.
+    One that is not `committed` has no manifest, or was `replaced` by a later save of its step: it never counts.
 
     `saved_at` is in seconds since the epoch, by the clock of whoever saved it; `bytes` what its files take.
     """
@@ -43,6 +44,7 @@ class Row:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     finished: bool = False
     committed: bool = True
+    replaced: bool = False
     newest: bool = False
     best: bool = False
 
@@ -50,7 +52,10 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """A training's rows, newest first. `at_work` is who writes there now; `behind` what a sync agent has not brought
-    away yet; `arrival_seconds` how long the newest checkpoint took to the object store, where that is known."""
+    away yet; `arrival_seconds` how long the newest checkpoint took to the object store, where that is known.
+
+    Where no training of ours keeps checkpoints, `own` are the files of another program, `recognised` says of which tool
+    they are, if that is known, and there are no rows."""
 
     training: str
     place: str
@@ -58,6 +63,8 @@ class Listing:
     at_work: AtWork | None
     behind: tuple[sync_lag.Behind, ...]
     arrival_seconds: float | None
+    own: tuple[OwnFile, ...] = ()
+    recognised: str | None = None
 
 
 def list_training(training: Training) -> Listing:
@@ -99,6 +106,13 @@ def list_training(training: Training) -> Listing:
         behind=tuple(sync_lag.behind(files, names)),
         arrival_seconds=_arrival(place, rows, files),
     )
+
+
+def list_own_files(uri: str, recognised: str | None) -> Listing | None:
+    """The files of another program; None where there are none."""
+    own = tuple(own_files(uri))
+    nothing = Listing(training="", place=uri, rows=(), at_work=None, behind=(), arrival_seconds=None)
+    return replace(nothing, own=own, recognised=recognised) if own else None
 
 
 class _Listed:
@@ -207,14 +221,15 @@ def _without_manifest(names: Mapping[str, int], current: set[str], working: AtWo
         match = STEP_FOLDER.fullmatch(folder)
         if match is None:
             continue
-        if f"{folder}/{MANIFEST_FILE}" in names:
+        replaced = f"{folder}/{MANIFEST_FILE}" in names
+        if replaced:
             problem = "replaced by a later save of the same step"
         elif working is not None:
             problem = f"no {MANIFEST_FILE} yet; a training is at work here"
         else:
             problem = f"no {MANIFEST_FILE}: the save was interrupted, or not all files have arrived"
         row = _row(int(match.group(1)), folder, names, INCOMPLETE, problem)
-        found.append(replace(row, committed=False))
+        found.append(replace(row, committed=False, replaced=replaced))
     return found
 
 

@@ -30,6 +30,8 @@ from drivetrain.training_scripts.checkpointing.inspection.words import (
 
 _METRICS, _ENTRIES, _HISTORY = 3, 12, 5
 _LONG_TEXT = 100
+# So many files of another program are shown to people.
+_OWN = 20
 
 
 def listing_text(found: Sequence[Listing], now: float) -> str:
@@ -41,6 +43,8 @@ def _listed(found: Listing, now: float) -> str:
     head = paint(printable(found.place), "bold")
     if found.at_work is not None:
         head += f"  (at work: {printable(found.at_work.describe())})"
+    if found.own:
+        return f"{head}\n{_own_text(found, now)}"
     if not found.rows:
         return f"{head}\nno checkpoint yet"
     rows = [_cells(row, now) for row in found.rows]
@@ -57,6 +61,29 @@ def _listed(found: Listing, now: float) -> str:
         lines.append(paint("A quarantined one is never resumed from; its report.json says what was found.", "dim"))
     if any(row.state == GOOD for row in found.rows):
         lines.append(paint("good: its manifest and the sizes of its files hold. Every byte: verify", "dim"))
+    return "\n".join(lines)
+
+
+def _own_text(found: Listing, now: float) -> str:
+    """The files of another program, and what cannot be done with them."""
+    what = found.recognised or "the files of another program, such as a script of your own."
+    rows = [
+        [
+            each.name,
+            "–" if each.bytes is None else size(each.bytes),
+            "many" if each.files is None else f"{each.files:,}",
+            ago(each.modified, now),
+        ]
+        for each in found.own[:_OWN]
+    ]
+    lines = [table(("name", "size", "files", "changed"), rows)]
+    if found.own[_OWN:]:
+        lines.append(f"and {len(found.own) - _OWN} more; all: --json")
+    lines.append(f"No checkpoint of a recipe is here, but {what}")
+    lines.append(
+        "By the numbers in the names, the highest first. What they mean and whether they are whole, only that program "
+        "can tell: show, verify and export take checkpoints that have a manifest."
+    )
     return "\n".join(lines)
 
 
@@ -123,6 +150,7 @@ def _tensors_text(tensors: Sequence[TensorFacts]) -> str:
 
 
 def _attempts_text(attempts: Iterable[Attempt], now: float) -> str:
+    found = list(attempts)
     rows = [
         [
             str(each.number),
@@ -130,9 +158,10 @@ def _attempts_text(attempts: Iterable[Attempt], now: float) -> str:
             f"{each.first_step} to {each.step}",
             duration(each.seconds),
             str(each.saves),
-            each.ended or "interrupted, or at work",
+            # One training at a time: whoever has a successor is not at work.
+            each.ended or ("interrupted, or at work" if each is found[-1] else "interrupted"),
         ]
-        for each in attempts
+        for each in found
     ]
     return f"{paint('starts', 'bold')}\n{table(('start', 'when', 'steps', 'for', 'saves', 'ended'), rows)}"
 
@@ -163,7 +192,7 @@ def verdict_text(verdict: Verdict) -> str:
     head = f"{name}: {paint(verdict.state, verdict.state)}"
     if verdict.state == GOOD:
         return f"{head}, {count(verdict.files, 'file')}, {size(verdict.bytes)} read in {duration(verdict.seconds)}"
-    lines = [head]
+    lines = [head if verdict.counts else f"{head}, and does not count"]
     for problem in verdict.problems:
         lines.append(f"  {printable(problem.problem)}{_compared(problem)}")
     if verdict.quarantined:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from drivetrain.training_scripts.checkpointing.inspection import foreign
+from drivetrain.training_scripts.checkpointing.inspection.own_files import is_ours
+from drivetrain.training_scripts.checkpointing.inspection.words import count
+from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE
 from drivetrain.training_scripts.checkpointing.places import Place, open_place
-from drivetrain.training_scripts.checkpointing.store import QUARANTINE, Store
+from drivetrain.training_scripts.checkpointing.store import QUARANTINE, REPORT_FILE, Store, folders_of
+from drivetrain.training_scripts.checkpointing.sync_lag import is_mark
 from drivetrain.training_scripts.errors import InputError, unknown_name
 
 NEWEST, BEST = "newest", "best"
+_GIVE = "Give the folder that a training is given as --checkpoints."
 STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?", re.ASCII)
 
 
@@ -29,6 +34,14 @@ class Training:
     @property
     def place(self) -> Place:
         return self.store.place
+
+
+class NoTrainingError(InputError):
+    """A place in which no training of ours keeps checkpoints, and other files lie. `recognised` says of which tool."""
+
+    def __init__(self, message: str, recognised: str | None) -> None:
+        super().__init__(message)
+        self.recognised = recognised
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,8 @@ def find(uri: str) -> Found:
     """The trainings whose checkpoints lie in a place, or in folders of it; or that of one checkpoint's folder.
 
     Raises:
-        InputError: no such place, nothing of the kind in it, or the checkpoint of another tool, which is named.
+        InputError: no such place, or nothing of the kind in it (NoTrainingError: but files of another tool, which is
+            named where it is known).
     """
     uri = uri.rstrip("/") or uri
     place = open_place(uri)
@@ -92,7 +106,8 @@ def find(uri: str) -> Found:
         path = Path(uri)
         if path.name == "manifest.json" and STEP_FOLDER.fullmatch(path.parent.name):
             return find(str(path.parent))
-        _refuse(uri, [path.name])
+        what = foreign.described([path.name])
+        raise InputError(f"{uri} is {what}" if what else f"{uri} holds no checkpoint: it is a file. {_GIVE}")
     if is_folder and not os.path.isdir(uri):
         parent = next(path for path in Path(uri).absolute().parents if path.is_dir())
         names = [entry.name for entry in os.scandir(parent) if entry.is_dir()]
@@ -139,10 +154,26 @@ def choose_step(
         raise InputError(f"{given!r} is no checkpoint. Give a step (120), {NEWEST!r} or {BEST!r}.")
     step, steps = int(digits[:19]), training.store.steps()
     if step not in steps:
+        reason = _why_not(training.place.names(), step)
         shown = ", ".join(map(str, steps[:10])) + (f", ... ({len(steps)} in all)" if steps[10:] else "")
         closest = f" The closest is {min(steps, key=lambda each: abs(each - step))}." if steps else ""
-        raise InputError(f"there is no checkpoint of step {step} in {place}.{closest} There are: {shown or 'none'}.")
+        raise InputError(
+            f"there is no checkpoint of step {step} in {place}{reason}.{closest} There are: {shown or 'none'}."
+        )
     return step
+
+
+def _why_not(names: Mapping[str, int], step: int) -> str:
+    """What there is of a step in the place of its checkpoint."""
+    incomplete = folders_of(step, names)
+    if incomplete:
+        return (
+            f" that counts: {incomplete[-1]} has no {MANIFEST_FILE} (the save was interrupted or is under way, or not "
+            "all files have arrived)"
+        )
+    below = f"{QUARANTINE}/"
+    aside = folders_of(step, [name.removeprefix(below) for name in names if name.startswith(below)])
+    return f": it was set aside as {below}{aside[-1]}, whose {REPORT_FILE} says why" if aside else ""
 
 
 def _two_levels(folder: Path) -> list[str]:
@@ -177,12 +208,18 @@ def _training_folders(names: Iterable[str]) -> set[str]:
 
 
 def _refuse(uri: str, names: Iterable[str]) -> NoReturn:
-    names = [name for name in names if name.rstrip("/")]
+    names = [name for name in names if name.rstrip("/") and not is_mark(name)]
     what = foreign.described(names)
     if what:
-        raise InputError(f"{uri} is {what}")
+        raise NoTrainingError(f"{uri} is {what}", what)
     held = "is empty" if not names else "holds no checkpoint"
-    raise InputError(
-        f"{uri} {held}: no folder step-........ of a training is in it, nor in a folder of it. Give the folder that a "
-        "training is given as --checkpoints."
-    )
+    message = f"{uri} {held}: no folder step-........ of a training is in it, nor in a folder of it. {_GIVE}"
+    if not names or is_ours(names):
+        raise InputError(message)
+    if not all(name.endswith("/") for name in names):
+        entries = count(len({name.partition("/")[0] for name in names}), "entry", "entries")
+        message += (
+            f" The {entries} there are another program's: `list` shows them; what they mean and whether they are "
+            "whole, only that program can tell."
+        )
+    raise NoTrainingError(message, None)

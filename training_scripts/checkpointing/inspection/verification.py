@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Index
-from drivetrain.training_scripts.checkpointing.inspection.listing import DAMAGED, GOOD, INCOMPLETE
-from drivetrain.training_scripts.checkpointing.inspection.trainings import held
+from drivetrain.training_scripts.checkpointing.inspection.listing import DAMAGED, GOOD, INCOMPLETE, list_training
+from drivetrain.training_scripts.checkpointing.inspection.trainings import Training, held
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.store import Store
 
@@ -25,7 +25,10 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """On one checkpoint: `state` is good, damaged or incomplete (files are not there, and nothing else is wrong)."""
+    """On one checkpoint: `state` is good, damaged or incomplete (files are not there, and nothing else is wrong).
+
+    A folder that has no manifest does not count: no training ever goes on from it.
+    """
 
     training: str
     step: int
@@ -35,6 +38,7 @@ class Verdict:
     seconds: float
     problems: tuple[Problem, ...]
     quarantined: str | None = None
+    counts: bool = True
 
 
 # Told before each file: its name, bytes read so far, bytes of the whole checkpoint.
@@ -77,6 +81,24 @@ def verify(store: Store, training: str, step: int, progress: Progress) -> Verdic
         seconds=time.monotonic() - begun,
         problems=tuple(problem for problem, _ in found),
     )
+
+
+def without_manifest(training: Training) -> list[Verdict]:
+    """On each folder that is no checkpoint, because its save has not come to an end; newest first."""
+    return [
+        Verdict(
+            training=training.id,
+            step=row.step,
+            state=INCOMPLETE,
+            files=row.files,
+            bytes=row.bytes,
+            seconds=0.0,
+            problems=(Problem(MANIFEST_FILE, f"{row.folder}: {row.problem}"),),
+            counts=False,
+        )
+        for row in list_training(training).rows
+        if row.state == INCOMPLETE and not row.committed and not row.replaced
+    ]
 
 
 def as_damage(problems: Iterable[Problem]) -> DamagedError:

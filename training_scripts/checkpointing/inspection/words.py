@@ -38,9 +38,9 @@ def size(num_bytes: int) -> str:
     return f"{value:.1f} TB"
 
 
-def count(amount: int, noun: str) -> str:
+def count(amount: int, noun: str, plural: str = "") -> str:
     """`1 file`, `3 files`."""
-    return f"{amount:,} {noun}" + ("" if amount == 1 else "s")
+    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:

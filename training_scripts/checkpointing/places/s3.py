@@ -122,8 +122,9 @@ class S3Place:
         return bytes(part)
 
     def arrived_at(self, folder: str) -> dict[str, float]:
-        """When each file of a folder came to be there, in seconds since the epoch, by the service's clock."""
-        listed, _ = self._objects.list(f"{self._key(folder)}/")
+        """When each file of a folder ("": of the place) came to be there, in seconds since the epoch, by the service's
+        clock."""
+        listed, _ = self._objects.list(f"{self._key(folder)}/" if folder else self._prefix)
         return {entry.key.removeprefix(self._prefix): entry.modified.timestamp() for entry in listed}
 
     def checksum(self, name: str) -> tuple[int, int]:

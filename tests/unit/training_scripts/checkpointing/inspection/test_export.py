@@ -106,3 +106,32 @@ def test_export_of_what_does_not_say_what_it_is(program: Program, made, tmp_path
     assert "Take all with --optimizer" in program.error("export", made.folder, "--out", tmp_path / "w.safetensors")
     made.save(3)
     assert "keep_best" in program.error("export", made.folder, "--best", "--out", tmp_path / "w.safetensors")
+
+
+def test_damage_is_told_in_sentences(program: Program, three, tmp_path: Path, flip: Callable[..., None]) -> None:
+    flip(three.folder / "step-00000100" / "rank-00000-of-00002.safetensors")
+    out = tmp_path / "w.safetensors"
+    said = program.error("export", three.folder, "--out", out, code=1)
+    assert said.startswith("error: this checkpoint is damaged: step-00000100/rank-00000-of-00002.safetensors has the")
+    assert said.endswith(". To see all that is wrong with it, run verify.\n")
+    (three.folder / "step-00000020" / "rank-00000-of-00002.safetensors").unlink()
+    said = program.error("export", three.folder, "20", "--out", out, code=1)
+    assert said.startswith("error: this checkpoint is incomplete: ") and "is not there. To see all" in said
+
+
+@pytest.mark.parametrize("name", ["x", "x.safetensors"])
+def test_a_place_where_nothing_can_be_made_is_named_as_it_was_given(program: Program, made, name: str) -> None:
+    made.save(20, TENSORS)
+    said = program.error("export", made.folder, "--out", f"/proc/{name}")
+    assert said == f"error: /proc/{name} cannot be written: No such file or directory. Give another place.\n"
+
+
+@pytest.mark.parametrize("out", ["", "  "])
+def test_an_empty_name_is_no_place(
+    program: Program, made, tmp_path: Path, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.save(20, TENSORS)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert "--out is empty" in program.error("export", made.folder, "--out", out)
+    assert not list((tmp_path / "here").iterdir())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.unit.training_scripts.checkpointing.inspection.program import (
     HISTORY,
     TENSORS,
@@ -52,3 +54,12 @@ def test_a_step_that_is_not_there(program: Program, three) -> None:
     assert "'last' is no checkpoint" in program.error("show", three.folder, "last")
     assert "Give one of the two" in program.error("verify", three.folder, "10", "--all")
     assert program.json("show", three.folder, "step-00000010")["step"] == 10
+
+
+def test_a_start_that_has_a_successor_was_interrupted(program: Program, three) -> None:
+    for number, ended in ((1, None), (2, "finished"), (3, None)):
+        attempt = {"number": number, "started": 100.0, "time": 160.0, "first_step": 0, "step": 20, "ended": ended}
+        three.store.place.replace(f"attempts/{number:05d}.json", json.dumps(attempt).encode())
+    found = rows(program("show", three.folder))
+    assert found["1"].endswith("  interrupted") and found["2"].endswith("  finished")
+    assert found["3"].endswith("  interrupted, or at work")

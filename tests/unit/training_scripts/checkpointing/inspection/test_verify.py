@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.training_scripts.checkpointing.lock import Lock
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
@@ -94,3 +95,28 @@ def test_verify_of_a_missing_file_is_incomplete(program: Program, three) -> None
 def test_progress_without_a_terminal_is_silent_and_short(program: Program, three) -> None:
     program("verify", three.folder, "--all")
     assert program.err == ""
+
+
+def test_all_tells_of_folders_that_do_not_count(program: Program, three, flip: Callable[..., None]) -> None:
+    """Nothing that counts is damaged by them: a save that was interrupted leaves one."""
+    (three.folder / "step-00000020" / "manifest.json").unlink()
+    said = program("verify", three.folder, "--all")
+    lines = said.splitlines()
+    assert [line.split(":")[0] for line in lines if not line.startswith(" ")] == ["step 100", "step 20", "step 10"]
+    assert lines[1] == "step 20: incomplete, and does not count" and "no manifest.json" in lines[2]
+    verdicts = {each["step"]: each for each in program.json("verify", three.folder, "--all")}
+    assert (verdicts[20]["state"], verdicts[20]["counts"], verdicts[10]["counts"]) == ("incomplete", False, True)
+    assert [each["step"] for each in program.json("verify", three.folder)] == [100]
+    flip(three.folder / "step-00000010" / "state.json")
+    assert "step 20: incomplete" in program("verify", three.folder, "--all", "--quarantine", code=1)
+    assert (three.folder / "step-00000020").is_dir()
+
+
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_a_step_without_a_manifest_is_told_from_one_that_never_was(program: Program, three, command: str) -> None:
+    (three.folder / "step-00000020" / "manifest.json").unlink()
+    said = program.error(command, three.folder, "20")
+    assert "step 20" in said and "step-00000020 has no manifest.json" in said and "There are: 100, 10." in said
+    three.store.quarantine(100, DamagedError("for a test", file="state.json"))
+    said = program.error(command, three.folder, 100)
+    assert "was set aside as quarantine/step-00000100.1" in said and "report.json" in said
