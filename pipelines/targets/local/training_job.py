@@ -111,6 +111,8 @@ class TrainingJob:
             if interruption is None or not result.interrupted:
                 break
             self._interrupted(interruption, result, last_words)
+        if isinstance(sync, CheckpointSync):
+            sync.forget_removed()
         self._transitions.enter("Uploading")
         if self._rehearsal is not None:
             told, value = self._rehearsal.completed(result.wall_s, last_words), self._rehearsal.in_a_word()

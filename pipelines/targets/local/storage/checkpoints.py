@@ -1,7 +1,8 @@
 """Checkpoints of a training job: brought to every host before it starts, copied back while it runs.
 
 What the service's agent does (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints.html): files appear in
-the store one by one, each whole; what the job deletes stays there; of hosts that write the same name the last wins.
+the store one by one, each whole; of hosts that write the same name the last wins. What the job deletes stays there,
+until the job has succeeded: the service keeps it for ever, but this disk is the user's own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, walk
 DEFAULT_PATH = "/opt/ml/checkpoints"
 _INTERVAL_S = 1.0
 _TICK_NS = 20_000_000
+_MANIFEST = "manifest.json"
 
 
 class CheckpointSync:
@@ -26,6 +28,7 @@ class CheckpointSync:
         self._uri = uri.rstrip("/")
         self._folders = folders
         self._copied: dict[Path, tuple[int, int]] = {}
+        self._stored: set[str] = set()
         self._next = 0.0
 
     def restore(self) -> int:
@@ -44,6 +47,14 @@ class CheckpointSync:
     def finish(self) -> None:
         """Nothing writes any more: copy what is left, as it is."""
         self.copy_back(final=True)
+
+    def forget_removed(self) -> None:
+        """The job has succeeded: what it has itself brought to the store, and removed since, goes from there, too."""
+        gone = {name for name in self._stored if not any((folder / name).exists() for folder in self._folders)}
+        # A checkpoint is none without its manifest: nobody finds one of which a part is missing.
+        for name in sorted(gone, key=lambda name: (not name.endswith(_MANIFEST), name)):
+            self._store.remove(f"{self._uri}/{name}", below=self._uri)
+        self._stored -= gone
 
     def tick(self) -> None:
         """Copy what has changed, once a second."""
@@ -64,6 +75,7 @@ class CheckpointSync:
                         continue
                     if self._store.put(f"{self._uri}/{name}", path, unless=lambda v=version, p=path: _changed(p, v)):
                         self._copied[path] = version
+                        self._stored.add(name)
                 except FileNotFoundError:
                     if final:
                         raise

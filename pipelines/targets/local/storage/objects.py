@@ -164,6 +164,16 @@ class ObjectStore:
         elif staged.exists():
             self._replace(staged, target, uri)
 
+    def remove(self, uri: str, *, below: str) -> None:
+        """Remove one object, where it is there, and the folders below a prefix that it leaves empty; nobody else may
+        write there at the time."""
+        path, top = self._writable(uri), self._writable(below)
+        path.unlink(missing_ok=True)
+        for folder in path.parents:
+            if not folder.is_relative_to(top) or folder == top or not folder.exists() or any(folder.iterdir()):
+                return
+            folder.rmdir()
+
     def _writable(self, uri: str) -> Path:
         """Where an object would be written.
 
