@@ -34,8 +34,12 @@ def find_place(where: str, step: str | None, home: Path | None) -> str:
     """The folder or URI: `where` itself, or that in which a run's step keeps its checkpoints.
 
     Raises:
-        UserError: no such run or step, or one without checkpoints.
+        UserError: nothing is named; no such run or step, or one without checkpoints.
     """
+    if not where.strip():
+        raise UserError("Nothing is given. Give a run's id or latest, a folder, or s3://BUCKET/PREFIX.")
+    if where.startswith("s3:") and not where.removeprefix("s3:").strip("/"):
+        raise UserError(f"{where} names no bucket. Give s3://BUCKET/PREFIX, a folder, or a run's id.")
     looks_like_place = "/" in where or where.startswith((".", "~")) or Path(where).exists()
     if looks_like_place:
         if step is not None:

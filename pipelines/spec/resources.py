@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
@@ -22,7 +23,12 @@ class Spot(Frozen):
 
 
 def _reference(value: Any) -> Any:
-    """A parameter stands for the reference to it."""
+    """A parameter stands for the reference to it; a bare `True` says too little."""
+    if isinstance(value, bool):
+        # Not a ValueError, before whose message pydantic writes its own word.
+        raise PydanticCustomError(
+            "spot", "say how long the job may take with waiting, spot=Spot(max_wait_seconds=...); None is on demand"
+        )
     ref: Any = getattr(value, "ref", None) if isinstance(value, Pending) else None
     return value if ref is None else ref()
 

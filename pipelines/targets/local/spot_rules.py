@@ -25,6 +25,12 @@ def _problems(where: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     spot = arguments.get(SPOT, False)
     stopping = member(arguments, "StoppingCondition") or {}
     wait, run = stopping.get(WAIT), stopping.get(RUN, _DEFAULT_MAX_RUN_S)
+    for name in (RUN, WAIT):
+        if isinstance(given := stopping.get(name), str | bool | float):
+            yield (
+                f"{where}: StoppingCondition.{name} is {given!r:.80}; the service takes a whole number of seconds. "
+                "Write it without quotes, such as 3600."
+            )
     if spot is False and wait is not None:
         yield (
             f"{where}: StoppingCondition.{WAIT} is set and {SPOT} is not: the service rejects that. Set {SPOT} to "

@@ -156,3 +156,12 @@ def test_a_file_of_the_current_folder_is_no_module(checkpoints: Called, drivetra
     drivetrain.write("json.py", "raise SystemExit('taken for a module')")
     folder = save(drivetrain.folder / "ck", 5)
     assert "step 5: good" in checkpoints("verify", folder)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [("", "Nothing is given."), (" ", "Nothing is given."), ("s3://", "s3:// names no bucket."), ("s3:", "no bucket.")],
+)
+def test_nothing_is_named(checkpoints: Called, where: str, message: str) -> None:
+    said = checkpoints.error("list", where)
+    assert message in said and "s3://BUCKET/PREFIX" in said and len(said.splitlines()) == 1

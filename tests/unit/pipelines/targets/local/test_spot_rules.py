@@ -21,6 +21,13 @@ WAIT = {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 59}
         ({"StoppingCondition": {"MaxRuntimeInSeconds": 60}}, "Set it to 60 or more"),
         ({"StoppingCondition": None}, "Set it to 86400 or more"),
         ({"StoppingCondition": WAIT}, "MaxWaitTimeInSeconds (59) is less than MaxRuntimeInSeconds (60)"),
+        (
+            {"StoppingCondition": {**WAIT, "MaxWaitTimeInSeconds": "60"}},
+            "MaxWaitTimeInSeconds is '60'; the service takes",
+        ),
+        ({"StoppingCondition": {**WAIT, "MaxRuntimeInSeconds": "5"}}, "MaxRuntimeInSeconds is '5'; the service takes"),
+        ({"StoppingCondition": {**WAIT, "MaxWaitTimeInSeconds": True}}, "MaxWaitTimeInSeconds is True; the service"),
+        ({"StoppingCondition": {**WAIT, "MaxRuntimeInSeconds": 59.5}}, "MaxRuntimeInSeconds is 59.5; the service"),
         ({"CheckpointConfig": None}, "without CheckpointConfig: an interruption would lose everything"),
         ({"CheckpointConfig": {"S3Uri": "s3://b/checkpoints"}}, "Write 's3://b/checkpoints/'"),
     ],
