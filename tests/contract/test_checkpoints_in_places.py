@@ -107,3 +107,14 @@ def test_lag_is_told_where_the_place_knows(uri: str, capsys: pytest.CaptureFixtu
 
 def test_nothing_there(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "list", f"{uri}/none", code=2).startswith("error: ")
+
+
+def test_a_scripts_own_files_are_listed(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    place = open_place(uri)
+    for name in ("step-9.npz", "step-10/weights.npz", "step-10/deep/er.npz", "step-10/er.npz.sagemaker-uploaded"):
+        place.write(name, b"1234")
+    (listed,) = run(capsys, "list", uri)
+    own = listed["own"]
+    assert [(each["name"], each["files"], each["bytes"]) for each in own] == [("step-10/", 2, 8), ("step-9.npz", 1, 4)]
+    assert all(each["modified"] > 1.7e9 for each in own)
+    assert "The 2 entries there are another program's" in run(capsys, "verify", uri, code=2)
