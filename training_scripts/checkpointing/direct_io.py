@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import queue
+import threading
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 CHUNK = 8 << 20
 """So many bytes are read or written by one call, at most."""
+
+READERS = 3
+"""So many threads read a large file."""
 
 _ALIGNMENT = 4096
 _WORTH_IT = 1 << 20
@@ -90,6 +95,73 @@ def read_pieces(descriptor: int, size: int, room: Callable[[int, int], memoryvie
         done += count
 
 
+def read_whole(descriptor: int, buffer: memoryview) -> tuple[int, int]:
+    """Fill a buffer from the beginning of a file; gives how many bytes there were, and their CRC-32.
+
+    A large one is brought by several readers while the checksum of what came before is computed: a disk answers several
+    questions at a time, and memory that is used for the first time costs a processor more than reading does.
+    """
+    if len(buffer) < READERS * CHUNK:
+        return _checked(read_pieces(descriptor, len(buffer), lambda start, stop: buffer[start:stop]))
+    if not _is_cached(descriptor, len(buffer)) and _is_aligned(buffer):
+        _set_direct(descriptor, True)
+    end = len(buffer) - len(buffer) % _ALIGNMENT  # the rest is no whole page
+    pieces = [buffer[start : min(start + CHUNK, end)] for start in range(0, end, CHUNK)]
+    came: list[queue.SimpleQueue[int | OSError]] = [queue.SimpleQueue() for _ in pieces]
+
+    def read(first: int) -> None:
+        for number in range(first, len(pieces), READERS):
+            try:
+                came[number].put(_fill(descriptor, pieces[number], number * CHUNK))
+            except OSError as failure:
+                came[number].put(failure)
+
+    readers = [threading.Thread(target=read, args=(first,), name="reader", daemon=True) for first in range(READERS)]
+    for reader in readers:
+        reader.start()
+    try:
+        filled, checksum = 0, 0
+        for piece, answer in zip(pieces, came, strict=True):
+            count = answer.get()
+            if isinstance(count, OSError):
+                raise count
+            checksum = zlib.crc32(piece[:count], checksum)
+            filled += count
+            if count < len(piece):
+                return filled, checksum
+    finally:
+        for reader in readers:
+            reader.join()
+    _set_direct(descriptor, False)
+    count = _fill(descriptor, buffer[end:], end)
+    return filled + count, zlib.crc32(buffer[end : end + count], checksum)
+
+
+def _checked(pieces: Iterable[memoryview]) -> tuple[int, int]:
+    size, checksum = 0, 0
+    for piece in pieces:
+        checksum = zlib.crc32(piece, checksum)
+        size += len(piece)
+    return size, checksum
+
+
+def _fill(descriptor: int, piece: memoryview, start: int) -> int:
+    """Fill a piece from byte `start` of the file on; gives how many bytes there were."""
+    filled = 0
+    while filled < len(piece):
+        try:
+            count = os.preadv(descriptor, [piece[filled:]], start + filled)
+        except OSError as error:
+            if error.errno not in _NO_DIRECT or not _is_direct(descriptor):
+                raise
+            _set_direct(descriptor, False)  # for the other readers, too
+            continue
+        if not count:
+            break
+        filled += count
+    return filled
+
+
 def _is_cached(descriptor: int, size: int) -> bool:
     """Whether a file seems to be in the page cache: it was written, or brought here, not long ago."""
     if not hasattr(os, "RWF_NOWAIT"):
@@ -109,6 +181,10 @@ def _is_aligned(data: memoryview) -> bool:
     import ctypes
 
     return ctypes.addressof(ctypes.c_char.from_buffer(data)) % _ALIGNMENT == 0
+
+
+def _is_direct(descriptor: int) -> bool:
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & getattr(os, "O_DIRECT", 0))
 
 
 def _set_direct(descriptor: int, direct: bool) -> bool:

@@ -26,7 +26,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.training_scripts.checkpointing.direct_io import CHUNK, read_pieces, write_new
+from drivetrain.training_scripts.checkpointing.direct_io import CHUNK, read_pieces, read_whole, write_new
 from drivetrain.training_scripts.checkpointing.file_locks import hold, hold_soon
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, check_name
 
@@ -113,11 +113,8 @@ class FolderPlace:
         descriptor = self._open(name)
         try:
             _expect(name, len(buffer), os.fstat(descriptor).st_size)
-            checksum, filled = 0, 0
-            for piece in read_pieces(descriptor, len(buffer), lambda start, stop: buffer[start:stop]):
-                checksum = zlib.crc32(piece, checksum)
-                filled += len(piece)
-            _expect(name, len(buffer), filled + len(os.read(descriptor, 1)))
+            filled, checksum = read_whole(descriptor, buffer)
+            _expect(name, len(buffer), filled + len(os.pread(descriptor, 1, filled)))
             return checksum
         finally:
             os.close(descriptor)
