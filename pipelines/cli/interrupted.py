@@ -59,7 +59,7 @@ def interrupted_lines(times: JobTimes, prices: Prices | None) -> list[str]:
     if spent:
         bound = spent.young_goodput
         told += f", goodput {share(spent.goodput)}"
-        told += f" (Young's bound: {share(bound)})" if bound is not None else ""
+        told += f" (Young's estimate: {share(bound)})" if bound is not None else ""
     lines = [f"{paint(printable(times.step), 'bold')}: {told}"]
     if spent:
         lines.append("  " + ", ".join(f"{name} {duration(seconds)}" for name, seconds, _ in time_rows(spent)))

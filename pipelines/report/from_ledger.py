@@ -17,6 +17,7 @@ from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, Mo
 from drivetrain.pipelines.report.goodput import JobTimes, Prices
 from drivetrain.pipelines.report.job_times import job_times
 from drivetrain.pipelines.report.logs import tail
+from drivetrain.pipelines.report.reasons import for_run, is_bad_input
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
 from drivetrain.pipelines.report.words import duration, printable
 
@@ -75,7 +76,8 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         goes_on_from={
             step.name: saved
             for step, facts in zip(rows, steps, strict=True)
-            if facts.status in ("Failed", "Stopped", "Interrupted")
+            # What was refused is not begun, wherever its checkpoints lie.
+            if facts.status in ("Failed", "Stopped", "Interrupted") and not is_bad_input(facts.reason)
             for saved in [newest_checkpoint(ledger.home, step.arguments)]
             if saved is not None
         },
@@ -105,7 +107,7 @@ def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
         seconds=step.seconds,
         attempts=step.attempts,
         cache_of=step.cache_of,
-        reason=step.reason,
+        reason=for_run(step.reason, run.id),
         value=step.value,
         why=step.why,
         settings=settings(step.arguments),

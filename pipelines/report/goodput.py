@@ -33,6 +33,11 @@ class Attempt:
     stall_seconds: float = 0.0
     restart_seconds: float = 0.0
     saved: tuple[tuple[int, float], ...] = ()
+    spot: bool | None = None
+
+    @property
+    def took_steps(self) -> bool:
+        return self.first_step is not None and self.step is not None and self.step > self.first_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +84,11 @@ class JobTimes:
     @property
     def machine_seconds(self) -> float | None:
         """What one machine would cost at the full price."""
-        return self.training_seconds if self.billed else self.billable_seconds
+        if self.billed:
+            return self.training_seconds
+        # A training that went on after a failure was more than one job, and the description tells of the last.
+        started = sum(one.time - one.started for one in self.attempts)
+        return max(self.billable_seconds or 0.0, started) or None
 
     @property
     def steps_lost(self) -> int | None:
@@ -90,7 +99,8 @@ class JobTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Where the seconds of a training went, from its first step to its end."""
+    """Where the seconds of a training went, from its first start to its end, without one start (`starting`): that one
+    a training without interruptions needs, too."""
 
     useful: float
     """Steps that count in the end."""
@@ -99,11 +109,13 @@ class Account:
     lost: float
     """Steps that were taken again."""
     restarting: float
-    """Leaving after an interruption, and coming back to the next step: imports, data, the checkpoint."""
+    """Leaving after an interruption, and coming back to the next step: imports, data, the checkpoint; starts that were
+    interrupted before they took a step, too."""
     down: float
     """No machines."""
     saves: int
     interruptions: int
+    starting: float = 0.0
 
     @property
     def total(self) -> float:
@@ -152,45 +164,61 @@ def young_loss(save_seconds: float, failure_seconds: float, restart_seconds: flo
 
 
 def account(times: JobTimes) -> Account | None:
-    """Where the time of a training went; None where its attempts do not say at which steps they were."""
+    """Where the time of a training went; None where none of its starts tells that it took a step."""
     attempts = sorted(times.attempts, key=lambda one: one.number)
-    if not attempts or any(one.first_step is None or one.step is None for one in attempts):
+    stepping = [one for one in attempts if one.took_steps]
+    if not stepping:
         return None
-    lost = sum(lost_seconds(before, after) for before, after in pairwise(attempts))
-    gaps = [_gap(before, after) for before, after in pairwise(attempts)]
-    downs = [_down(times, gap) for gap in gaps]
-    down = sum(ended - started for started, ended in downs)
-    between = sum(ended - started for started, ended in gaps)
-    restarting = between - down + sum(one.restart_seconds for one in attempts[1:])
-    saving = sum(one.stall_seconds for one in attempts)
-    total = max(attempts[-1].time - attempts[0].started - attempts[0].restart_seconds, 0.0)
+    downs = [_without_machines(times, gap) for gap in _gaps(times, attempts)]
+    down = sum(ended - started for found in downs for started, ended in found)
+    lost = sum(lost_seconds(before, after) for before, after in pairwise(stepping))
+    training = sum(max(one.time - one.started - one.restart_seconds, 0.0) for one in stepping)
+    saving = min(sum(one.stall_seconds for one in stepping), max(training - lost, 0.0))
+    useful = max(training - lost - saving, 0.0)
+    starting = min(stepping[0].restart_seconds, stepping[0].time - stepping[0].started)
+    whole = attempts[-1].time - _beginning(times, attempts)
     return Account(
-        useful=max(total - lost - down - restarting - saving, 0.0),
+        useful=useful,
         saving=saving,
         lost=lost,
-        restarting=restarting,
+        restarting=max(whole - starting - useful - saving - lost - down, 0.0),
         down=down,
         saves=sum(one.saves for one in attempts),
-        interruptions=len(attempts) - 1,
+        interruptions=len(times.interruptions) or len(attempts) - 1,
+        starting=starting,
     )
+
+
+def _beginning(times: JobTimes, attempts: Sequence[Attempt]) -> float:
+    """When the training first had machines: starts that were interrupted at once may have left no record."""
+    first = attempts[0]
+    worked = [phase.started for phase in times.phases if _PHASES.get(phase.status) == "training"]
+    return first.started if first.number <= 1 else min([first.started, *worked])
+
+
+def _gaps(times: JobTimes, attempts: Sequence[Attempt]) -> list[tuple[float, float]]:
+    """The time before the first attempt that is known, and that between each two."""
+    lead = (_beginning(times, attempts), attempts[0].started)
+    return [lead, *(_gap(before, after) for before, after in pairwise(attempts))]
 
 
 def _gap(before: Attempt, after: Attempt) -> tuple[float, float]:
     return before.time, max(after.started, before.time)
 
 
-def _down(times: JobTimes, gap: tuple[float, float]) -> tuple[float, float]:
-    """The part of the time between two attempts without machines at work: all of it, unless the job's phases say when
-    it had some."""
-    if not times.phases:
-        return gap
-    started, ended = gap
-    parts = [
-        (max(phase.started, started), min(phase.ended, ended))
-        for phase in times.phases
-        if _PHASES.get(phase.status) != "training" and phase.started < ended and phase.ended > started
-    ]
-    return (parts[0][0], parts[-1][1]) if parts else (ended, ended)
+def _without_machines(times: JobTimes, gap: tuple[float, float]) -> list[tuple[float, float]]:
+    """The parts of the time between two attempts without machines at work: all of it but the training phases of the
+    job, which may be those of starts that left no record."""
+    at, end = gap
+    found: list[tuple[float, float]] = []
+    for phase in sorted(times.phases, key=lambda one: one.started):
+        if _PHASES.get(phase.status) == "training" and phase.ended > at and phase.started < end:
+            if phase.started > at:
+                found.append((at, phase.started))
+            at = phase.ended
+    if at < end:
+        found.append((at, end))
+    return found
 
 
 def lost_seconds(before: Attempt, after: Attempt) -> float:
@@ -245,7 +273,13 @@ def measured_discount(times: JobTimes) -> float | None:
 
 
 def saving(times: JobTimes, prices: Prices) -> Saving | None:
-    """The saving at these prices; None where the times are not known."""
+    """The saving at these prices; None where the times are not known, or it went on on machines of another price.
+
+    Needed on machines that stay are the steps that count, one start, the saves (they are made there, too) and what
+    follows the last step; all else that is paid for counts against the saving.
+    """
+    if len({one.spot for one in times.attempts if one.spot is not None}) > 1:
+        return None
     spent = account(times)
     paid = times.machine_seconds
     if spent is None or not paid:
@@ -273,18 +307,23 @@ def spans(times: JobTimes) -> Sequence[tuple[str, float, float]]:
     if not attempts:
         return [(_PHASES.get(phase.status, "restart"), phase.started, phase.ended) for phase in times.phases]
     found: list[tuple[str, float, float]] = []
-    for place, one in enumerate(attempts):
-        after = attempts[place + 1] if place + 1 < len(attempts) else None
+    tells = any(one.took_steps for one in attempts)
+    stepping = [one for one in attempts if one.took_steps]
+    following = {one.number: after for one, after in pairwise(stepping)}
+    for one, gap in zip(attempts, _gaps(times, attempts), strict=True):
+        at = gap[0]
+        for down, up in _without_machines(times, gap):
+            found += [("restart", at, down), ("down", down, up)]
+            at = up
+        found.append(("restart", at, gap[1]))
+        if tells and not one.took_steps:
+            found.append(("restart", one.started, one.time))
+            continue
+        after = following.get(one.number)
         first = min(one.started + one.restart_seconds, one.time)
-        lost = 0.0
-        if after and one.step is not None and one.first_step is not None and after.first_step is not None:
-            lost = min(lost_seconds(one, after), one.time - first)
+        lost = min(lost_seconds(one, after), one.time - first) if after else 0.0
         found += [("restart", one.started, first), ("training", first, one.time - lost)]
         found.append(("lost", one.time - lost, one.time))
-        if after:
-            gap = _gap(one, after)
-            down, up = _down(times, gap)
-            found += [("restart", gap[0], down), ("down", down, up), ("restart", up, gap[1])]
     return _joined([span for span in found if span[2] > span[1]])
 
 

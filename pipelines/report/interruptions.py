@@ -56,12 +56,12 @@ def taken_again(times: JobTimes) -> str:
 
 def method(spent: Account) -> str:
     """How goodput and bound come about, with the measured numbers."""
-    said = "Goodput is useful time over all time, from the first step on."
+    said = "Goodput is useful time over all time, without the one start that any training needs."
     save, failure, restart = spent.save_cost, spent.failure_seconds, spent.restart_cost
     if spent.young_goodput is None or failure is None:
         return said
     return (
-        f"{said} Young's bound is 1 - sqrt(2 x save / time between interruptions) - restart / time between "
+        f"{said} Young's estimate is 1 - sqrt(2 x save / time between interruptions) - restart / time between "
         f"interruptions, with what was measured here: a save stops the training for {duration(save)}, an interruption "
         f"comes every {duration(failure)}, a restart takes {duration(restart)}. It is for interruptions without "
         "notice: who is told in time to save loses less."
@@ -100,7 +100,7 @@ def _tiles(times: JobTimes, spent: Account | None, saved: Saving | None) -> list
     if spent:
         bound = spent.young_goodput
         tiles += [
-            _tile("Goodput", share(spent.goodput), "" if bound is None else f"Young's bound {share(bound)}"),
+            _tile("Goodput", share(spent.goodput), "" if bound is None else f"Young's estimate {share(bound)}"),
             _tile("Time wasted", duration(spent.wasted), f"of {duration(spent.total)}"),
         ]
     discount = measured_discount(times)

@@ -88,6 +88,7 @@ def _attempts(told: Mapping[str, Any]) -> Iterator[Attempt]:
             stall_seconds=_number(entry.get("stall_seconds")) or 0.0,
             restart_seconds=_number(entry.get("restart_seconds")) or 0.0,
             saved=tuple(_saved(entry.get("saved"))),
+            spot=spot if isinstance(spot := entry.get("spot"), bool) else None,
         )
 
 

@@ -14,6 +14,10 @@ _BAD_INPUT = "error: "
 # below /opt/ml the user named the channels, inputs and outputs alone.
 _BASE = r"(?:/opt/ml|/[^\s\"'()]*/hosts/127(?:\.\d+){3})"
 _CHANNEL = re.compile(rf"(?<![\w/.~+-]){_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
+# A training's own folder below the checkpoints is a name of two hashes, which says nothing to anyone.
+_TRAINING = r"(?:/[0-9a-f]{40,}(?:-[0-9a-f]+)?)?"
+_CHECKPOINT = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/(?=\w)")
+_CHECKPOINTS = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/?(?![\w/])")
 # Where components/start.py unpacks the user's files (source/) and our own (drivetrain/).
 _CODE = re.compile(r"/[^\s\"'()]*/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")
 
@@ -54,4 +58,10 @@ def in_a_line(reason: str) -> str:
 
 def known_paths(text: str) -> str:
     """`train/part-00000.parquet` and `my_recipe.py`, where a program in its container names longer paths."""
+    text = _CHECKPOINTS.sub("the training's checkpoints", _CHECKPOINT.sub("", text))
     return _CODE.sub("", _CHANNEL.sub("", text))
+
+
+def for_run(reason: str | None, execution: str) -> str | None:
+    """A reason whose advice names the run (`drivetrain runs resume ID`)."""
+    return reason and reason.replace("drivetrain runs resume ID", f"drivetrain runs resume {execution}")

@@ -25,7 +25,7 @@ def timeline(times: JobTimes) -> Markup | None:
     if not stretches:
         return None
     attempts = [one for one in times.attempts if one.first_step is not None and one.step is not None]
-    picture = _Picture(stretches, attempts, with_steps=bool(attempts) and len(attempts) == len(times.attempts))
+    picture = _Picture(stretches, attempts, with_steps=any(one.took_steps for one in attempts))
     summary = in_words(times)
     return el(
         "figure",

@@ -39,7 +39,7 @@ def times() -> JobTimes:
 
 def test_a_few_lines_say_it_all() -> None:
     head, time, columns, row, hint = interrupted_lines(times(), None)
-    assert head == "train: interrupted 1 time, 20 steps taken again, goodput 60.0 % (Young's bound: 47.7 %)"
+    assert head == "train: interrupted 1 time, 20 steps taken again, goodput 60.0 % (Young's estimate: 47.7 %)"
     assert time == "  useful steps 15.0 s, saves 2.00 s, work lost 2.00 s, restarts 3.00 s, no machines 3.00 s"
     assert columns.split() == [
         "#",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -152,3 +153,83 @@ def test_without_attempts_the_jobs_own_phases_are_drawn() -> None:
 def test_steps_lost_are_known_only_where_each_is() -> None:
     assert times().steps_lost == 20
     assert times(interruptions=(Interruption(steps_lost=3), Interruption())).steps_lost is None
+
+
+def never_a_step(**changes: object) -> JobTimes:
+    """Machines that go before a step is taken: 0-5 s and 10-15 s; 20-40 s with 50 steps in 15 s after a start of 5 s,
+    45-50 s without one, 55-70 s with the rest of the steps in 10 s."""
+    attempts = (
+        Attempt(number=1, started=0.0, time=5.0),
+        Attempt(number=2, started=10.0, time=15.0, first_step=0, step=0),
+        Attempt(number=3, started=20.0, time=40.0, restart_seconds=5.0, first_step=0, step=50),
+        Attempt(number=4, started=45.0, time=50.0),
+        Attempt(number=5, started=55.0, time=70.0, restart_seconds=5.0, first_step=50, step=80),
+    )
+    given = {"spot": True, "attempts": attempts, "interruptions": (Interruption(seconds_down=5.0),) * 4,
+             "training_seconds": 70.0, "billable_seconds": 50.0}  # fmt: skip
+    return JobTimes(step="train", **{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_starts_without_a_step_are_restarts_not_time_without_machines() -> None:
+    spent = account(never_a_step())
+    assert spent is not None and spent.interruptions == 4
+    assert spent.down == pytest.approx(20.0) and spent.restarting == pytest.approx(20.0) and spent.lost == 0.0
+    assert spent.useful == pytest.approx(25.0) and spent.total == pytest.approx(65.0), "one start is needed anyway"
+    assert spent.failure_seconds == pytest.approx(65 / 4)
+    kinds = {kind: 0.0 for kind in ("restart", "training", "down", "lost")}
+    for kind, started, ended in spans(never_a_step()):
+        kinds[kind] += ended - started
+    assert kinds == {"restart": 25.0, "training": 25.0, "down": 20.0, "lost": 0.0}
+
+
+def test_phases_tell_of_starts_that_left_no_record() -> None:
+    """A start that was killed while it imported may say nothing at all; the job's phases know of it."""
+    phases = tuple(
+        Phase(status=status, started=started, ended=ended)
+        for place in range(5)
+        for status, started, ended in (
+            ("Downloading", 15.0 * place - 5 if place else 0.0, 15.0 * place),
+            ("Training", 15.0 * place, 15.0 * place + 10),
+        )
+    )  # the machines work for 10 s, and are gone for 5
+    attempts = (
+        Attempt(number=3, started=30.0, time=40.0, restart_seconds=4.0, first_step=0, step=60),
+        Attempt(number=5, started=60.0, time=70.0, restart_seconds=4.0, first_step=60, step=120),
+    )
+    times = never_a_step(phases=phases, attempts=attempts)
+    spent = account(times)
+    assert spent is not None and spent.interruptions == 4
+    assert spent.down == pytest.approx(20.0) and spent.useful == pytest.approx(12.0)
+    assert spent.restarting == pytest.approx(34.0) and spent.total == pytest.approx(66.0)
+    saved = saving(times, Prices(discount=0.7))
+    assert saved is not None and saved.needed == pytest.approx(16.0), "its steps, and one start"
+    found = spans(times)
+    assert all(before[2] == after[1] for before, after in pairwise(found)) and found[0][1] == 0.0
+    assert sum(ended - started for kind, started, ended in found if kind == "down") == pytest.approx(20.0)
+
+
+def test_starts_without_a_step_are_paid_for_and_save_nothing() -> None:
+    saved = saving(never_a_step(), Prices(discount=0.7))
+    assert saved is not None and saved.paid == pytest.approx(50.0)
+    assert saved.needed == pytest.approx(30.0), "25 s of steps, and one start of 5 s"
+    assert saved.share == pytest.approx(0.5)
+
+
+def test_saves_are_needed_on_machines_that_stay_too() -> None:
+    attempts = (Attempt(number=1, started=0.0, time=20.0, restart_seconds=5.0, stall_seconds=3.0, saves=3,
+                        first_step=0, step=50),)  # fmt: skip
+    saved = saving(never_a_step(attempts=attempts, interruptions=(), billable_seconds=20.0), Prices(discount=0.7))
+    assert saved is not None and saved.share == pytest.approx(0.7), "nothing was interrupted: all of the discount"
+
+
+def test_what_failed_has_no_bill_but_its_starts() -> None:
+    failed = never_a_step(training_seconds=None, billable_seconds=None)
+    assert failed.machine_seconds == pytest.approx(50.0)
+    assert never_a_step(billable_seconds=15.0).machine_seconds == pytest.approx(50.0), "the bill of the last job alone"
+
+
+def test_a_training_that_went_on_at_another_price_has_no_saving() -> None:
+    mixed = tuple(replace(one, spot=one.number < 5) for one in never_a_step().attempts)
+    assert saving(never_a_step(attempts=mixed), Prices(discount=0.7)) is None
+    same = tuple(replace(one, spot=True) for one in mixed)
+    assert saving(never_a_step(attempts=same), Prices(discount=0.7)) is not None

@@ -62,7 +62,7 @@ def test_what_the_launcher_writes_of_a_script_says_nothing_of_steps() -> None:
     attempts = [{"number": n, "started": 10.0 * n, "time": 10.0 * n + 8, "first_step": 0, "step": 0} for n in (1, 2)]
     times = job_times("train", SPOT, {**RESPONSE, "Drivetrain": {"interruptions": [{}], "attempts": attempts}})
     assert times is not None and [one.step for one in times.attempts] == [None, None]
-    assert account(times) is None and [kind for kind, _, _ in spans(times)] == ["training", "restart", "training"]
+    assert account(times) is None and [kind for kind, _, _ in spans(times)] == ["training", "down", "training"]
 
 
 json_values = st.recursive(

@@ -54,6 +54,9 @@ def test_bad_input_on_one_host_or_several(reason: str | None, expected: bool) ->
         ("(/tmp/d-6/drivetrain-code-1f/code/drivetrain/recipes/a.py)", "(drivetrain/recipes/a.py)"),
         ("/home/me/code/source/a.py and s3://b/opt/ml/input/data/x", "/home/me/code/source/a.py and s3://b/opt/ml/input/data/x"),
         ("/opt/ml/input/data/", "/opt/ml/input/data/"),
+        (f"/opt/ml/checkpoints/{'7f' * 32}-071a63d5e4087681/step-00000010 is torn", "step-00000010 is torn"),
+        ("What was saved is in /opt/ml/checkpoints. Go on", "What was saved is in the training's checkpoints. Go on"),
+        (f"/opt/ml/checkpoints/{'7f' * 40}: locked", "the training's checkpoints: locked"),
     ],
 )  # fmt: skip
 def test_paths_that_the_user_has(told: str, shown: str) -> None:
