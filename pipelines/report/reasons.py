@@ -16,7 +16,7 @@ _BASE = r"(?:/opt/ml|/[^\s\"'()]*/hosts/127(?:\.\d+){3})"
 _CHANNEL = re.compile(rf"(?<![\w/.~+-]){_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
 # A training's own folder below the checkpoints is a name of two hashes, which says nothing to anyone.
 _TRAINING = r"(?:/[0-9a-f]{40,}(?:-[0-9a-f]+)?)?"
-_CHECKPOINT = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/(?=\w)")
+_CHECKPOINT = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/(?=\w)(?![0-9a-f]{{40}})")
 _CHECKPOINTS = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/?(?![\w/])")
 # Where components/start.py unpacks the user's files (source/) and our own (drivetrain/).
 _CODE = re.compile(r"/[^\s\"'()]*/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")

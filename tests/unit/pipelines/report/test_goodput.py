@@ -176,7 +176,7 @@ def test_starts_without_a_step_are_restarts_not_time_without_machines() -> None:
     assert spent.down == pytest.approx(20.0) and spent.restarting == pytest.approx(20.0) and spent.lost == 0.0
     assert spent.useful == pytest.approx(25.0) and spent.total == pytest.approx(65.0), "one start is needed anyway"
     assert spent.failure_seconds == pytest.approx(65 / 4)
-    kinds = {kind: 0.0 for kind in ("restart", "training", "down", "lost")}
+    kinds = dict.fromkeys(("restart", "training", "down", "lost"), 0.0)
     for kind, started, ended in spans(never_a_step()):
         kinds[kind] += ended - started
     assert kinds == {"restart": 25.0, "training": 25.0, "down": 20.0, "lost": 0.0}

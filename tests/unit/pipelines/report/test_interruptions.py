@@ -111,7 +111,8 @@ def test_a_script_that_tells_no_steps_has_its_phases_drawn() -> None:
 def test_the_section_has_the_numbers() -> None:
     section = texts(parsed(interruptions(times())))
     for fact in (
-        "Interruptions 2 40 steps taken again", "Goodput", "Young's estimate", "Time wasted", "useful steps", "work lost",
+        "Interruptions 2 40 steps taken again", "Goodput", "Young's estimate", "Time wasted", "useful steps",
+        "work lost",
         "1 100 80 20 none 3.00 s spot machines taken back", "2 180 160 20 none 3.00 s", "a save stops the training",
         "50 %", "90 %", "pays from",
     ):  # fmt: skip
