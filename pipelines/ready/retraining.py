@@ -41,7 +41,8 @@ class Retraining(Settings):
     spot: bool = False
     """Train on spot machines: up to 90 % cheaper, taken back at any moment; training goes on from its checkpoint."""
     max_interruptions: int = 0
-    """Interruptions in a row after which the training fails, to be resumed with spot=false; 0 for any number."""
+    """Of spot=true alone: interruptions in a row after which the training fails, to be resumed with spot=false; 0 for
+    any number."""
     min_accuracy: float = 0.97
     """A model below this test accuracy is not registered."""
     model_group: str = "retraining"

@@ -105,11 +105,17 @@ def _inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 def _data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """What is different of a step that makes a training's data: what it reads and is told, not on which machines."""
     yield from _differences(_told(old), _told(new))
-    inputs = [
-        {each["InputName"]: (each.get("S3Input") or {}).get("S3Uri") for each in entries(arguments, "ProcessingInputs")}
-        for arguments in (old, new)
-    ]
-    yield from _differences(*({k: v for k, v in values.items() if k != CODE_CHANNEL} for values in inputs))
+    yield from _differences(_read(old), _read(new))
+
+
+def _read(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a processing job by name."""
+    found = {
+        str(each.get("InputName")): (member(each, "S3Input") or {}).get("S3Uri")
+        for each in entries(arguments, "ProcessingInputs")
+    }
+    found.pop(CODE_CHANNEL, None)
+    return found
 
 
 def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -236,10 +236,14 @@ class TrainingJob:
         self._transitions.enter("Interrupted", f"{self._where}: {record['reason']}")
         self._down_since = time.monotonic()
         self._note(f"{self._where}, restarting ({start})")
-        context.post(StepInterrupted(context.step.name, context.attempt, record["at_step"], start, record["reason"]))
+        warning = rehearsal.warning(by)
+        reason = record["reason"] if warning is None else f"{record['reason']}; {warning}"
+        context.post(StepInterrupted(context.step.name, context.attempt, record["at_step"], start, reason))
         for log in context.logs.glob("*.log"):
             with open(log, "a", encoding="utf-8") as file:  # without a step's number, for which the log is read
                 file.write(f"drivetrain: interrupted (a rehearsal); the job starts again on new hosts, start {start}\n")
+                if warning is not None:
+                    file.write(f"drivetrain: {warning}\n")
         if context.control.stopping.is_set():
             raise StepStoppedError
 

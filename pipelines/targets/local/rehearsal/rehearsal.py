@@ -23,6 +23,7 @@ from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interrupt
 STEP_VARIABLE, FILE_VARIABLE = "DRIVETRAIN_REHEARSE_STEP", "DRIVETRAIN_REHEARSE_FILE"
 FOLDER = "rehearsal"
 JOURNAL = "interruptions.json"
+FRUITLESS = 5  # starts in a row without a step, after which it is said
 _LOGGED_STEP = {"Name": "step", "Regex": r"(?i)\bstep[ =:]*(\d+)"}
 
 
@@ -58,6 +59,11 @@ class Start:
         return max(self.first_logged - max(self.gap, 1), 0)
 
     @property
+    def took_a_step(self) -> bool:
+        last = self.last_step
+        return last is not None and (self.first_step is None or last > self.first_step)
+
+    @property
     def last_step(self) -> int | None:
         """The last step that it is known to have taken."""
         known = [step for step in (_whole((self.told or {}).get("step")), self.last_logged) if step is not None]
@@ -86,6 +92,7 @@ class Rehearsal:
         self._worked_s = 0.0
         self.starts: list[Start] = []
         self._signs: list[Path] = []
+        self._fruitless = 0
 
     @property
     def seed(self) -> str:
@@ -134,6 +141,7 @@ class Rehearsal:
         self.read_log(seconds, final=True)
         start = self.starts[-1]
         start.told, start.ended = last_words, time.time()
+        self._fruitless = 0 if start.took_a_step else self._fruitless + 1
         self._worked_s += seconds
         self._resumed()
         if by.at_step is not None:
@@ -154,6 +162,16 @@ class Rehearsal:
         )
         self._write()
         return self.records[-1]
+
+    def warning(self, by: Interruption) -> str | None:
+        """Of a mean that is shorter than a start, said when as many starts in a row as it takes to be sure took no
+        step; once in such a row."""
+        if by.mean_s is None or self._fruitless != FRUITLESS:
+            return None
+        return (
+            f"warning: {FRUITLESS} starts in a row took no step: with {by.text} the machines go before the training is "
+            "at work. Give a longer mean."
+        )
 
     def down(self, seconds: float) -> None:
         """The job is at work again, so long after its processes had ended."""

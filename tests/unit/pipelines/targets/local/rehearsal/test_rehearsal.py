@@ -144,6 +144,24 @@ def test_a_start_that_took_no_step_lost_none(tmp_path: Path) -> None:
     ]
 
 
+def test_five_starts_in_a_row_that_took_no_step_are_said_once(tmp_path: Path) -> None:
+    job = Job(tmp_path, "poisson=1s,seed=7")
+    (by,) = parse_all(["poisson=1s,seed=7"])
+
+    def warned(told: Mapping[str, Any] | None) -> bool:
+        job.start()
+        job.interrupt(1e6, told)
+        warning = job.rehearsal.warning(by)
+        assert warning is None or warning.startswith("warning: 5 starts in a row took no step: with poisson=1s,seed=7 ")
+        return warning is not None
+
+    nothing = {"first_step": 10, "step": 10}
+    assert [warned(told) for told in (None, nothing, None, None)] == [False] * 4
+    assert not warned({"first_step": 10, "step": 11})
+    assert [warned(told) for told in (nothing, None, None, None, None, None)] == [False] * 4 + [True, False]
+    assert job.rehearsal.warning(parse_all(["step=3"])[0]) is None
+
+
 def test_the_trainings_own_word_counts_more_than_its_log() -> None:
     start = Start(1)
     for step in (30, 40, 50):
