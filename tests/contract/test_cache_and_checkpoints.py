@@ -1,6 +1,7 @@
-"""The cache and the checkpoints together: an unchanged step hits, a repeated one resumes, new data starts afresh.
+"""The cache and the checkpoints together: an unchanged step hits, a repeated or a longer one resumes, new data starts
+afresh.
 
-All three share one checkpoint location, which is part of the cache's key and so may not hold anything of the data.
+All of them share one checkpoint location, which is part of the cache's key and so may not hold anything of the data.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 DIGITS = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
 
 
-def train(home: Home, dataset: Path, *, cache: bool = True) -> tuple[str, str, str]:
+def train(home: Home, dataset: Path, *, cache: bool = True, epochs: int = 1) -> tuple[str, str, str]:
     """Run the flagship; how its training ended, what that logged, and where its checkpoints were to be kept."""
-    loaded = load("retraining", overrides=[f"dataset={dataset}", "epochs=1", "processes=1", "min_accuracy=0"])
+    loaded = load("retraining", overrides=[f"dataset={dataset}", f"epochs={epochs}", "processes=1", "min_accuracy=0"])
     compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
     events: list[Event] = []
     options = Options(pipeline="retraining", cache=cache)
@@ -46,8 +47,12 @@ def test_hit_resume_afresh(tmp_path: Path) -> None:
     status, log, repeated = train(home, DIGITS, cache=False)
     assert (status, "resuming from" in log) == ("Succeeded", True)
 
+    status, log, longer = train(home, DIGITS, epochs=2)
+    assert (status, "resuming from" in log) == ("Succeeded", True)
+    assert "epoch 2/2" in log and "epoch 1/2" not in log
+
     grown = tmp_path / "digits.csv"
     grown.write_bytes(b"\n".join(gzip.decompress(DIGITS.read_bytes()).splitlines()[:1500]) + b"\n")
     status, log, other_data = train(home, grown)
     assert (status, "resuming" in log) == ("Succeeded", False)
-    assert location == unchanged == repeated == other_data
+    assert location == unchanged == repeated == longer == other_data

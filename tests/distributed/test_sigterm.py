@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +23,7 @@ from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import StoppedError
 from drivetrain.training_scripts.launching.failure import is_lost_peer
+from drivetrain.training_scripts.loop import rehearsal
 from drivetrain.training_scripts.loop import saving as saving_module
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategies import ddp
@@ -242,3 +244,26 @@ def told_soon(process: Process, who: int, calls: int, *arguments: Any) -> str:
     except StoppedError as error:
         return str(error)
     return "done"
+
+
+def rehearsed(process: Process, file: Path, *arguments: Any) -> str:
+    os.environ |= {rehearsal.STEP: "6", rehearsal.FILE: str(file)}
+    if process.is_main:  # as the local runner watches for it
+        wait = rehearsal.Rehearsal.wait
+
+        def interrupted(self: Any, is_told: Callable[[], bool]) -> None:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            wait(self, is_told)
+
+        rehearsal.Rehearsal.wait = interrupted
+    try:
+        fit(process, *arguments)
+    except StoppedError as error:
+        return str(error)
+    return "done"
+
+
+def test_an_interruption_at_an_exact_step(forked: Any, digits: Path, tmp_path: Path) -> None:
+    arguments = (tmp_path / "reached", CONFIG, digits, tmp_path / "cut", tmp_path / "checkpoints")
+    assert forked(2, rehearsed, *arguments) == ["stopped by SIGTERM at step 6, which is saved"] * 2
+    assert (tmp_path / "reached").is_file()

@@ -80,8 +80,12 @@ class HostBuffer:
 
     def tensor(self, start: int, shape: Sizes, dtype: torch.dtype) -> Tensor:
         """A tensor in this memory, from byte `start` on, which is a multiple of its numbers' size."""
-        length = math.prod(shape) * dtype.itemsize
-        return self.bytes[start : start + length].view(dtype).view(shape)
+        count = math.prod(shape)
+        if not count:
+            return torch.empty(shape, dtype=dtype)
+        # A storage of its own, and no view of `bytes`: torch.save would write all of these with each tensor, and
+        # torch's asynchronous checkpoints fail at a DTensor whose part does not begin its storage.
+        return torch.frombuffer(self._memory, dtype=dtype, count=count, offset=start).view(shape)
 
     def view(self, length: int) -> memoryview:
         """The first `length` bytes."""

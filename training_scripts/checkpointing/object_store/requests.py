@@ -182,6 +182,7 @@ class Requests:
         connection.timeout = self.patience.connect_seconds
         if connection.sock is None:
             connection.connect()
+        assert connection.sock is not None
         connection.sock.settimeout(self.patience.stall_seconds)
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         for name, value in headers:
@@ -248,7 +249,8 @@ class Requests:
         return connection, False
 
     def _proxy(self, host: str) -> str:
-        from urllib.request import getproxies_environment, proxy_bypass_environment
+        # (pyright knows no proxy_bypass_environment, which Python documents beside the other.)
+        from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
         proxies = getproxies_environment()
         if "https" not in proxies or proxy_bypass_environment(host, proxies):

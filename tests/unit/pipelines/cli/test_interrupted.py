@@ -37,7 +37,8 @@ def times() -> JobTimes:
     return found
 
 
-def test_a_few_lines_say_it_all() -> None:
+def test_a_few_lines_say_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a table shortens its last column to the width
     head, time, columns, row, hint = interrupted_lines(times(), None)
     assert head == "train: interrupted 1 time, 20 steps taken again, goodput 60.0 % (Young's estimate: 47.7 %)"
     assert time == "  useful steps 15.0 s, saves 2.00 s, work lost 2.00 s, restarts 3.00 s, no machines 3.00 s"

@@ -94,3 +94,13 @@ def test_memory_that_is_not_needed_is_given_back_by_pages() -> None:
     assert pages == [{0}, {7}, {7}, {0}, {0}, {7}, {0}, {0}]
     buffer.keep_only([])
     assert not buffer.bytes.any()
+
+
+def test_each_tensor_is_all_of_its_storage() -> None:
+    """torch.save writes whole storages; torch's asynchronous checkpoints need parts that begin theirs."""
+    buffer = HostBuffer(3 * PAGE)
+    tensor = buffer.tensor(PAGE, (2, 3), torch.float32)
+    tensor.fill_(1.0)
+    assert tensor.storage_offset() == 0 and tensor.untyped_storage().nbytes() == tensor.nbytes
+    assert bytes(buffer.view(3 * PAGE)[PAGE : PAGE + 4]) == struct.pack("<f", 1.0)
+    assert buffer.tensor(0, (0, 4), torch.float32).shape == (0, 4)

@@ -106,7 +106,8 @@ def flip() -> Any:
 
 
 @pytest.fixture
-def program(capsys: pytest.CaptureFixture[str]) -> Program:
+def program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.setenv("COLUMNS", "200")  # a table shortens its last column to the width
     return Program(capsys)
 
 
