@@ -55,7 +55,7 @@ class S3Place:
         self, uri: str, *, patience: Patience | None = None, part: int = PART, beat_seconds: float = _BEAT_SECONDS
     ) -> None:
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        prefix = prefix.rstrip("/")
+        prefix = "/".join(part for part in prefix.split("/") if part)  # often given with a "/" at its end
         if not _BUCKET.fullmatch(bucket):
             raise InputError(f"{uri!r} names no bucket: give s3://BUCKET/PREFIX")
         if prefix:
