@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -55,24 +56,24 @@ VERBS = [put, create, swap, upload, remove]
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("fault", [fault for fault in ALL if "stalled" not in fault])
 def test_a_request_that_fails_is_made_again(
-    verb: Callable[[Objects], None], fault: str, objects: Objects, faults: object
+    verb: Callable[[Objects], None], fault: str, objects: Objects, faults: Any
 ) -> None:
     """Above all: what was done, though the answer to it was lost, is not taken for another's deed."""
-    faults.ahead = [fault]  # type: ignore[attr-defined]
+    faults.ahead = [fault]
     verb(objects)
-    assert not faults.ahead  # type: ignore[attr-defined]
+    assert not faults.ahead
 
 
 @pytest.mark.parametrize("fault", [fault for fault in DONE if "stalled" not in fault])
 @pytest.mark.parametrize("condition", ["If-None-Match", "If-Match"])
 def test_of_a_lost_answer_and_another_writer_the_truth_is_told(
-    fault: str, condition: str, objects: Objects, faults: object
+    fault: str, condition: str, objects: Objects, faults: Any
 ) -> None:
     """Ours was written, and then replaced by another's before the answer could be asked for again."""
     tag = objects.put("a", b"first")
     if condition == "If-None-Match":
         objects.delete("a")
-    faults.ahead = ["503"]  # type: ignore[attr-defined]
+    faults.ahead = ["503"]
     other = Objects(objects.bucket, part=objects.part)
     original = objects.requests._once
     calls = 0
@@ -92,26 +93,26 @@ def test_of_a_lost_answer_and_another_writer_the_truth_is_told(
 
 
 @pytest.mark.parametrize("fault", ["answer lost", "done and 500"])
-def test_a_completion_whose_answer_is_lost_was_one(fault: str, objects: Objects, faults: object) -> None:
-    faults.methods, faults.holding, faults.ahead = ("POST",), "uploadId", [fault]  # type: ignore[attr-defined]
+def test_a_completion_whose_answer_is_lost_was_one(fault: str, objects: Objects, faults: Any) -> None:
+    faults.methods, faults.holding, faults.ahead = ("POST",), "uploadId", [fault]
     upload(objects)
-    assert not faults.ahead  # type: ignore[attr-defined]
+    assert not faults.ahead
 
 
 @pytest.mark.parametrize("at", ["partNumber=3", "uploadId"], ids=["a part", "its completion"])
-def test_an_upload_that_fails_is_ended(at: str, objects: Objects, faults: object, proxy: S3Proxy) -> None:
-    faults.methods, faults.holding, faults.always = ("PUT", "POST"), at, "503"  # type: ignore[attr-defined]
+def test_an_upload_that_fails_is_ended(at: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
+    faults.methods, faults.holding, faults.always = ("PUT", "POST"), at, "503"
     with pytest.raises(ServiceError, match=rf"s3://{objects.bucket}/some/a: given up after 3 attempts"):
         objects.upload("some/a", DATA)
     assert objects.uploads("") == [] and objects.list("")[0] == []
 
 
-def test_an_upload_that_cannot_even_be_ended_is_found_later(objects: Objects, faults: object) -> None:
-    faults.methods, faults.holding, faults.always = ("PUT", "DELETE"), "uploadId", "500"  # type: ignore[attr-defined]
+def test_an_upload_that_cannot_even_be_ended_is_found_later(objects: Objects, faults: Any) -> None:
+    faults.methods, faults.holding, faults.always = ("PUT", "DELETE"), "uploadId", "500"
     with pytest.raises(ServiceError) as caught:
         objects.upload("some/a", DATA)
     assert "could not be ended" in caught.value.__notes__[0]
-    faults.always = ""  # type: ignore[attr-defined]
+    faults.always = ""
     (left,) = objects.uploads("some/")
     assert left.key == "some/a"
     objects.end(left)

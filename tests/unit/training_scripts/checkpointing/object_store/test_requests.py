@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -77,9 +78,9 @@ def test_signatures_are_those_that_botocore_makes(scheme: str, key: str) -> None
 
 
 @pytest.mark.parametrize("fault", ["500", "502", "503", "504", "429", "dropped", "answer lost"])
-def test_there_is_an_end(fault: str, objects: Objects, faults: object, proxy: S3Proxy) -> None:
+def test_there_is_an_end(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
     objects.list("")
-    faults.always = fault  # type: ignore[attr-defined]
+    faults.always = fault
     before = len(proxy.passed)
     with pytest.raises(
         ServiceError, match=rf"not write s3://{objects.bucket}/a/b: given up after 3 attempts"
@@ -94,9 +95,9 @@ def test_there_is_an_end(fault: str, objects: Objects, faults: object, proxy: S3
 
 
 @pytest.mark.parametrize("fault", ["stalled", "answer stalled"])
-def test_a_service_that_stands_still_is_left(fault: str, proxy: S3Proxy, objects: Objects, faults: object) -> None:
+def test_a_service_that_stands_still_is_left(fault: str, proxy: S3Proxy, objects: Objects, faults: Any) -> None:
     objects.requests.patience = Patience(attempts=2, stall_seconds=0.2, first_pause=0.001)
-    faults.always = fault  # type: ignore[attr-defined]
+    faults.always = fault
     began = time.monotonic()
     with pytest.raises(ServiceError, match=r"given up after 2 attempts in .* TimeoutError"):
         objects.get("a")
@@ -118,7 +119,7 @@ def test_the_first_refusal_is_the_users_to_mend(objects: Objects) -> None:
         objects.get("a")
 
 
-def test_without_credentials(objects: Objects, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: object) -> None:
+def test_without_credentials(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
