@@ -308,6 +308,33 @@ def test_no_rank_writes_or_keeps_the_whole(run: Run, forked: Any, tmp_path: Path
         assert held == whole if run is DDP else held < 0.6 * whole
 
 
+class NotedPlace(FolderPlace):
+    """Keeps which files of tensors were read into memory."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.loaded: list[str] = []
+
+    def read_into(self, name: str, buffer: memoryview) -> int:
+        self.loaded.append(Path(name).name)
+        return super().read_into(name, buffer)
+
+
+def read_back(process: Process, run: Run, folder: Path) -> list[str]:
+    place = NotedPlace(folder)
+    strategy = build(process, run, SETTING)
+    go_on(strategy, SETTING)
+    with Checkpointer(place, process) as checkpoints:
+        checkpoints.save(1, {}, strategy)
+        assert checkpoints.wait()
+        assert checkpoints.load_newest(strategy) is not None
+    return place.loaded
+
+
+def test_a_rank_with_parts_of_its_own_reads_its_own_file_only(forked: Any, tmp_path: Path) -> None:
+    assert forked(2, read_back, FSDP, tmp_path) == [[f"rank-0000{rank}-of-00002.safetensors"] for rank in range(2)]
+
+
 def refuse(process: Process, folder: Path) -> str:
     """A second training in the same place: only rank 0 takes the lock, all are refused."""
     with pytest.raises(InputError, match="is in use by") as refused:

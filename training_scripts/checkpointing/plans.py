@@ -1,12 +1,15 @@
 """Who writes what: torch's planning of a distributed checkpoint, with plans that travel as JSON.
 
 Each rank says which pieces of which tensors it holds; a piece that several ranks of one folder hold is given to one of
-them. Ranks of different folders each keep all that their own folder needs.
+them. Ranks that hold slices each write what is small and not sliced, too: a step counter that lies in the file of
+another rank would make a restart read all of that file, to check it. Ranks of different folders each keep all that
+their own folder needs.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +22,9 @@ from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, Writ
 
 from drivetrain.training_scripts.checkpointing.exchange import Exchange
 from drivetrain.training_scripts.checkpointing.rank_file import dtype_name, is_nothing
+
+_SMALL = 16 << 10
+"""Bytes of a tensor that each rank keeps beside its slices."""
 
 
 def held(tensors: Mapping[str, Tensor], *, is_main: bool) -> list[WriteItem]:
@@ -44,9 +50,26 @@ def share_out(items: list[WriteItem], exchange: Exchange, folders: Sequence[int]
             ranks = [rank for rank, of in enumerate(folders) if of == folder]
             for rank, plan in zip(ranks, dedup_save_plans([plans[rank] for rank in ranks]), strict=True):
                 kept = {item.index for item in plan.items}
-                chosen[rank] = [number for number, item in enumerate(plans[rank].items) if item.index in kept]
+                small = _SMALL if any(map(_is_slice, plans[rank].items)) else 0
+                chosen[rank] = [
+                    number
+                    for number, item in enumerate(plans[rank].items)
+                    if item.index in kept or (not _is_slice(item) and _bytes_of(item) <= small)
+                ]
         parts = [json.dumps(numbers).encode() for numbers in chosen]
     return [items[number] for number in json.loads(exchange.deal(parts))]
+
+
+def _is_slice(item: WriteItem) -> bool:
+    data = item.tensor_data
+    assert data is not None
+    return data.chunk.sizes != data.size
+
+
+def _bytes_of(item: WriteItem) -> int:
+    data = item.tensor_data
+    assert data is not None
+    return math.prod(data.chunk.sizes) * data.properties.dtype.itemsize
 
 
 def _to_json(item: WriteItem) -> list[Any]:
