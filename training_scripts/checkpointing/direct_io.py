@@ -149,10 +149,11 @@ def _fill(descriptor: int, piece: memoryview, start: int) -> int:
     """Fill a piece from byte `start` of the file on; gives how many bytes there were."""
     filled = 0
     while filled < len(piece):
+        direct = _is_direct(descriptor)  # asked before: another reader may be giving up on it at this very moment
         try:
             count = os.preadv(descriptor, [piece[filled:]], start + filled)
         except OSError as error:
-            if error.errno not in _NO_DIRECT or not _is_direct(descriptor):
+            if error.errno not in _NO_DIRECT or not direct:
                 raise
             _set_direct(descriptor, False)  # for the other readers, too
             continue

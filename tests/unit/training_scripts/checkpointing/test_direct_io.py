@@ -196,3 +196,22 @@ def test_several_readers_where_there_are_no_direct_reads(place: FolderPlace, mon
     monkeypatch.setattr(os, "preadv", refuse)
     data[:] = bytes(len(data))
     assert place.read_into("a", data) == checksum
+
+
+def test_a_reader_is_refused_while_another_gives_up_on_direct_reads(
+    place: FolderPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, pieces: Any, at: int, real: Any = os.preadv) -> int:
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        if flags & os.O_DIRECT:
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)  # the other one is a moment quicker
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return real(descriptor, pieces, at)
+
+    data = page_aligned(12 * 4096 + 7)
+    checksum = place.write("a", data)
+    monkeypatch.setattr(direct_io, "CHUNK", 2 * 4096)
+    monkeypatch.setattr(direct_io, "_is_cached", lambda *_: False)
+    monkeypatch.setattr(os, "preadv", refuse)
+    data[:] = bytes(len(data))
+    assert place.read_into("a", data) == checksum
