@@ -65,7 +65,7 @@ class Attempt:
 
 
 def read_attempts(place: Place, folder: str = FOLDER) -> list[Attempt]:
-    """Those that were written down, by number. Of one whose file is damaged only the number is known."""
+    """Those that were written down, by number. Of one whose file cannot be read only the number is known."""
     found: list[Attempt] = []
     for name in place.names(folder):
         match = re.fullmatch(rf"{re.escape(folder)}/(\d{{5,9}})\.json", name, re.ASCII)
@@ -97,7 +97,7 @@ class Record:
         place: the training's.
         first_step: the step that it goes on from.
         restart_seconds: from the start of the process until it could take a step.
-        say: told once where it cannot be written: a statistic is no reason to end a training.
+        say: told once where it cannot be read or written: a statistic is no reason to end a training.
         clock: seconds since the epoch; asked once, later times follow the machine's steady clock.
     """
 
@@ -117,7 +117,12 @@ class Record:
         self._is_local = "://" not in place.uri
         self._every = UPDATE_SECONDS if self._is_local else REMOTE_UPDATE_SECONDS
         started = clock() - restart_seconds
-        self.earlier = read_attempts(place, folder)
+        self._works = True
+        try:
+            self.earlier = read_attempts(place, folder)
+        except OSError as error:
+            self.earlier, self._works = [], False
+            say(f"{place.uri}/{folder} cannot be read ({error}); it is only a statistic")
         self.attempt = Attempt(
             number=1 + max((attempt.number for attempt in self.earlier), default=0),
             started=round(started, 3),
@@ -126,7 +131,6 @@ class Record:
             time=round(started + restart_seconds, 3),
             restart_seconds=round(restart_seconds, 3),
         )
-        self._works = True
         self._trying(self._create)
         self._written = steady()
 
@@ -207,7 +211,7 @@ def _parsed(number: int, place: Place, name: str) -> Attempt:
         if not all(value is None or type(value) in kinds[name] for name, value in known.items()):
             raise ValueError("values of other kinds")
         return Attempt(**{**known, "number": number, "saved": saved})
-    except (ValueError, TypeError, AttributeError, RecursionError, FileNotFoundError):
+    except (ValueError, TypeError, AttributeError, RecursionError, OSError):
         return Attempt(number)
 
 

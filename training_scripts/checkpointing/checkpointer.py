@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from drivetrain.training_scripts.checkpointing.exchange import Exchange
@@ -27,6 +28,7 @@ from drivetrain.training_scripts.checkpointing.generators import generator_state
 from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
 from drivetrain.training_scripts.checkpointing.loading import GENERATORS, Check, Loaded, Vote
 from drivetrain.training_scripts.checkpointing.lock import Lock
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places import Place
 from drivetrain.training_scripts.checkpointing.plans import held, share_out
 from drivetrain.training_scripts.checkpointing.rank_file import RankFile, copy_all, file_name
@@ -119,7 +121,10 @@ class Checkpointer:
         with beating():
             loaded = vote.newest(strategy, check)
             if self.keeps_folder:
-                self.store.clean()
+                try:
+                    self.store.clean()
+                except OSError as error:  # what does not count is in nobody's way
+                    self.say(f"old files stay in {self.place.uri}: {error}")
         if loaded is None:
             return None
         self.say(f"resuming from {self.place.uri}/{loaded.folder}")
@@ -275,7 +280,11 @@ class Checkpointer:
         prefix, rank = f"{GENERATORS}{self.process.rank:05d}/", self.process.rank
         states = {n.removeprefix(prefix): state for n, state in loaded.tensors.items() if n.startswith(prefix)}
         if states:
-            restore_generators(states, self.process.device)
+            device = self.process.device
+            if device.type == "cuda" and "cuda" not in states:
+                self.say("random numbers of the GPU start anew: the checkpoint is of processes without one")
+                device = torch.device("cpu")
+            restore_generators(states, device)
             return
         was = loaded.manifest.values.get("world_size")
         self.say(
@@ -289,8 +298,10 @@ class Checkpointer:
         if lock is not None:
             try:
                 lock.acquire()
-            except (InputError, OSError) as error:
+            except (InputError, DamagedError) as error:
                 problem = str(error)
+            except OSError as error:
+                problem = f"{self.place.uri} cannot keep checkpoints: {error}. Give a place that can be written."
         if found := next((each for each in self.exchange.gather_json(problem) if each), ""):
             if lock is not None and not problem:
                 lock.release()

@@ -8,7 +8,6 @@ Nothing of the strategy is touched before all have said yes.
 
 from __future__ import annotations
 
-import errno
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -42,7 +41,7 @@ from drivetrain.training_scripts.checkpointing.reading import (
     read_file,
     uncovered,
 )
-from drivetrain.training_scripts.checkpointing.store import Store, folders_of
+from drivetrain.training_scripts.checkpointing.store import DISK_SAYS_DAMAGED, Store, folders_of
 from drivetrain.training_scripts.checkpointing.tensors import targets
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.strategy import Strategy
@@ -52,7 +51,6 @@ GENERATORS = "generators/"
 Check = Callable[[dict[str, Any]], None]
 # What keeps a rank from going on from a checkpoint.
 DAMAGED, MISSING, ELSEWHERE, UNREADABLE, REFUSED = "damaged", "missing", "elsewhere", "unreadable", "refused"
-DISK_SAYS_DAMAGED = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
 
 
 class ElsewhereError(MissingError):
@@ -261,7 +259,10 @@ class Vote:
         if no.kind == DAMAGED:
             if self.keeps_folder and step in self.store.steps():
                 why = DamagedError(no.text, file=no.file, expected=no.expected, found=no.found)
-                where += f" (now in {self.store.quarantine(step, why)})"
+                try:
+                    where += f" (now in {self.store.quarantine(step, why)})"
+                except OSError as error:  # a full disk must not keep a training from the checkpoint before this one
+                    where += f" (and stays there, as it cannot be moved: {error})"
             self.say(f"{where} is damaged: {no.text}. Looking for an older one.")
             return ""
         self.say(f"{where} is passed by: {no.text}. Looking for an older one.")

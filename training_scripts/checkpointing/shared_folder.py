@@ -34,7 +34,7 @@ def first_ranks(place: Place, exchange: Exchange) -> list[int]:
     failed = next((rank for rank, each in enumerate(problems) if each), None)
     if failed is not None:
         raise InputError(f"rank {failed} cannot keep checkpoints in {place.uri}: {problems[failed]}.")
-    found = next(rank for rank in range(exchange.rank + 1) if _is_there(place, name(rank)))
+    found = next((rank for rank in range(exchange.rank) if _is_there(place, name(rank))), exchange.rank)
     firsts = exchange.gather_json(found)  # nobody removes a file before all have looked
     place.remove([name(exchange.rank)])
     return firsts

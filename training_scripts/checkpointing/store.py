@@ -56,7 +56,7 @@ _NUMBERS_OF_A_TERM = 100
 # Each restart may bring a damaged checkpoint back; so many of a step are kept to be looked at.
 _QUARANTINED_OF_A_STEP = 3
 # The disk's own way to say that what it holds is damaged.
-_UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
+DISK_SAYS_DAMAGED = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
 
 
 class Fence(Protocol):
@@ -361,6 +361,6 @@ def _wrong_size(folder: str, entry: FileEntry, size: int) -> DamagedError:
 
 def _unreadable(error: OSError, file: str) -> Exception:
     """The disk says so itself that a file is damaged; any other failure is none of the checkpoint's."""
-    if error.errno not in _UNREADABLE:
+    if error.errno not in DISK_SAYS_DAMAGED:
         return error
     return DamagedError(f"{file} cannot be read: {error.strerror}", file=file, found=error.strerror)

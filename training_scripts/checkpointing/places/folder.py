@@ -32,6 +32,10 @@ from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, Da
 
 # What a file system answers that has no links (FUSE, SMB).
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+# What one answers that takes fsync for files alone, and makes names durable by itself (SMB, 9p).
+_NO_FOLDER_SYNC = errno.EINVAL
+# What lies at the root of a volume, and nobody but root may look into.
+_OF_THE_VOLUME = "lost+found"
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -239,6 +243,10 @@ class FolderPlace:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError):
             return
+        except PermissionError:
+            if below == _OF_THE_VOLUME:
+                return
+            raise
         for entry in entries:
             name = f"{below}/{entry.name}" if below else entry.name
             if not entry.name.isprintable() or "\\" in entry.name:
@@ -295,6 +303,9 @@ def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != _NO_FOLDER_SYNC:
+            raise
     finally:
         os.close(descriptor)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -167,3 +168,20 @@ def test_an_object_store_is_written_to_more_seldom(tmp_path: Path) -> None:
 def test_the_age_of_a_process() -> None:
     first = process_age()
     assert 0 < first <= process_age()
+
+
+def test_what_cannot_be_read_ends_nothing(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error")
+
+    said: list[str] = []
+    place.create("attempts/00002.json", b"{}")
+    with monkeypatch.context() as patch:
+        patch.setattr(place, "read", broken)
+        assert Record(place, say=said.append).attempt.number == 3
+    assert said == []
+    monkeypatch.setattr(place, "names", broken)
+    record = Record(place, say=said.append)
+    record.end("finished")
+    assert record.earlier == []
+    assert len(said) == 1 and "attempts cannot be read ([Errno 5] Input/output error)" in said[0]

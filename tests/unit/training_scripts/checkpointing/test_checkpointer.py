@@ -346,3 +346,58 @@ def test_long_waits_are_signs_of_life(tmp_path: Path, monkeypatch: pytest.Monkey
         checkpoints.save(1, {"step": 1}, build())
         assert checkpoints.wait()
     assert len(counted) >= 3
+
+
+def test_a_damaged_one_that_cannot_be_moved_gives_way_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of quarantine takes room, and a disk may be full."""
+    save(tmp_path, 1, 2)
+    flip(tmp_path / "step-00000002/rank-00000-of-00001.safetensors")
+
+    def full(self: FolderPlace, folder: str, to: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderPlace, "move", full)
+        assert newest_step(tmp_path) == 1
+    assert "stays there, as it cannot be moved: [Errno 28] No space left on device" in capfd.readouterr().out
+    save(tmp_path, 2)
+    assert newest_step(tmp_path) == 2
+
+
+def test_old_files_that_cannot_be_removed_end_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, 1)
+    (tmp_path / "step-00000001/state.json.sagemaker-uploading").write_text("")
+
+    def anothers(self: FolderPlace, names: list[str]) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), names[0])
+
+    monkeypatch.setattr(FolderPlace, "remove", anothers)
+    assert newest_step(tmp_path) == 1
+    assert f"old files stay in {tmp_path}: [Errno 13] Permission denied" in capfd.readouterr().out
+
+
+def test_a_place_that_cannot_be_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/lock.json").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"lock\.json is a link"):
+        Checkpointer(FolderPlace(tmp_path / "linked"), ALONE)
+
+    def read_only(self: FolderPlace, name: str, data: bytes) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)
+
+    monkeypatch.setattr(FolderPlace, "create", read_only)
+    with pytest.raises(InputError, match=r"cannot keep checkpoints: .*Read-only file system.*Give a place that can"):
+        Checkpointer(FolderPlace(tmp_path / "other"), ALONE)
+
+
+def test_what_was_saved_without_a_gpu_goes_on_with_one(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    lines: list[str] = []
+    on_gpu = replace(ALONE, device=torch.device("cuda"))
+    with Checkpointer(FolderPlace(tmp_path), on_gpu, say=lines.append) as checkpoints:
+        assert checkpoints.load_newest(build())
+    assert "random numbers of the GPU start anew: the checkpoint is of processes without one" in lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -186,3 +187,40 @@ def test_empty_folders_go_and_others_stay(place: FolderPlace) -> None:
     assert not (place.root / "a/b").exists() and (place.root / "a/d").exists()
     place.remove(["a/d"])
     assert place.root.is_dir() and list(place.root.iterdir()) == []
+
+
+def test_a_file_system_that_syncs_no_folders_keeps_files(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync, error = os.fsync, errno.EINVAL
+
+    def files_alone(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(error, os.strerror(error))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", files_alone)
+    place.write("a/weights", b"x")
+    place.create(f"a/{MANIFEST_FILE}", b"y")
+    place.move("a", "b")
+    assert place.names() == {f"b/{MANIFEST_FILE}": 1, "b/weights": 1}
+    error = errno.EIO  # what a disk says that has failed
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        place.write("c/weights", b"x")
+
+
+def test_what_is_the_volumes_own_is_not_looked_into(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever mounts an ext4 volume as the checkpoint folder, and is not root, may not."""
+    for name in ("lost+found", "step-00000001"):
+        (place.root / name).mkdir()
+        (place.root / name / "file").touch()
+    closed, scan = "lost+found", os.scandir
+
+    def guarded(path: Any) -> Any:
+        if Path(path).name == closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    assert place.names() == {"step-00000001/file": 0}
+    closed = "step-00000001"  # that one holds something of ours, perhaps
+    with pytest.raises(PermissionError):
+        place.names()
