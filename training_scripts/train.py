@@ -86,8 +86,11 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         saved = saving.load_newest(strategy, best=best, check=training.check)
         if saved:
             step, consumed, history, owed = saved["step"], saved["consumed"], saved["history"], saved["owed"]
-            watch.load_state(saved["watch"])
             losses.load_state(saved["losses"])
+            if all(saved["config"].get(name) == getattr(config, name) for name in ("monitor", "keep_best")):
+                watch.load_state(saved["watch"])
+            else:  # what was best by another metric, or was not kept
+                best.clear()
         finished = watch.gives_up or (step == schedule.total_steps and not owed)
         if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
             with kept_generators(process.device):  # which a training that was not interrupted would not have asked here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,27 @@ def test_changed_fields_can_be_resumed_with_and_then_need_no_more_words(
     # An interruption later it is what the folder holds.
     forked(2, fit, replace(CONFIG, learning_rate=0.5), digits, tmp_path / "third", tmp_path / "checkpoints")
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
+
+
+def test_what_was_best_by_another_measure_is_forgotten(forked: Any, digits: Path, tmp_path: Path) -> None:
+    # It learns nothing that accuracy would show: by that the first validation stays the best.
+    config = replace(CONFIG, keep_best=True, monitor="validation_accuracy", learning_rate=3.0, warmup_epochs=2.0)
+    forked(1, fit, config, digits, tmp_path / "first", tmp_path / "interrupted")
+    (folder,) = (tmp_path / "interrupted").iterdir()
+    for step in ("step-00000012", "step-00000016"):
+        shutil.rmtree(folder / step)
+    shutil.copytree(tmp_path / "interrupted", tmp_path / "interrupted too")
+    last = replace(config, keep_best=False, on_change="resume")
+    forked(1, fit, last, digits, tmp_path / "last", tmp_path / "interrupted")
+    forked(1, fit, last, digits, tmp_path / "whole", tmp_path / "nothing here")
+    model, right = (tmp_path / name / "model/model.safetensors" for name in ("last", "whole"))
+    assert model.read_bytes() == right.read_bytes()
+    by_loss = replace(config, monitor="validation_loss", on_change="resume")
+    forked(1, fit, by_loss, digits, tmp_path / "by loss", tmp_path / "interrupted too")
+    best = json.loads((tmp_path / "by loss/model/model.json").read_text())["best"]
+    history = json.loads((tmp_path / "by loss/history.json").read_text())
+    found = min((entry for entry in history if entry["step"] > 8), key=lambda entry: entry["validation_loss"])
+    assert (best["value"], best["step"]) == (found["validation_loss"], found["step"])
 
 
 def test_a_finished_training_does_not_stand_in_the_way(forked: Any, digits: Path, tmp_path: Path) -> None:

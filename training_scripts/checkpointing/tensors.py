@@ -66,15 +66,16 @@ def values_of(strategy: Strategy) -> dict[str, Any]:
 
 
 def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
-    """What a checkpoint is to be loaded into, by name: the model's own tensors and the average's; and new ones, sliced
-    as the strategy's are, for the optimizer's state and the best model, as far as the index has them.
+    """What a checkpoint is to be loaded into, by name: the model's own tensors; the average's, where there was one; and
+    new ones, sliced as the strategy's are, for the optimizer's state and the best model, as far as the index has them.
 
     Raises:
         InputError: the checkpoint is of another model: a tensor is missing, or of another shape.
     """
     model = _model(strategy)
-    average = strategy.average.values if strategy.average else {}
-    found = {**_prefixed(MODEL, model), **_prefixed(AVERAGE, average)}
+    found = _prefixed(MODEL, model)
+    if strategy.average and any(name.startswith(AVERAGE) for name in index.tensors):
+        found |= _prefixed(AVERAGE, strategy.average.values)
     if any(name.startswith(BEST) for name in index.tensors):
         found |= _prefixed(BEST, {name: torch.empty_like(tensor.detach()) for name, tensor in model.items()})
     for name, tensor in found.items():
@@ -95,7 +96,7 @@ def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
 
 def adopt(strategy: Strategy, loaded: Mapping[str, Tensor], values: Mapping[str, Any]) -> dict[str, Tensor]:
     """Let the strategy go on with what was loaded into its `targets` and with its `values_of`; returns the best model's
-    parts, empty where there were none."""
+    parts, empty where there were none. An average that there was none of begins with the parameters that there are."""
     optimizer, names = strategy.optimizer, _names(strategy)
     by_parameter: dict[str, dict[str, Tensor]] = {}
     for name, tensor in loaded.items():
@@ -116,6 +117,8 @@ def adopt(strategy: Strategy, loaded: Mapping[str, Tensor], values: Mapping[str,
         saved = saved_groups.get(names[group["params"][0]], {}) if group["params"] else {}
         groups.append({**group, **saved, "params": list(range(first, number))})
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
+    if strategy.average and not any(name.startswith(AVERAGE) for name in loaded):
+        strategy.average.begin()
     if strategy.loss_scale and "loss_scale" in values:
         strategy.loss_scale.load_state(values["loss_scale"])
     return {name.removeprefix(BEST): tensor for name, tensor in loaded.items() if name.startswith(BEST)}

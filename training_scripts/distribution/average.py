@@ -23,6 +23,14 @@ class MovingAverage:
         self.values: dict[str, Tensor] = {name: p.detach().clone() for name, p in parameters.items()}
 
     @torch.no_grad()
+    def begin(self) -> None:
+        """Begin with the parameters as they are now."""
+        torch._foreach_copy_(
+            [local(value) for value in self.values.values()],
+            [local(parameter) for parameter in self.parameters.values()],
+        )
+
+    @torch.no_grad()
     def update(self) -> None:
         """After a step: average = decay * average + (1 - decay) * parameter."""
         torch._foreach_lerp_(

@@ -26,6 +26,8 @@ from drivetrain.training_scripts.process import Process
 
 # In the folder of a training that somebody has decided not to go on with.
 SET_ASIDE_FILE = "set-aside.json"
+# Steps and samples are counted: with another one of these a step is another number of samples.
+_COUNTS = ("global_batch", "drop_last")
 # Where one of these is another, a training that was over may have something left to do.
 _ENDS = ("epochs", "max_steps", "early_stopping", "monitor")
 
@@ -128,9 +130,10 @@ def choose(found: list[Found], identity: Identity, on_change: str, total_steps: 
         # The one that differs least is the one that was probably meant.
         nearest = min(standing, key=lambda one: (len(changes(one.config, now)), -one.step))
         said = _described(nearest, now, total_steps)
-        if on_change == "resume" and nearest.step <= total_steps:
+        resumable = nearest.step <= total_steps and not _counts_otherwise(nearest.config, now)
+        if on_change == "resume" and resumable:
             return Choice(nearest.folder, (f"going on although {said}",))
-        ways = "on_change=resume to go on from it all the same, " if nearest.step <= total_steps else ""
+        ways = "on_change=resume to go on from it all the same, " if resumable else ""
         raise InputError(
             f"an unfinished training of the same data lies in {where}/{nearest.folder} at step {nearest.step}, and "
             f"{said}. Undo that, or give {ways}on_change=fresh to begin anew beside it."
@@ -164,11 +167,12 @@ def refuse_other(
     Raises:
         InputError: it is.
     """
-    one = Found(where, step, False, saved)
-    if step > total_steps or (changes(saved, identity.saved) and config.on_change != "resume"):
+    one, now = Found(where, step, False, saved), identity.saved
+    resumes = config.on_change == "resume" and not _counts_otherwise(saved, now)
+    if step > total_steps or (changes(saved, now) and not resumes):
         raise InputError(
             f"the newest whole checkpoint lies in {where} at step {step}, and "
-            f"{_described(one, identity.saved, total_steps)}. Undo that, or give on_change=fresh to begin anew."
+            f"{_described(one, now, total_steps)}. Undo that, or give on_change=fresh to begin anew."
         )
 
 
@@ -199,9 +203,16 @@ def _differing(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[s
     return [(name, was) for name, was in before.items() if was != now[name]]
 
 
+def _counts_otherwise(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether nobody could go on from there, not even on purpose."""
+    return any(name in _COUNTS for name, _ in _differing(saved, now))
+
+
 def _described(one: Found, now: Mapping[str, Any], total_steps: int) -> str:
     changed = changes(one.config, now)
     lines = [f"these changed since: {', '.join(changed)}"] if changed else []
+    if _counts_otherwise(one.config, now):
+        lines.append("its steps have another number of samples")
     if one.step > total_steps:
         lines.append(f"this training ends at step {total_steps}: epochs or max_steps are fewer than they were")
     return ", and ".join(lines)

@@ -123,3 +123,19 @@ def test_an_optimizer_that_keeps_what_is_no_tensor() -> None:
     first["recipe"] = object()
     with pytest.raises(InputError, match=r"the optimizer keeps '0\.weight//recipe', which is no tensor"):
         tensors.tensors_of(strategy)
+
+
+def test_an_average_that_there_was_none_of_begins_with_the_parameters() -> None:
+    saved, strategy = build(), build(ema_decay=0.9)
+    step(saved)
+    assert strategy.average
+    assert not [name for name in tensors.targets(strategy, index_of(tensors.tensors_of(saved))) if "average" in name]
+    with torch.no_grad():
+        for parameter in strategy.parameters.values():
+            parameter.fill_(0.25)  # as loading does
+    tensors.adopt(strategy, {}, tensors.values_of(saved))
+    assert all(torch.equal(value, strategy.parameters[name]) for name, value in strategy.average.values.items())
+    # One of which a part is missing is another model's.
+    kept = tensors.tensors_of(strategy)
+    with pytest.raises(InputError, match=r"no tensor 'average/0\.weight'"):
+        tensors.targets(strategy, index_of({name: t for name, t in kept.items() if name != "average/0.weight"}))

@@ -65,7 +65,7 @@ def test_what_may_change_keeps_the_folder(changed: dict[str, Any]) -> None:
     ("other", "said"),
     [
         (identity(replace(CONFIG, learning_rate=0.5, seed=3)), "learning_rate 0.003 -> 0.5, seed 0 -> 3"),
-        (identity(replace(CONFIG, global_batch=64)), "global_batch 32 -> 64"),
+        (identity(replace(CONFIG, accumulation=2)), "accumulation 1 -> 2"),
         (identity(replace(CONFIG, recipe_options='{"channels": 4}')), "recipe_options '{}' -> '{\"channels\": 4}'"),
         (identity(code={**CODE, "parts": "cccc"}), "code of parts edited"),
         (identity(code={"digits_cnn": "aaaa", "blocks": "x"}), "code of blocks new, code of parts gone"),
@@ -92,6 +92,21 @@ def test_an_unfinished_training_by_others_is_refused_with_what_changed(other: Id
     # A finished one, and one that was set aside, do not stand in the way.
     assert chosen([found(identity(), 40, finished=True)], other) == Choice(other.name)
     assert chosen([found(identity(), 40, aside=True)], other) == Choice(other.name)
+
+
+@pytest.mark.parametrize("changed", [{"global_batch": 64}, {"drop_last": True}])
+def test_another_number_of_samples_a_step_cannot_be_gone_on_with(changed: dict[str, Any]) -> None:
+    """The schedule counts steps and the cursor samples: the training would end before its last step, or its data."""
+    other = replace(CONFIG, **changed)
+    for on_change in ("refuse", "resume"):
+        told = (
+            r"its steps have another number of samples\. Undo that, or give on_change=fresh to begin anew beside it\."
+        )
+        with pytest.raises(InputError, match=told):
+            chosen([found(identity(), 40)], identity(other), on_change=on_change)
+        with pytest.raises(InputError, match="its steps have another number of samples"):
+            refuse_other(identity().saved, 40, identity(other), replace(other, on_change=on_change), 120, "/kept")
+    assert chosen([found(identity(), 40)], identity(other), on_change="fresh").folder == identity(other).name
 
 
 def test_a_shorter_training_is_refused_by_an_unfinished_longer_one_and_not_by_a_finished_one() -> None:
