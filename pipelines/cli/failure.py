@@ -13,6 +13,7 @@ from drivetrain.pipelines.cli.terminal import paint
 from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.pipelines.report.words import printable
+from drivetrain.pipelines.targets.local.outcomes import for_run
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.report.facts import StepFacts
@@ -42,7 +43,7 @@ def failure_block(home: Home, execution: str, step: StepFacts) -> str:
         return f"{header}\n{_printable(known_paths(without_host(step.reason or '')).splitlines())}"
     log, lines = end_of_log(home.logs(execution, step.name, max(step.attempts, 1)), step.reason)
     where = f"  (log: {shown_path(log)})" if log is not None else ""
-    return f"{header}{where}\n{_printable(lines)}"
+    return f"{header}{where}\n{for_run(_printable(lines), execution)}"
 
 
 def _printable(lines: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from drivetrain.pipelines.report.goodput import JobTimes, Prices, Saving, accoun
 from drivetrain.pipelines.report.interruptions import (
     TABLE_HEAD,
     found_saving,
+    pays_from,
     percent,
     table_cells,
     taken_again,
@@ -80,7 +81,9 @@ def interrupted_lines(times: JobTimes, prices: Prices | None) -> list[str]:
 
 
 def _saved(saved: Saving) -> str:
-    text = f"saved {share(saved.share)} at {percent(saved.discount)} off; it pays from {share(saved.break_even)} off"
+    text = f"saved {share(saved.share)} at {percent(saved.discount)} off"
+    text += f", with {share(saved.on_demand / saved.paid)} of the time on demand" if saved.on_demand else ""
+    text += "; it pays at no discount" if saved.break_even is None else f"; it pays from {pays_from(saved)} off"
     if saved.cost is None or saved.on_demand_cost is None:
         return text
     return f"{text}; cost {number(saved.cost)}, on demand {number(saved.on_demand_cost)}"

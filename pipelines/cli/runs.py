@@ -42,8 +42,8 @@ def list_(
         from drivetrain.pipelines.cli.outcome import listed
 
         say(listed(rows))
-        if any(row.status == "Interrupted" for row in rows):
-            say("\nAn interrupted run goes on with: drivetrain runs resume ID")
+        if interrupted := next((row.id for row in rows if row.status == "Interrupted"), None):
+            say(f"\nAn interrupted run goes on: drivetrain runs resume {interrupted}{home_option(home)}")
     else:
         say("Nothing has been run yet. Start with: drivetrain run retraining")
 

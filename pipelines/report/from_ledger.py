@@ -17,7 +17,7 @@ from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, Mo
 from drivetrain.pipelines.report.goodput import JobTimes, Prices
 from drivetrain.pipelines.report.job_times import job_times
 from drivetrain.pipelines.report.logs import tail
-from drivetrain.pipelines.report.reasons import for_run, is_bad_input
+from drivetrain.pipelines.report.reasons import is_bad_input
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
 from drivetrain.pipelines.report.words import duration, printable
 
@@ -107,7 +107,7 @@ def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
         seconds=step.seconds,
         attempts=step.attempts,
         cache_of=step.cache_of,
-        reason=for_run(step.reason, run.id),
+        reason=step.reason,
         value=step.value,
         why=step.why,
         settings=settings(step.arguments),
@@ -170,15 +170,15 @@ def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
 
 
 def _job_times(home: Home, rows: Iterable[StepRow]) -> Iterator[JobTimes]:
-    from drivetrain.pipelines.targets.local.rehearsal.rehearsal import rehearsed_before
+    from drivetrain.pipelines.targets.local.rehearsal import journal
 
     for row in rows:
         # What another execution's training went through is told on its page.
         if row.type != "Training" or row.status in (None, "Cached", "NotExecuted"):
             continue
         response = row.response
-        if not response:  # it has not succeeded (yet), but may have been interrupted
-            told = rehearsed_before(home.run(row.execution) / row.name)
+        if not response:  # it has not succeeded (yet), but has been at work
+            told = journal.told(home.run(row.execution) / row.name)
             response = {"Drivetrain": told} if told else {}
         times = job_times(row.name, row.arguments, response)
         if times is not None:

@@ -19,9 +19,10 @@ _PHASES = {"Training": "training", "Uploading": "training", "Interrupted": "down
 class Attempt:
     """One start of a training. What its program did not tell is None; moments are seconds since the epoch.
 
-    `time` is its last sign of life, `first_step` the step that it went on from (0 at the very beginning), `step` the
-    last one that it took. `stall_seconds` are those in which its `saves` stopped it, all together; `restart_seconds` go
-    from the start to the first step. `saved` are saves: (step, moment).
+    `time` is its last sign of life, `gone` when it had no machines any more, `first_step` the step that it went on from
+    (0 at the very beginning), `step` the last one that it took. `stall_seconds` are those in which its `saves` stopped
+    it, all together; `restart_seconds` go from the start to the first step. `saved` are saves: (step, moment). `job`
+    counts the jobs of a training that failed and was resumed.
     """
 
     number: int
@@ -34,6 +35,13 @@ class Attempt:
     restart_seconds: float = 0.0
     saved: tuple[tuple[int, float], ...] = ()
     spot: bool | None = None
+    gone: float | None = None
+    job: int = 1
+
+    @property
+    def until(self) -> float:
+        """When its machines had gone, as far as is known."""
+        return max(self.time, self.gone or 0.0)
 
     @property
     def took_steps(self) -> bool:
@@ -42,8 +50,10 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """One time that a training's machines were taken away. What is not known is None."""
+    """One time that a training's machines were taken away, which ended the `start` of this number. What is not known is
+    None."""
 
+    start: int | None = None
     at_step: int | None = None
     resumed_step: int | None = None
     steps_lost: int | None = None
@@ -66,9 +76,9 @@ class Phase:
 class JobTimes:
     """The times of one training job: its attempts, what interrupted it, and what is paid for.
 
-    `training_seconds` and `billable_seconds` are DescribeTrainingJob's TrainingTimeInSeconds and BillableTimeInSeconds,
-    `hosts` is by how many machines both are multiplied on the bill. Nobody bills a run on this machine (`billed`): its
-    billable seconds are those in which it had machines.
+    `spot` says whether any of it ran on spot machines. `training_seconds` and `billable_seconds` are
+    DescribeTrainingJob's TrainingTimeInSeconds and BillableTimeInSeconds, `hosts` is by how many machines both are
+    multiplied on the bill. Nobody bills a run on this machine (`billed`): what it would pay for are its attempts.
     """
 
     step: str
@@ -83,12 +93,14 @@ class JobTimes:
 
     @property
     def machine_seconds(self) -> float | None:
-        """What one machine would cost at the full price."""
-        if self.billed:
-            return self.training_seconds
-        # A training that went on after a failure was more than one job, and the description tells of the last.
-        started = sum(one.time - one.started for one in self.attempts)
-        return max(self.billable_seconds or 0.0, started) or None
+        """For how long one machine is paid for."""
+        return self.training_seconds if self.billed else sum(one.until - one.started for one in self.attempts) or None
+
+    @property
+    def on_demand_seconds(self) -> float:
+        """Those of them on machines that stay, where a training went from spot machines to them."""
+        on_demand = [one for one in self.attempts if one.spot is False or (one.spot is None and not self.spot)]
+        return sum(one.until - one.started for one in on_demand)
 
     @property
     def steps_lost(self) -> int | None:
@@ -169,14 +181,13 @@ def account(times: JobTimes) -> Account | None:
     stepping = [one for one in attempts if one.took_steps]
     if not stepping:
         return None
-    downs = [_without_machines(times, gap) for gap in _gaps(times, attempts)]
-    down = sum(ended - started for found in downs for started, ended in found)
+    down = sum(max(after.started - before.until, 0.0) for before, after in pairwise(attempts))
     lost = sum(lost_seconds(before, after) for before, after in pairwise(stepping))
     training = sum(max(one.time - one.started - one.restart_seconds, 0.0) for one in stepping)
     saving = min(sum(one.stall_seconds for one in stepping), max(training - lost, 0.0))
     useful = max(training - lost - saving, 0.0)
     starting = min(stepping[0].restart_seconds, stepping[0].time - stepping[0].started)
-    whole = attempts[-1].time - _beginning(times, attempts)
+    whole = attempts[-1].time - attempts[0].started
     return Account(
         useful=useful,
         saving=saving,
@@ -184,41 +195,9 @@ def account(times: JobTimes) -> Account | None:
         restarting=max(whole - starting - useful - saving - lost - down, 0.0),
         down=down,
         saves=sum(one.saves for one in attempts),
-        interruptions=len(times.interruptions) or len(attempts) - 1,
+        interruptions=len(times.interruptions),
         starting=starting,
     )
-
-
-def _beginning(times: JobTimes, attempts: Sequence[Attempt]) -> float:
-    """When the training first had machines: starts that were interrupted at once may have left no record."""
-    first = attempts[0]
-    worked = [phase.started for phase in times.phases if _PHASES.get(phase.status) == "training"]
-    return first.started if first.number <= 1 else min([first.started, *worked])
-
-
-def _gaps(times: JobTimes, attempts: Sequence[Attempt]) -> list[tuple[float, float]]:
-    """The time before the first attempt that is known, and that between each two."""
-    lead = (_beginning(times, attempts), attempts[0].started)
-    return [lead, *(_gap(before, after) for before, after in pairwise(attempts))]
-
-
-def _gap(before: Attempt, after: Attempt) -> tuple[float, float]:
-    return before.time, max(after.started, before.time)
-
-
-def _without_machines(times: JobTimes, gap: tuple[float, float]) -> list[tuple[float, float]]:
-    """The parts of the time between two attempts without machines at work: all of it but the training phases of the
-    job, which may be those of starts that left no record."""
-    at, end = gap
-    found: list[tuple[float, float]] = []
-    for phase in sorted(times.phases, key=lambda one: one.started):
-        if _PHASES.get(phase.status) == "training" and phase.ended > at and phase.started < end:
-            if phase.started > at:
-                found.append((at, phase.started))
-            at = phase.ended
-    if at < end:
-        found.append((at, end))
-    return found
 
 
 def lost_seconds(before: Attempt, after: Attempt) -> float:
@@ -241,25 +220,33 @@ class Prices:
 class Saving:
     """What spot machines saved against on-demand ones on which the same training runs through.
 
-    `paid` and `needed` are machine seconds: with the work lost and the restarts, and without. `cost` and
-    `on_demand_cost` are in the currency of the price, where one was given.
+    `paid` and `needed` are machine seconds: with the work lost and the restarts, and without; `on_demand` are those of
+    the paid ones that had the full price, after a training left spot machines. `cost` and `on_demand_cost` are in the
+    currency of the price, where one was given.
     """
 
     discount: float
     paid: float
     needed: float
+    on_demand: float = 0.0
     cost: float | None = None
     on_demand_cost: float | None = None
 
     @property
     def share(self) -> float:
         """Of what on-demand machines would have cost; negative where the interruptions cost more than was saved."""
-        return 1.0 - (1.0 - self.discount) * self.paid / self.needed
+        return 1.0 - full_price_seconds(self.discount, self.paid, self.on_demand) / self.needed
 
     @property
-    def break_even(self) -> float:
-        """The discount at which spot machines would have cost as much as on-demand ones."""
-        return 1.0 - self.needed / self.paid
+    def break_even(self) -> float | None:
+        """The discount at which it would have cost as much as on-demand machines alone; None where none is enough."""
+        discount = (self.paid - self.needed) / (self.paid - self.on_demand)
+        return discount if discount < 1 else None
+
+
+def full_price_seconds(discount: float, paid: float, on_demand: float) -> float:
+    """Machine seconds that cost at the full price what these cost."""
+    return (1.0 - discount) * (paid - on_demand) + on_demand
 
 
 def measured_discount(times: JobTimes) -> float | None:
@@ -273,19 +260,17 @@ def measured_discount(times: JobTimes) -> float | None:
 
 
 def saving(times: JobTimes, prices: Prices) -> Saving | None:
-    """The saving at these prices; None where the times are not known, or it went on on machines of another price.
+    """The saving at these prices; None where the times are not known, or nothing ran on spot machines.
 
     Needed on machines that stay are the steps that count, one start, the saves (they are made there, too) and what
     follows the last step; all else that is paid for counts against the saving.
     """
-    if len({one.spot for one in times.attempts if one.spot is not None}) > 1:
-        return None
     spent = account(times)
     paid = times.machine_seconds
     if spent is None or not paid:
         return None
-    needed = paid - spent.lost - spent.restarting
-    if needed <= 0:
+    on_demand, needed = times.on_demand_seconds, paid - spent.lost - spent.restarting
+    if needed <= 0 or on_demand >= paid:
         return None
     hours = times.hosts / 3600
     at_price = prices.on_demand
@@ -293,7 +278,8 @@ def saving(times: JobTimes, prices: Prices) -> Saving | None:
         discount=prices.discount,
         paid=paid * times.hosts,
         needed=needed * times.hosts,
-        cost=None if at_price is None else (1 - prices.discount) * at_price * paid * hours,
+        on_demand=on_demand * times.hosts,
+        cost=None if at_price is None else at_price * full_price_seconds(prices.discount, paid, on_demand) * hours,
         on_demand_cost=None if at_price is None else at_price * needed * hours,
     )
 
@@ -310,20 +296,17 @@ def spans(times: JobTimes) -> Sequence[tuple[str, float, float]]:
     tells = any(one.took_steps for one in attempts)
     stepping = [one for one in attempts if one.took_steps]
     following = {one.number: after for one, after in pairwise(stepping)}
-    for one, gap in zip(attempts, _gaps(times, attempts), strict=True):
-        at = gap[0]
-        for down, up in _without_machines(times, gap):
-            found += [("restart", at, down), ("down", down, up)]
-            at = up
-        found.append(("restart", at, gap[1]))
+    for place, one in enumerate(attempts):
+        if place:
+            found.append(("down", attempts[place - 1].until, one.started))
         if tells and not one.took_steps:
-            found.append(("restart", one.started, one.time))
+            found.append(("restart", one.started, one.until))
             continue
         after = following.get(one.number)
         first = min(one.started + one.restart_seconds, one.time)
         lost = min(lost_seconds(one, after), one.time - first) if after else 0.0
         found += [("restart", one.started, first), ("training", first, one.time - lost)]
-        found.append(("lost", one.time - lost, one.time))
+        found += [("lost", one.time - lost, one.time), ("restart", one.time, one.until)]
     return _joined([span for span in found if span[2] > span[1]])
 
 

@@ -145,14 +145,15 @@ def _saving_table(times: JobTimes, saved: Saving | None) -> Markup | None:
             return None
         rows: list[tuple[Content, str]] = [(percent(one.discount), share(one.share)) for one in found]
         caption = "Saved against on-demand machines, by the discount of spot ones"
-        rows.append((["pays from", el("small", "where interruptions eat it up")], share(found[0].break_even)))
+        rows.append((["pays from", el("small", "where interruptions eat it up")], pays_from(found[0])))
         return _two_columns(caption, ("discount", "saved"), rows)
     rows = [
         (["machine time", el("small", "what was paid for")], duration(saved.paid)),
+        *([("of it on demand", duration(saved.on_demand))] if saved.on_demand else []),
         (["without interruptions", el("small", "what on-demand machines need")], duration(saved.needed)),
         ("discount", percent(saved.discount)),
         ("saved", share(saved.share)),
-        (["pays from", el("small", "the discount that interruptions eat up")], share(saved.break_even)),
+        (["pays from", el("small", "the discount that interruptions eat up")], pays_from(saved)),
     ]
     if saved.cost is not None and saved.on_demand_cost is not None:
         rows += [("cost", number(saved.cost)), ("on demand", number(saved.on_demand_cost))]
@@ -194,6 +195,11 @@ def _head(*cells: tuple[str, str]) -> Markup:
 def percent(discount: float) -> str:
     """`70 %`, `66.7 %`."""
     return f"{round(discount * 100, 1):g} %"
+
+
+def pays_from(saved: Saving) -> str:
+    """The discount above which it paid; `never` where the part on on-demand machines alone cost more."""
+    return "never" if saved.break_even is None else share(saved.break_even)
 
 
 def _step(value: int | None) -> str:

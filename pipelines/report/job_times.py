@@ -1,13 +1,13 @@
 """The times of a training job, as its description tells them (DescribeTrainingJob, and what our runner adds to it).
 
-response["Drivetrain"] = {"interruptions": [...], "attempts": [...]}: what the runner saw, and the records that the
-training left beside its checkpoints. Any of it may be missing, or be anybody's.
+response["Drivetrain"] = {"interruptions": [...], "attempts": [...]}: what the runner saw, and what the training said of
+itself (targets/local/rehearsal/journal.py). Any of it may be missing, or be anybody's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -32,7 +32,9 @@ def job_times(
             for phase in phases
             if phase.status == "Interrupted"
         )
-    spot = arguments.get("EnableManagedSpotTraining") is True or response.get("EnableManagedSpotTraining") is True
+    attempts = _with_steps(_without_pauses(sorted(_attempts(told), key=lambda one: one.number)))
+    spot = any(given.get("EnableManagedSpotTraining") is True for given in (arguments, response))
+    spot = spot or any(one.spot for one in attempts)
     if not (spot or interruptions) or not response:
         return None
     resources = arguments.get("ResourceConfig")
@@ -44,7 +46,7 @@ def job_times(
         hosts=hosts if isinstance(hosts, int) and hosts > 0 else 1,
         training_seconds=_number(response.get("TrainingTimeInSeconds")),
         billable_seconds=_number(response.get("BillableTimeInSeconds")),
-        attempts=_with_steps(sorted(_attempts(told), key=lambda one: one.number)),
+        attempts=attempts,
         interruptions=interruptions,
         phases=phases,
     )
@@ -64,6 +66,7 @@ def _phases(response: Mapping[str, Any]) -> Iterator[Phase]:
 
 def _interruption(entry: Mapping[str, Any]) -> Interruption:
     return Interruption(
+        start=_whole(entry.get("start")),
         at_step=_whole(entry.get("at_step")),
         resumed_step=_whole(entry.get("resumed_step")),
         steps_lost=_whole(entry.get("steps_lost")),
@@ -89,13 +92,33 @@ def _attempts(told: Mapping[str, Any]) -> Iterator[Attempt]:
             restart_seconds=_number(entry.get("restart_seconds")) or 0.0,
             saved=tuple(_saved(entry.get("saved"))),
             spot=spot if isinstance(spot := entry.get("spot"), bool) else None,
+            gone=_number(entry.get("gone")),
+            job=_whole(entry.get("job")) or 1,
         )
 
 
-def _with_steps(attempts: list[Attempt]) -> tuple[Attempt, ...]:
+def _without_pauses(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+    """A job that went on with the training of another follows it at once: how long nobody resumed it says nothing of
+    machines."""
+    pause, before = 0.0, None
+    for one in attempts:
+        if before is not None and one.job != before.job:
+            pause += max(one.started - before.until, 0.0)
+        before = one
+        yield replace(
+            one,
+            started=one.started - pause,
+            time=one.time - pause,
+            gone=None if one.gone is None else one.gone - pause,
+            saved=tuple((step, moment - pause) for step, moment in one.saved),
+        )
+
+
+def _with_steps(given: Iterable[Attempt]) -> tuple[Attempt, ...]:
     """The launcher writes of programs that do not know of these records, and says 0 of what they do not tell."""
+    attempts = tuple(given)
     if any(one.step for one in attempts):
-        return tuple(attempts)
+        return attempts
     return tuple(replace(one, first_step=None, step=None) for one in attempts)
 
 

@@ -60,8 +60,3 @@ def known_paths(text: str) -> str:
     """`train/part-00000.parquet` and `my_recipe.py`, where a program in its container names longer paths."""
     text = _CHECKPOINTS.sub("the training's checkpoints", _CHECKPOINT.sub("", text))
     return _CODE.sub("", _CHANNEL.sub("", text))
-
-
-def for_run(reason: str | None, execution: str) -> str | None:
-    """A reason whose advice names the run (`drivetrain runs resume ID`)."""
-    return reason and reason.replace("drivetrain runs resume ID", f"drivetrain runs resume {execution}")

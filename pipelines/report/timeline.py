@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from drivetrain.pipelines.report.charts import tick_text, ticks
-from drivetrain.pipelines.report.goodput import Attempt, JobTimes, spans
+from drivetrain.pipelines.report.goodput import JobTimes, spans
 from drivetrain.pipelines.report.markup import Markup, el
 from drivetrain.pipelines.report.words import count, duration
 
@@ -17,6 +16,7 @@ PLOT, LANE, GAP = 150.0, 16.0, 12.0
 # More marks than this cannot be told apart on the width of the picture.
 MAX_MARKS = 240
 MAX_NUMBERED = 25
+Stretch = tuple[str, float, float]
 
 
 def timeline(times: JobTimes) -> Markup | None:
@@ -24,12 +24,11 @@ def timeline(times: JobTimes) -> Markup | None:
     stretches = spans(times)
     if not stretches:
         return None
-    attempts = [one for one in times.attempts if one.first_step is not None and one.step is not None]
-    picture = _Picture(stretches, attempts, with_steps=any(one.took_steps for one in attempts))
+    picture = _Picture(times, stretches)
     summary = in_words(times)
     return el(
         "figure",
-        el("figcaption", el("b", f"Steps of {times.step} over time"), _legend(stretches, attempts)),
+        el("figcaption", el("b", f"Steps of {times.step} over time"), _legend(times, stretches)),
         el(
             "div",
             el(
@@ -55,37 +54,35 @@ def in_words(times: JobTimes) -> str:
     """What the picture shows, for those who do not see it."""
     found = spans(times)
     told = [f"{times.step} for {duration(found[-1][2] - found[0][1])}"] if found else [times.step]
-    attempts = times.attempts
-    told.append(f"{count(len(times.interruptions), 'interruption')}")
-    for before, after in pairwise(attempts[:20]):
-        if before.step is not None and after.first_step is not None:
-            down = duration(max(after.started - before.time, 0.0))
-            told.append(f"at step {before.step:,} for {down}, then on from step {after.first_step:,}")
-    if len(attempts) > 20:
-        told.append(f"{len(attempts) - 20} more, which the table has")
+    told.append(count(len(times.interruptions), "interruption"))
+    for one in times.interruptions[:20]:
+        at = "before its first step" if one.at_step is None else f"at step {one.at_step:,}"
+        down = "" if one.seconds_down is None else f" for {duration(one.seconds_down)}"
+        on = "" if one.resumed_step is None else f", then on from step {one.resumed_step:,}"
+        told.append(f"{at}{down}{on}")
+    if len(times.interruptions) > 20:
+        told.append(f"{len(times.interruptions) - 20} more, which the table has")
     return "; ".join(told)
 
 
-def _legend(stretches: Sequence[tuple[str, float, float]], attempts: Sequence[Attempt]) -> list[Markup]:
+def _legend(times: JobTimes, stretches: Sequence[Stretch]) -> list[Markup]:
     there = {kind for kind, _, _ in stretches}
     keys = [
         el("span", el("i", class_=f"block k-{kind}"), f" {name}", class_="legend")
         for kind, name in KINDS.items()
         if kind in there
     ]
-    if any(one.saved for one in attempts):
+    if any(one.saved for one in times.attempts):
         keys.append(el("span", el("i", class_="block k-save"), " save", class_="legend"))
-    if len(attempts) > 1:
+    if times.interruptions and times.attempts:
         keys.append(el("span", el("i", "✕", class_="cross"), " interruption", class_="legend"))
     return keys
 
 
 class _Picture:
-    def __init__(
-        self, stretches: Sequence[tuple[str, float, float]], attempts: Sequence[Attempt], *, with_steps: bool
-    ) -> None:
-        self.stretches = stretches
-        self.attempts: Sequence[Attempt] = attempts if with_steps else ()
+    def __init__(self, times: JobTimes, stretches: Sequence[Stretch]) -> None:
+        self.times, self.stretches = times, stretches
+        self.attempts = [one for one in times.attempts if one.took_steps]
         self.start = stretches[0][1]
         self.length = max(stretches[-1][2] - self.start, 1e-9)
         self.unit, self.unit_seconds = _unit(self.length)
@@ -175,14 +172,17 @@ class _Picture:
         return el("g", drawn, marks)
 
     def interruptions(self) -> Markup:
-        """A cross where an attempt ended before the training did."""
-        ends = list(enumerate(self.attempts[:-1], 1))
+        """A cross where an attempt lost its machines."""
+        starts = {one.number: one for one in self.times.attempts}
+        ends = [
+            (number, starts[one.start].until, one.at_step or 0)
+            for number, one in enumerate(self.times.interruptions, 1)
+            if one.start in starts
+        ]
         crosses: list[Markup] = []
-        for number, one in ends[:: len(ends) // MAX_MARKS + 1]:
-            x, y = self.x(one.time), self.y(one.step or 0)
-            words = (
-                f"interruption {number}: at step {one.step or 0:,}, {duration(one.time - self.start)} after the start"
-            )
+        for number, moment, step in ends[:: len(ends) // MAX_MARKS + 1]:
+            x, y = self.x(moment), self.y(step)
+            words = f"interruption {number}: at step {step:,}, {duration(moment - self.start)} after the start"
             crosses.append(
                 el(
                     "g",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.report.from_ledger import run_facts
+from drivetrain.pipelines.report.goodput import Prices, account, saving
 from drivetrain.pipelines.targets.local.events import Event, StepInterrupted, StepStarted
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
@@ -16,20 +19,24 @@ from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import parse_all
 from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 SETTINGS = ["spot=true", "epochs=4", "min_accuracy=0", "processes=2"]
 
 
-def run(folder: Path, *interruptions: str) -> tuple[StepRow, bytes, str, list[Event]]:
-    """The training's row in the ledger, the bytes of its model, its history, and what was told."""
-    home, events = Home(folder), list[Event]()
-    compiled = compile_pipeline(load("retraining", overrides=SETTINGS).pipeline, wheels_optional=True)
-    options = Options(pipeline="retraining", interruptions=parse_all(interruptions))
-    summary = Runner(home, events.append).start(compiled.text, {}, options, assets=compiled.assets)
-    assert summary.status == "Succeeded", summary.reason
+def compiled(*more: str) -> tuple[str, tuple[Asset, ...]]:
+    built = compile_pipeline(load("retraining", overrides=[*SETTINGS, *more]).pipeline, wheels_optional=True)
+    return built.text, built.assets
+
+
+def row_of(home: Home, execution: str) -> StepRow:
     with Ledger(home) as ledger:
-        row = ledger.step(summary.execution, "train")
+        return ledger.step(execution, "train")
+
+
+def results(home: Home, row: StepRow) -> tuple[bytes, Any]:
+    """The bytes of a training's model, and its history."""
     uri = str(row.response["ModelArtifacts"]["S3ModelArtifacts"])
     found: list[bytes] = []
     for archive, name in ((uri, "model.safetensors"), (uri.replace("model.tar.gz", "output.tar.gz"), "history.json")):
@@ -37,15 +44,32 @@ def run(folder: Path, *interruptions: str) -> tuple[StepRow, bytes, str, list[Ev
             content = opened.extractfile(name)
             assert content is not None
             found.append(content.read())
-    return row, found[0], found[1].decode(), events
+    return found[0], json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepRow, tuple[bytes, Any]]:
+    """A run that nothing interrupts."""
+    home = Home(tmp_path_factory.mktemp("alone"))
+    text, assets = compiled()
+    summary = Runner(home).start(text, {}, Options(pipeline="retraining"), assets=assets)
+    assert summary.status == "Succeeded", summary.reason
+    row = row_of(home, summary.execution)
+    return row, results(home, row)
 
 
 @pytest.mark.slow
-def test_two_interruptions_change_nothing(tmp_path: Path) -> None:
-    alone, model, history, _ = run(tmp_path / "alone")
-    assert "Drivetrain" not in alone.response
-    row, interrupted, its_history, events = run(tmp_path / "spot", "train@step=27,notice=60s", "train@step=55,notice=0")
-    assert interrupted == model and json.loads(its_history) == json.loads(history)
+def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRow, tuple[bytes, Any]]) -> None:
+    assert alone[0].response["Drivetrain"]["interruptions"] == []
+    home, events = Home(tmp_path), list[Event]()
+    text, assets = compiled()
+    options = Options(
+        pipeline="retraining", interruptions=parse_all(["train@step=27,notice=60s", "train@step=55,notice=0"])
+    )
+    summary = Runner(home, events.append).start(text, {}, options, assets=assets)
+    assert summary.status == "Succeeded", summary.reason
+    row = row_of(home, summary.execution)
+    assert results(home, row) == alone[1]
     assert [event.attempt for event in events if isinstance(event, StepStarted) and event.step == "train"] == [1]
     assert [event.at_step for event in events if isinstance(event, StepInterrupted)] == [27, 55]
     asked, killed = row.response["Drivetrain"]["interruptions"]
@@ -56,3 +80,41 @@ def test_two_interruptions_change_nothing(tmp_path: Path) -> None:
     assert steps[:2] == [(0, 27), (27, 55)] and steps[2][0] == killed["resumed_step"] < steps[2][1]
     statuses = [one["Status"] for one in row.response["SecondaryStatusTransitions"]]
     assert statuses.count("Interrupted") == 2 and statuses.count("Training") == 3 and statuses[-1] == "Completed"
+
+
+@pytest.mark.slow
+def test_a_training_that_leaves_spot_machines_is_the_same_training(
+    tmp_path: Path, alone: tuple[StepRow, tuple[bytes, Any]]
+) -> None:
+    home = Home(tmp_path)
+    text, assets = compiled("max_interruptions=1")
+    asked = parse_all(["train@step=27,notice=60s", "train@step=55,notice=0"])
+    summary = Runner(home).start(text, {}, Options(pipeline="retraining", interruptions=asked), assets=assets)
+    assert summary.status == "Failed" and summary.reason is not None
+    assert "interrupted 2 times in a row, and max_interruptions=1" in summary.reason
+    assert f"drivetrain runs resume {summary.execution} --set spot=false" in summary.reason
+    text, assets = compiled("max_interruptions=1", "spot=false")
+    again = Runner(home).resume(summary.execution, Options(pipeline="retraining"), text=text, assets=assets)
+    assert again.status == "Succeeded", again.reason
+    row = row_of(home, summary.execution)
+    assert results(home, row) == alone[1]
+
+    with Ledger(home) as ledger:
+        (times,) = run_facts(ledger, summary.execution).job_times
+    one, two, gave_up, last = times.attempts
+    assert [start.spot for start in times.attempts] == [True, True, True, False] and times.spot
+    assert (one.step, two.step, gave_up.step) == (27, 55, None) and not gave_up.took_steps
+    told, killed = times.interruptions
+    assert (told.start, told.at_step, told.steps_lost) == (1, 27, 0)
+    assert (
+        killed.start == 2 and killed.resumed_step == last.first_step and times.steps_lost == 55 - (last.first_step or 0)
+    )
+    spent, saved = account(times), saving(times, Prices(discount=0.7))
+    assert spent is not None and spent.interruptions == 2 and 0 < spent.goodput < 1
+    assert spent.starting == one.restart_seconds > 0
+    assert last.started == gave_up.until, "nobody counts how long it was not resumed"
+    assert spent.restarting > two.restart_seconds + last.restart_seconds + (gave_up.until - gave_up.started) - 0.01
+    assert saved is not None and saved.on_demand == pytest.approx(last.until - last.started)
+    assert saved.paid - saved.on_demand == pytest.approx(
+        sum(start.until - start.started for start in (one, two, gave_up))
+    )

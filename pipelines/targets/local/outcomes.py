@@ -43,3 +43,8 @@ class StepFailedError(Exception):
 
 class StepStoppedError(Exception):
     """The user stopped the run while the step was at work."""
+
+
+def for_run(text: str, execution: str) -> str:
+    """What a program says, with the run in its advice: `drivetrain runs resume ID`, since it does not know which."""
+    return text.replace("drivetrain runs resume ID", f"drivetrain runs resume {execution}")

@@ -20,10 +20,10 @@ from drivetrain.pipelines.targets.local.events import StepInterrupted, StepResta
 from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
 from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepStoppedError
-from drivetrain.pipelines.targets.local.rehearsal import attempts
+from drivetrain.pipelines.targets.local.rehearsal import attempts, journal
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption, of_step
 from drivetrain.pipelines.targets.local.rehearsal.limits import limit
-from drivetrain.pipelines.targets.local.rehearsal.rehearsal import Rehearsal, number_of, rehearsed_before
+from drivetrain.pipelines.targets.local.rehearsal.rehearsal import Rehearsal
 from drivetrain.pipelines.targets.local.rehearsal.transitions import Transitions
 from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S = 0.25
 _REHEARSE_EVERY_S = 0.02
+_HEAR_EVERY_S = 1.0
 AGENT = "agent"
 MakeJob = Callable[[tuple["Host", ...]], "Job"]
 
@@ -42,7 +43,7 @@ MakeJob = Callable[[tuple["Host", ...]], "Job"]
 @dataclass(frozen=True, kw_only=True)
 class Ran:
     """How a job that succeeded went. `trained_s` goes from the first start of its program to the last end, `worked_s`
-    leaves out the time without machines."""
+    leaves out the time without machines. `told` is what the journal has of it."""
 
     hosts: tuple[Host, ...]
     inputs: tuple[ArtifactEntry, ...]
@@ -50,7 +51,7 @@ class Ran:
     metrics: Mapping[str, float]
     trained_s: float
     worked_s: float
-    rehearsed: Mapping[str, Any] | None
+    told: Mapping[str, Any] | None
     value: str | None
 
 
@@ -70,9 +71,10 @@ class TrainingJob:
         definitions = entries(algorithm, "MetricDefinitions")
         self._metrics = MetricReader(definitions, logs)
         self._looks = self._checkpoint is not None or bool(definitions)
+        self._journal = journal.Journal(context.folder.parent, job=context.attempt, spot=self._is_spot)
         wanted = of_step(context.options.interruptions, context.step)
         tells = TRAIN in (algorithm.get("ContainerArguments") or ())
-        self._rehearsal = Rehearsal(wanted, context.folder.parent, logs, tells=tells) if wanted else None
+        self._rehearsal = Rehearsal(wanted, self._journal, logs, tells=tells) if wanted else None
         self._transitions = Transitions()
         self._began = time.monotonic()
         self._worked_s = 0.0
@@ -100,25 +102,22 @@ class TrainingJob:
             inputs = jobs.bring_inputs(self._context, channels.training_channels(self._context.arguments), hosts)
             folders = [host_path(self._checkpoint_path, host.root) for host in hosts]
             sync = self._sync(folders)
-            before: attempts.Seen = attempts.seen(folders) if self._rehearsal else {}
             try:
-                result, interruption = self._start(hosts, sync)
+                result, interruption = self._start(hosts, folders, sync)
             except StepFailedError:
-                if self._rehearsal is not None:
-                    self._note(number_of(self._rehearsal.records))
+                if self._journal.interruptions:
+                    self._note(self._journal.in_a_word())
                 raise
-            last_words: Mapping[str, Any] = attempts.latest(folders, before) if self._rehearsal else {}
             if interruption is None or not result.interrupted:
                 break
-            self._interrupted(interruption, result, last_words)
+            self._interrupted(interruption, result)
         if isinstance(sync, CheckpointSync):
             sync.forget_removed()
         self._transitions.enter("Uploading")
         if self._rehearsal is not None:
-            told, value = self._rehearsal.completed(result.wall_s, last_words), self._rehearsal.in_a_word()
+            value = self._rehearsal.in_a_word()
         else:
-            told = rehearsed_before(self._context.folder.parent)
-            value = number_of(told["interruptions"]) if told else None
+            value = self._journal.in_a_word() if self._journal.interruptions else None
         return Ran(
             hosts=hosts,
             inputs=inputs,
@@ -126,7 +125,7 @@ class TrainingJob:
             metrics=self._metrics.last,
             trained_s=time.time() - self._transitions.began("Training"),
             worked_s=self._worked_s,
-            rehearsed=told,
+            told=journal.told(self._context.folder.parent),
             value=value,
         )
 
@@ -149,7 +148,7 @@ class TrainingJob:
                 checkpoint_path=self._checkpoint_path,
             )
         if self._rehearsal is not None:
-            self._rehearsal.begin([host.root for host in hosts])
+            self._rehearsal.lay_out([host.root for host in hosts])
         return hosts
 
     def _sync(self, folders: Sequence[Path]) -> CheckpointSync | SyncAgent | None:
@@ -165,7 +164,7 @@ class TrainingJob:
         return sync
 
     def _start(
-        self, hosts: tuple[Host, ...], sync: CheckpointSync | SyncAgent | None
+        self, hosts: tuple[Host, ...], folders: Sequence[Path], sync: CheckpointSync | SyncAgent | None
     ) -> tuple[JobResult, Interruption | None]:
         """One start, to its end or its interruption.
 
@@ -184,12 +183,19 @@ class TrainingJob:
         self._say_that_it_is_back()
         agent = sync if isinstance(sync, SyncAgent) else None
         by: Interruption | None = None
-        noticed, before_s = 0.0, self._worked_s
+        noticed, before_s, hear_next = 0.0, self._worked_s, _HEAR_EVERY_S
+        seen = attempts.seen(folders)
 
         def tick(seconds: float, final: bool) -> None:
+            nonlocal hear_next
             context.log_metrics(self._metrics.read(before_s + seconds, final=final))
             if isinstance(sync, CheckpointSync) and not final:
                 sync.tick()
+            if final and rehearsal is not None:
+                rehearsal.read_log(seconds, final=True)
+            if seconds >= hear_next:
+                self._journal.heard(attempts.latest(folders, seen))
+                hear_next = seconds + _HEAR_EVERY_S
 
         def interrupt(seconds: float) -> float | None:
             nonlocal by, noticed
@@ -204,6 +210,7 @@ class TrainingJob:
 
         if agent is not None:
             agent.start()
+        self._journal.begin()
         try:
             result = context.watch_job(
                 job,
@@ -215,6 +222,8 @@ class TrainingJob:
             if sync is not None:
                 sync.finish()
             raise
+        finally:
+            self._journal.ended(attempts.latest(folders, seen))
         if agent is not None and by is not None and result.interrupted:
             agent.finish(max(0.0, noticed + by.notice_s - time.monotonic()))
         elif sync is not None:  # what a failed or stopped job saved is what its retry starts from
@@ -226,12 +235,12 @@ class TrainingJob:
             raise_unless_succeeded(result)
         return result, by
 
-    def _interrupted(self, by: Interruption, result: JobResult, last_words: Mapping[str, Any]) -> None:
+    def _interrupted(self, by: Interruption, result: JobResult) -> None:
         """Tell of it, and go on."""
         context, rehearsal = self._context, self._rehearsal
         assert rehearsal is not None
-        record = rehearsal.interrupted(by, result.wall_s, spot=self._is_spot, last_words=last_words)
-        start = len(rehearsal.starts) + 1
+        record = rehearsal.interrupted(by, result.wall_s, spot=self._is_spot)
+        start = len(self._journal.starts) + 1
         self._where = f"interrupted at step {record['at_step']}" if record["at_step"] is not None else "interrupted"
         self._transitions.enter("Interrupted", f"{self._where}: {record['reason']}")
         self._down_since = time.monotonic()
@@ -248,10 +257,10 @@ class TrainingJob:
             raise StepStoppedError
 
     def _say_that_it_is_back(self) -> None:
-        if self._down_since is None or self._rehearsal is None:
+        if self._down_since is None:
             return
-        context, start = self._context, len(self._rehearsal.starts)
-        self._rehearsal.down(time.monotonic() - self._down_since)
+        context, start = self._context, len(self._journal.starts) + 1
+        self._journal.down(time.monotonic() - self._down_since)
         self._note(f"{self._where}, start {start}")
         context.post(StepRestarted(context.step.name, context.attempt, start))
 

@@ -19,7 +19,13 @@ from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerFullError, LedgerWriter, Move
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError, StepResult, StepStoppedError
+from drivetrain.pipelines.targets.local.outcomes import (
+    BAD_INPUT,
+    StepFailedError,
+    StepResult,
+    StepStoppedError,
+    for_run,
+)
 from drivetrain.pipelines.targets.local.retry import Retries
 from drivetrain.pipelines.targets.local.step_types import find
 from drivetrain.pipelines.targets.local.storage.disk import DiskFullError, go_on, no_space
@@ -73,7 +79,7 @@ class Worker:
                 return self.end(step, "Stopped", number, "stopped by the user")
             except StepFailedError as error:
                 wait_s = retries.wait_s(error.error_type)
-                reason = self.ledger.masking.message(error.reason)
+                reason = for_run(self.ledger.masking.message(error.reason), self.facts.id)
                 if wait_s is None:
                     return self.end(step, "Failed", number, reason, error.error_type)
                 self.ledger.end_attempt(self.facts.id, step.name, number, "Failed", reason, error.error_type)

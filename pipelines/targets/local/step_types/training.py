@@ -99,7 +99,7 @@ def run(context: StepContext) -> StepResult:
         "FinalMetricDataList": [
             {"MetricName": metric, "Value": value, "Timestamp": ended} for metric, value in ran.metrics.items()
         ],
-        **({} if ran.rehearsed is None else {"Drivetrain": ran.rehearsed}),
+        **({} if ran.told is None else {"Drivetrain": ran.told}),
     }
     return StepResult(response=response, value=ran.value, publication=publication, inputs=ran.inputs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,15 @@ def test_prices_say_what_was_saved() -> None:
     share = interrupted_lines(times(), Prices(discount=0.7))[-1]
     assert share.startswith("  saved 63.") and "off; it pays from 18.5 % off" in share and "cost" not in share
     assert "cost 0.008100, on demand 0.02200" in interrupted_lines(times(), Prices(discount=0.7, on_demand=3.6))[-1]
+
+
+def test_what_ran_on_demand_is_told_beside_the_saving() -> None:
+    first, second = times().attempts
+    mixed = replace(times(), attempts=(first, replace(second, spot=False)))
+    line = interrupted_lines(mixed, Prices(discount=0.7))[-1]
+    assert line == "  saved 28.2 % at 70 % off, with 40.7 % of the time on demand; it pays from 31.2 % off"
+    slow = replace(mixed, attempts=(first, replace(second, restart_seconds=9.0, first_step=0, spot=False)))
+    assert interrupted_lines(slow, Prices(discount=0.7))[-1].endswith("; it pays at no discount")
 
 
 def test_scripts_get_numbers() -> None:

@@ -117,7 +117,7 @@ def test_a_killed_run_is_interrupted_at_once_and_the_same_command_continues_it(d
     execution = killed(drivetrain)
     at_home = ("--home", drivetrain.folder / "killed")
     listed = drivetrain("runs", "list", *at_home)
-    assert "interrupted" in listed and "drivetrain runs resume ID" in listed
+    assert f"An interrupted run goes on: drivetrain runs resume {execution} --home {at_home[1]}\n" in listed
     shown = drivetrain("runs", "show", *at_home)
     assert f"Go on: drivetrain runs resume {execution} --home {drivetrain.folder / 'killed'}" in shown
     drivetrain.home = drivetrain.folder / "killed"

@@ -9,9 +9,11 @@ import pytest
 from drivetrain.components.registries.local import LocalRegistry
 from drivetrain.pipelines.report.facts import RunFacts
 from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page, settings
+from drivetrain.pipelines.report.goodput import account
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.targets.local.rehearsal.journal import Journal, told
 
 CODE = "c" * 64
 DEFINITION = {
@@ -179,13 +181,29 @@ def test_the_interruptions_of_a_training_that_failed(writing: Writing) -> None:
     writing.begin("e-1")
     number = writing.ledger.start_step("e-1", "train", arguments={"EnableManagedSpotTraining": True})
     assert writing.facts("e-1").job_times == ()
-    journal = writing.home.run("e-1") / "train" / "interruptions.json"
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    journal.write_text('[{"given": "step=7", "at_step": 7, "resumed_step": null, "reason": "taken back"}]')
+    journal = Journal(writing.home.run("e-1") / "train", job=number, spot=True)
+    journal.begin()
     (times,) = writing.facts("e-1").job_times
-    assert times.interruptions[0].at_step == 7 and times.steps_lost is None
+    assert times.spot and times.interruptions == () and account(times) is None, "it is at work, and says nothing yet"
+    journal.ended({"number": 1, "first_step": 0, "step": 7})
+    journal.interrupted("step=7", reached=7, notice_s=0.0, reason="taken back")
+    (times,) = writing.facts("e-1").job_times
+    assert times.interruptions[0].at_step == 7 and times.steps_lost is None and account(times) is not None
     writing.ledger.finish_step("e-1", "train", "Failed", number=number, reason="interrupted too often")
     assert writing.facts("e-1").job_times == (times,)
+    # Its description tells of it once it has succeeded, also without spot machines.
+    response = {"Drivetrain": told(writing.home.run("e-1") / "train")}
+    writing.settle("train", "Succeeded", arguments={"EnableManagedSpotTraining": False}, response=response)
+    assert writing.facts("e-1").job_times == (times,)
+
+
+def test_a_training_that_never_could_be_interrupted_has_no_times(writing: Writing) -> None:
+    writing.begin("e-1")
+    number = writing.ledger.start_step("e-1", "train", arguments={})
+    journal = Journal(writing.home.run("e-1") / "train", job=number, spot=False)
+    journal.begin()
+    journal.ended({"number": 1, "first_step": 0, "step": 7})
+    assert writing.facts("e-1").job_times == ()
 
 
 def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:

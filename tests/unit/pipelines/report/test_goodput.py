@@ -116,25 +116,18 @@ def test_stretches_of_time_follow_one_another() -> None:
     assert lost[2] - lost[1] == pytest.approx(2.0)
 
 
-def test_the_jobs_phases_say_when_there_were_no_machines() -> None:
-    """The program's last word comes before its machines go, its first one after they came."""
-    phases = (
-        Phase(status="Training", started=99.0, ended=116.5),
-        Phase(status="Interrupted", started=116.5, ended=117.0),
-        Phase(status="Starting", started=117.0, ended=117.5),
-        Phase(status="Training", started=117.5, ended=141.0),
-    )
-    whole, told = (
-        account(times(attempts=times().attempts[:2])),
-        account(times(attempts=times().attempts[:2], phases=phases)),
-    )
+def test_machines_stay_for_a_while_after_the_programs_last_word() -> None:
+    first, second, _ = times().attempts
+    leaves = replace(first, gone=118.0)  # it had said its last word at 116, and the next one begins at 119
+    whole, told = (account(times(attempts=(one, second))) for one in (first, leaves))
     assert whole is not None and told is not None
     assert (whole.down, whole.restarting) == (pytest.approx(3.0), pytest.approx(4.0))
     assert (told.down, told.restarting) == (pytest.approx(1.0), pytest.approx(6.0))
     assert whole.total == pytest.approx(told.total) and whole.useful == pytest.approx(told.useful)
-    found = spans(times(attempts=times().attempts[:2], phases=phases))
-    assert [(kind, ended - started) for kind, started, ended in found[3:6]] == [
-        ("restart", pytest.approx(0.5)), ("down", pytest.approx(1.0)), ("restart", pytest.approx(5.5)),
+    assert times(attempts=(leaves, second)).machine_seconds == pytest.approx(18.0 + 10.0)
+    assert [(kind, ended - started) for kind, started, ended in spans(times(attempts=(leaves, second)))[2:6]] == [
+        ("lost", pytest.approx(2.0)), ("restart", pytest.approx(2.0)), ("down", pytest.approx(1.0)),
+        ("restart", pytest.approx(4.0)),
     ]  # fmt: skip
 
 
@@ -182,32 +175,6 @@ def test_starts_without_a_step_are_restarts_not_time_without_machines() -> None:
     assert kinds == {"restart": 25.0, "training": 25.0, "down": 20.0, "lost": 0.0}
 
 
-def test_phases_tell_of_starts_that_left_no_record() -> None:
-    """A start that was killed while it imported may say nothing at all; the job's phases know of it."""
-    phases = tuple(
-        Phase(status=status, started=started, ended=ended)
-        for place in range(5)
-        for status, started, ended in (
-            ("Downloading", 15.0 * place - 5 if place else 0.0, 15.0 * place),
-            ("Training", 15.0 * place, 15.0 * place + 10),
-        )
-    )  # the machines work for 10 s, and are gone for 5
-    attempts = (
-        Attempt(number=3, started=30.0, time=40.0, restart_seconds=4.0, first_step=0, step=60),
-        Attempt(number=5, started=60.0, time=70.0, restart_seconds=4.0, first_step=60, step=120),
-    )
-    times = never_a_step(phases=phases, attempts=attempts)
-    spent = account(times)
-    assert spent is not None and spent.interruptions == 4
-    assert spent.down == pytest.approx(20.0) and spent.useful == pytest.approx(12.0)
-    assert spent.restarting == pytest.approx(34.0) and spent.total == pytest.approx(66.0)
-    saved = saving(times, Prices(discount=0.7))
-    assert saved is not None and saved.needed == pytest.approx(16.0), "its steps, and one start"
-    found = spans(times)
-    assert all(before[2] == after[1] for before, after in pairwise(found)) and found[0][1] == 0.0
-    assert sum(ended - started for kind, started, ended in found if kind == "down") == pytest.approx(20.0)
-
-
 def test_starts_without_a_step_are_paid_for_and_save_nothing() -> None:
     saved = saving(never_a_step(), Prices(discount=0.7))
     assert saved is not None and saved.paid == pytest.approx(50.0)
@@ -222,14 +189,34 @@ def test_saves_are_needed_on_machines_that_stay_too() -> None:
     assert saved is not None and saved.share == pytest.approx(0.7), "nothing was interrupted: all of the discount"
 
 
-def test_what_failed_has_no_bill_but_its_starts() -> None:
-    failed = never_a_step(training_seconds=None, billable_seconds=None)
-    assert failed.machine_seconds == pytest.approx(50.0)
-    assert never_a_step(billable_seconds=15.0).machine_seconds == pytest.approx(50.0), "the bill of the last job alone"
+def test_what_is_paid_for_are_all_starts_not_the_last_job_alone() -> None:
+    assert never_a_step(training_seconds=None, billable_seconds=None).machine_seconds == pytest.approx(50.0)
+    assert never_a_step(billable_seconds=15.0).machine_seconds == pytest.approx(50.0)
+    assert never_a_step(attempts=()).machine_seconds is None
 
 
-def test_a_training_that_went_on_at_another_price_has_no_saving() -> None:
-    mixed = tuple(replace(one, spot=one.number < 5) for one in never_a_step().attempts)
-    assert saving(never_a_step(attempts=mixed), Prices(discount=0.7)) is None
-    same = tuple(replace(one, spot=True) for one in mixed)
-    assert saving(never_a_step(attempts=same), Prices(discount=0.7)) is not None
+def test_what_went_on_at_the_full_price_is_paid_at_the_full_price() -> None:
+    """50 s of machines for 25 s of steps and one start of 5 s: the last 15 s at the full price."""
+    mixed = never_a_step(attempts=tuple(replace(one, spot=one.number < 5) for one in never_a_step().attempts))
+    saved = saving(mixed, Prices(discount=0.7, on_demand=3600.0))
+    assert saved is not None and (saved.paid, saved.needed, saved.on_demand) == pytest.approx((50.0, 30.0, 15.0))
+    assert saved.cost == pytest.approx(0.3 * 35 + 15) and saved.on_demand_cost == pytest.approx(30.0)
+    assert saved.share == pytest.approx(1 - 25.5 / 30)
+    assert saved.break_even == pytest.approx(20 / 35)
+    even = saving(mixed, Prices(discount=20 / 35))
+    assert even is not None and even.share == pytest.approx(0.0)
+    same = saving(never_a_step(attempts=tuple(replace(one, spot=True) for one in mixed.attempts)), Prices(discount=0.7))
+    assert same is not None and same.on_demand == 0.0 and same.share == pytest.approx(0.5)
+
+
+def test_no_discount_pays_where_the_rest_on_demand_costs_more_than_all_of_it() -> None:
+    attempts = tuple(replace(one, spot=one.number < 3) for one in never_a_step().attempts)
+    saved = saving(never_a_step(attempts=attempts), Prices(discount=0.9))
+    assert saved is not None and saved.on_demand == pytest.approx(40.0) and saved.needed == pytest.approx(30.0)
+    assert saved.break_even is None and saved.share < 0
+
+
+def test_machines_on_demand_alone_save_nothing() -> None:
+    attempts = tuple(replace(one, spot=False) for one in never_a_step().attempts)
+    assert saving(never_a_step(attempts=attempts), Prices(discount=0.7)) is None
+    assert saving(never_a_step(spot=False), Prices(discount=0.7)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -23,8 +24,8 @@ def times(number: int = 2, **changes: object) -> JobTimes:
         for place in range(number + 1)
     )  # fmt: skip
     found = tuple(
-        Interruption(at_step=80 * place + 100, resumed_step=80 * place + 80, steps_lost=20, notice_seconds=0.0,
-                     seconds_down=3.0, reason="spot machines taken back")
+        Interruption(start=place + 1, at_step=80 * place + 100, resumed_step=80 * place + 80, steps_lost=20,
+                     notice_seconds=0.0, seconds_down=3.0, reason="spot machines taken back")
         for place in range(number)
     )  # fmt: skip
     given: dict[str, object] = {"spot": True, "attempts": attempts, "interruptions": found,
@@ -65,6 +66,53 @@ def test_the_picture_is_told_in_words_too() -> None:
         "then on from step 160"
     )
     assert len(in_words(times(1000))) < 2_000
+
+
+def never_a_step() -> JobTimes:
+    """The second of four starts takes no step, the third says nothing at all; 3 s without machines follow on each."""
+    return times(
+        attempts=(
+            Attempt(number=1, started=0.0, time=11.0, first_step=0, step=100, restart_seconds=1.0),
+            Attempt(number=2, started=14.0, time=20.0, first_step=80, step=80, restart_seconds=6.0),
+            Attempt(number=3, started=23.0, time=29.0),
+            Attempt(number=4, started=32.0, time=43.0, first_step=80, step=180, restart_seconds=1.0),
+        ),
+        interruptions=(
+            Interruption(start=1, at_step=100, resumed_step=80, steps_lost=20, seconds_down=3.0),
+            Interruption(start=2, at_step=80, resumed_step=80, steps_lost=0, seconds_down=3.0),
+            Interruption(start=3, at_step=80, resumed_step=80, steps_lost=0),
+        ),
+    )
+
+
+def test_starts_that_took_no_step_are_interruptions_in_the_picture_too() -> None:
+    picture = parsed(timeline(never_a_step()))
+    titles = [title.text for one in drawn(picture, "cross") if one.tag == "g" for title in one.iter("title")]
+    assert titles == [
+        "interruption 1: at step 100, 11.0 s after the start", "interruption 2: at step 80, 20.0 s after the start",
+        "interruption 3: at step 80, 29.0 s after the start",
+    ]  # fmt: skip
+    assert [len(drawn(picture, name)) for name in ("kept", "again", "fall")] == [2, 1, 1], "of the two that took steps"
+    stretches = [(one.get("class") or "").split() for one in picture.iter("rect")]
+    kinds = [
+        name for classes in stretches for name in classes if name in ("k-training", "k-lost", "k-restart", "k-down")
+    ]
+    assert kinds == ["k-restart", "k-training", "k-lost", *("k-down", "k-restart") * 3, "k-training"]
+    assert in_words(never_a_step()) == (
+        "train for 43.0 s; 3 interruptions; at step 100 for 3.00 s, then on from step 80; at step 80 for 3.00 s, "
+        "then on from step 80; at step 80, then on from step 80"
+    )
+    section = texts(parsed(interruptions(never_a_step())))
+    assert "Interruptions 3 20 steps taken again" in section
+
+
+def test_what_comes_after_an_interruption_may_not_be_known_yet() -> None:
+    first = never_a_step().attempts[0]
+    unknown = times(attempts=(first,), interruptions=(Interruption(start=1), Interruption(start=7, at_step=3)))
+    assert in_words(unknown) == "train for 11.0 s; 2 interruptions; before its first step; at step 3"
+    assert len([one for one in drawn(parsed(timeline(unknown)), "cross") if one.tag == "g"]) == 1, (
+        "start 7 is not known"
+    )
 
 
 def test_everything_lies_inside_the_picture() -> None:
@@ -122,6 +170,17 @@ def test_the_section_has_the_numbers() -> None:
 def test_given_prices_take_the_place_of_guessed_discounts() -> None:
     section = texts(parsed(interruptions(times(), Prices(discount=0.7, on_demand=3.6))))
     assert "at 70 % off" in section and "on demand" in section and "50 %" not in section
+
+
+def test_a_part_on_demand_is_told_beside_the_saving() -> None:
+    last = tuple(replace(one, spot=one.number < 3) for one in times().attempts)
+    section = texts(parsed(interruptions(times(attempts=last), Prices(discount=0.7))))
+    assert "of it on demand 11.0 s" in section and "pays from" in section and "never" not in section
+    most = tuple(replace(one, spot=one.number < 2) for one in times().attempts)
+    slow = times(attempts=most, interruptions=times().interruptions)
+    assert "on demand 22.0 s" in texts(parsed(interruptions(slow, Prices(discount=0.7))))
+    costly = tuple(replace(one, restart_seconds=10.5) for one in most)
+    assert "eat up never" in texts(parsed(interruptions(times(attempts=costly), Prices(discount=0.7))))
 
 
 def test_a_bill_speaks_for_itself() -> None:

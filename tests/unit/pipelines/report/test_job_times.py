@@ -65,12 +65,44 @@ def test_what_the_launcher_writes_of_a_script_says_nothing_of_steps() -> None:
     assert account(times) is None and [kind for kind, _, _ in spans(times)] == ["training", "down", "training"]
 
 
+def test_a_training_that_left_spot_machines_ran_on_some() -> None:
+    told = {"attempts": [{"number": 1, "started": 0.0, "spot": True}, {"number": 2, "started": 1.0, "spot": False}]}
+    times = job_times("train", {}, {"Drivetrain": told})
+    assert times is not None and times.spot and [one.spot for one in times.attempts] == [True, False]
+    (alone,) = (job_times("train", {}, {"Drivetrain": {"attempts": told["attempts"][1:]}}),)
+    assert alone is None
+
+
+def test_the_time_until_somebody_resumed_it_is_not_counted() -> None:
+    """Two jobs with a night in between; each has two starts of 4 s, and 2 s without machines between them."""
+    night = 36_000.0
+    attempts = [
+        {"number": number, "job": job, "started": began, "time": began + 3.0, "gone": began + 4.0,
+         "first_step": 10 * number - 10, "step": 10 * number, "restart_seconds": 1.0, "saved": [[1, began + 2.0]]}
+        for number, (job, began) in enumerate([(1, 100.0), (1, 106.0), (2, night), (2, night + 6.0)], 1)
+    ]  # fmt: skip
+    told = {"attempts": attempts, "interruptions": [{"start": 1}, {"start": 2}, {"start": 3}]}
+    times = job_times("train", SPOT, {"Drivetrain": told})
+    assert times is not None
+    assert [one.started for one in times.attempts] == [100.0, 106.0, 110.0, 116.0]
+    assert [one.until for one in times.attempts] == [104.0, 110.0, 114.0, 120.0]
+    assert [one.saved for one in times.attempts] == [((1, one.started + 2.0),) for one in times.attempts]
+    spent = account(times)
+    assert spent is not None and spent.down == pytest.approx(4.0) and spent.useful == pytest.approx(8.0)
+    assert spent.restarting == pytest.approx(6.0), "three times 1 s to leave, and 1 s to the next step"
+    assert spent.total == pytest.approx(18.0) and spent.failure_seconds == pytest.approx(6.0)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["number", "started", "time", "step", "first_step", "saved"]), inner, max_size=6
+            st.sampled_from(
+                ["number", "job", "started", "time", "gone", "step", "first_step", "saved", "spot", "start"]
+            ),
+            inner,
+            max_size=6,
         )
     ),
     max_leaves=12,

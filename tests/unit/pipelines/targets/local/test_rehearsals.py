@@ -21,6 +21,7 @@ from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import parse_all
+from drivetrain.pipelines.targets.local.rehearsal.journal import FILE
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
 ROOT = Path(__file__).parents[5]
@@ -121,7 +122,25 @@ def test_a_run_without_a_rehearsal_has_a_course_too(runs: LocalRuns) -> None:
     response = row(runs).response
     statuses = [one["Status"] for one in response["SecondaryStatusTransitions"]]
     assert statuses == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
-    assert "Drivetrain" not in response and row(runs).value is None
+    assert row(runs).value is None
+    (start,) = response["Drivetrain"]["attempts"]
+    assert response["Drivetrain"]["interruptions"] == [] and (start["number"], start["job"], start["spot"]) == (
+        1,
+        1,
+        True,
+    )
+    assert start["started"] < start["time"] == start["gone"] and "step" not in start, (
+        "the script says nothing of itself"
+    )
+    training_phase = response["SecondaryStatusTransitions"][2]
+    assert (
+        training_phase["StartTime"] <= start["started"] + 0.001 and start["gone"] <= training_phase["EndTime"] + 0.001
+    )
+
+
+def test_a_run_on_machines_that_stay_has_nothing_to_tell(runs: LocalRuns) -> None:
+    assert runs.start([training(runs, spot=False)]).status == "Succeeded"
+    assert "Drivetrain" not in row(runs).response
 
 
 def test_machines_on_demand_fail_too(runs: LocalRuns) -> None:
@@ -201,7 +220,9 @@ def test_a_program_that_fails_after_an_interruption_fails_its_step(runs: LocalRu
     assert runs.resume(options=Options(pipeline="test")).status == "Succeeded"
     assert row(runs).value == "1 interruption"
     [told] = row(runs).response["Drivetrain"]["interruptions"]
-    assert told["at_step"] == 1 and "attempts" not in row(runs).response["Drivetrain"]
+    assert told["at_step"] == 1
+    starts = row(runs).response["Drivetrain"]["attempts"]
+    assert [(one["number"], one["job"]) for one in starts] == [(1, 1), (2, 1), (3, 2)]
 
 
 @pytest.mark.parametrize(
@@ -278,5 +299,8 @@ def test_a_run_that_ends_in_the_middle_goes_on(runs: LocalRuns, tmp_path: Path, 
     told = row(runs).response["Drivetrain"]["interruptions"]
     assert [one["reason"] for one in told] == [f"spot machines taken back, rehearsed ({one})" for one in interrupt]
     assert all(one["resumed_step"] is not None for one in told)
-    journal = json.loads((runs.home.run(summary.execution) / "train" / "interruptions.json").read_text())
-    assert [one["given"] for one in journal] == interrupt
+    journal = json.loads((runs.home.run(summary.execution) / "train" / FILE).read_text())
+    assert [one["given"] for one in journal["interruptions"]] == interrupt
+    starts = [(one["number"], one["job"], "gone" in one) for one in journal["attempts"]]
+    killed = how == signal.SIGKILL  # nobody saw the end of the second start then
+    assert starts == [(1, 1, True), (2, 1, not killed), (3, 2, True), (4, 2, True)]

@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import parse_all
-from drivetrain.pipelines.targets.local.rehearsal.rehearsal import JOURNAL, Rehearsal, Start
+from drivetrain.pipelines.targets.local.rehearsal.journal import FILE, Journal
+from drivetrain.pipelines.targets.local.rehearsal.rehearsal import Rehearsal
 
 
 class Job:
     """A training whose steps are lines in a log."""
 
     def __init__(self, folder: Path, *wanted: str, tells: bool = False) -> None:
-        self.root, self.log, self.folder = folder / "host", folder / "log", folder
-        self.rehearsal = Rehearsal(parse_all(wanted), folder, [self.log], tells=tells)
+        self.root, self.log = folder / "host", folder / "log"
+        self.journal = Journal(folder, job=1, spot=True)
+        self.rehearsal = Rehearsal(parse_all(wanted), self.journal, [self.log], tells=tells)
 
     def start(self) -> None:
-        self.rehearsal.begin([self.root])
+        self.rehearsal.lay_out([self.root])
+        self.journal.begin()
 
     def say(self, *steps: int) -> None:
         with open(self.log, "a", encoding="utf-8") as file:
@@ -33,7 +36,13 @@ class Job:
     def interrupt(self, seconds: float = 1.0, told: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         by = self.rehearsal.due(seconds)
         assert by is not None
-        return self.rehearsal.interrupted(by, seconds, spot=True, last_words=told or {})
+        self.end(seconds, told)
+        return self.rehearsal.interrupted(by, seconds, spot=True)
+
+    def end(self, seconds: float = 1.0, told: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        self.rehearsal.read_log(seconds, final=True)
+        self.journal.ended(told or {})
+        return self.journal.interruptions
 
 
 def test_a_step_is_known_by_the_first_line_that_says_it_or_a_later_one(tmp_path: Path) -> None:
@@ -68,8 +77,7 @@ def test_our_training_says_it_with_a_file_and_its_log_does_not_count(tmp_path: P
     assert record["reason"] == "spot machines taken back, rehearsed (step=20)"
     job.start()
     assert job.rehearsal.environment() == {}
-    response = job.rehearsal.completed(1.0, {"number": 1, "first_step": 12, "step": 60})
-    assert [attempt["number"] for attempt in response["attempts"]] == [1, 2]
+    assert record["at_step"] == 20
 
 
 def test_random_times_go_by_the_seed_and_the_time_at_work(tmp_path: Path) -> None:
@@ -102,11 +110,13 @@ def test_what_is_known_of_an_interruption(tmp_path: Path) -> None:
     job.start()
     job.say(10, 20, 30)
     job.interrupt()
-    job.rehearsal.begin([job.root])
-    job.rehearsal.down(3.0)
+    job.journal.down(3.0)
+    job.start()
     job.say(20, 30, 40)
-    [known] = job.rehearsal.completed(5.0, {})["interruptions"]
+    [known] = job.end()
     assert known == {
+        "given": "step=25",
+        "start": 1,
         "at_step": 30,
         "resumed_step": 10,  # it says every tenth step, and said 20 first
         "steps_lost": 20,
@@ -115,7 +125,7 @@ def test_what_is_known_of_an_interruption(tmp_path: Path) -> None:
         "reason": "spot machines taken back, rehearsed (step=25)",
     }
     assert job.rehearsal.in_a_word() == "1 interruption"
-    assert [one["given"] for one in json.loads((tmp_path / JOURNAL).read_text())] == ["step=25"]
+    assert json.loads((tmp_path / FILE).read_text())["interruptions"] == [known]
     again = Job(tmp_path, "step=25", "step=500")
     again.start()
     again.say(60)
@@ -123,7 +133,7 @@ def test_what_is_known_of_an_interruption(tmp_path: Path) -> None:
     assert again.rehearsal.in_a_word() == "1 interruption, never came to step 500"
     late = Job(tmp_path / "late", "step=50")
     late.start()
-    late.rehearsal.completed(1.0, {"first_step": 60, "step": 60})
+    late.end(told={"first_step": 60, "step": 60})
     assert late.rehearsal.in_a_word() == (
         "0 interruptions, step 50 was done before: it went on from step 60 of an earlier run"
     )
@@ -136,7 +146,7 @@ def test_a_start_that_took_no_step_lost_none(tmp_path: Path) -> None:
         job.say(*steps)
         job.interrupt(100.0)
     job.start()
-    known = job.rehearsal.completed(1.0, {})["interruptions"]
+    known = job.end()
     assert [(one["at_step"], one["resumed_step"], one["steps_lost"]) for one in known] == [
         (3, 1, 2),
         (1, 1, 0),
@@ -160,14 +170,3 @@ def test_five_starts_in_a_row_that_took_no_step_are_said_once(tmp_path: Path) ->
     assert not warned({"first_step": 10, "step": 11})
     assert [warned(told) for told in (nothing, None, None, None, None, None)] == [False] * 4 + [True, False]
     assert job.rehearsal.warning(parse_all(["step=3"])[0]) is None
-
-
-def test_the_trainings_own_word_counts_more_than_its_log() -> None:
-    start = Start(1)
-    for step in (30, 40, 50):
-        start.logged(step)
-    assert (start.first_step, start.last_step) == (20, 50)
-    start.told = {"first_step": 28, "step": 57}
-    assert (start.first_step, start.last_step) == (28, 57)
-    start.told = {"first_step": "x", "step": -1}
-    assert (start.first_step, start.last_step) == (20, 50)
