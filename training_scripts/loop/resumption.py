@@ -67,7 +67,8 @@ def find_training(
     """Every rank must call it; rank 0 looks.
 
     Raises:
-        InputError: an unfinished training stands in the way: what changed, and what can be done.
+        InputError: an unfinished training stands in the way: what changed, and what can be done; or the place cannot be
+            looked into.
     """
     if checkpoints is None:
         return Training(None)
@@ -75,13 +76,22 @@ def find_training(
     if process.is_main:
         try:
             root = open_place(checkpoints)
-            choice = choose(found_beside(root, identity.data), identity, config.on_change, total_steps, root.uri)
+            beside = found_beside(root, identity.data)
+            choice = choose(beside, identity, config.on_change, total_steps, root.uri)
             for folder in choice.set_aside:
                 reason = {"why": "another training of the same data was begun with on_change=fresh"}
                 root.replace(f"{folder}/{SET_ASIDE_FILE}", json.dumps(reason).encode())
-            said = {"folder": choice.folder, "lines": choice.lines}
+            begins = choice.folder not in {one.folder for one in beside}
+            said = {
+                "folder": choice.folder,
+                "lines": (*choice.lines, *(_of_other_data(root, identity) if begins else ())),
+            }
         except InputError as error:  # the others must hear of it, too
             said = {"problem": str(error)}
+        except OSError as error:
+            said = {
+                "problem": f"checkpoints in {checkpoints} cannot be looked for: {error}. Mend that, or give another."
+            }
     said = json.loads(process.broadcast_bytes(json.dumps(said).encode() if process.is_main else None))
     if "problem" in said:
         raise InputError(said["problem"])
@@ -95,9 +105,23 @@ def find_training(
 
 def found_beside(root: Place, data: str) -> list[Found]:
     """The trainings of that data, each by the newest checkpoint whose manifest is whole."""
+    return _found(root, lambda folder: folder.startswith(f"{data}-"))
+
+
+def _of_other_data(root: Place, identity: Identity) -> tuple[str, ...]:
+    """Lines on unfinished trainings that are this one but for their data: whoever has added a file to it may wonder."""
+    ending = identity.name.removeprefix(identity.data)
+    return tuple(
+        f"beginning anew: the unfinished training in {one.folder} at step {one.step} is of other data"
+        for one in _found(root, lambda folder: folder.endswith(ending))
+        if not one.finished
+    )
+
+
+def _found(root: Place, belongs: Callable[[str], bool]) -> list[Found]:
     found: list[Found] = []
     names = root.names()
-    for folder in sorted({name.partition("/")[0] for name in names if name.startswith(f"{data}-")}):
+    for folder in sorted(filter(belongs, {name.partition("/")[0] for name in names})):
         store = Store(open_place(f"{root.uri}/{folder}"))
         for step in store.steps():
             try:

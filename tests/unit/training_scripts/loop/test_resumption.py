@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -198,6 +200,31 @@ def test_from_what_lies_in_a_folder(tmp_path: Path) -> None:
     # From now on nothing has to be said any more, and who goes back to what it was goes on from it.
     assert place(other, changed) == str(tmp_path / other.name)
     assert place(identity(), CONFIG) == str(folder)
+
+
+def test_that_it_is_of_other_data_is_said(tmp_path: Path) -> None:
+    """Who adds a file to the data and starts again has lost nothing, and begins at the first step."""
+    folder = keep(tmp_path, identity(), 40)
+    keep(tmp_path, identity(data="d3"), 120, finished=True)
+    keep(tmp_path, identity(replace(CONFIG, seed=1), data="d4"), 40)
+    training = find_training(tmp_path, identity(data="d2"), CONFIG, 120, ALONE)
+    assert training.lines == (f"beginning anew: the unfinished training in {folder.name} at step 40 is of other data",)
+    keep(tmp_path, identity(data="d2"), 10)
+    assert find_training(tmp_path, identity(data="d2"), CONFIG, 120, ALONE).lines == ()
+
+
+def test_a_place_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "roots own").mkdir()
+    scan = os.scandir
+
+    def guarded(path: Any) -> Any:
+        if Path(path).name == "roots own":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    with pytest.raises(InputError, match=r"cannot be looked for: \[Errno 13\] Permission denied: '.*roots own'\. Mend"):
+        find_training(tmp_path, identity(), CONFIG, 120, ALONE)
 
 
 def test_where_nothing_is_kept_nothing_is_looked_for() -> None:
