@@ -8,6 +8,7 @@ Nothing of the strategy is touched before all have said yes.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -142,12 +143,16 @@ class Vote:
             own = self.store.manifest(step).to_bytes()
         except (DamagedError, InputError, OSError) as error:
             no = _no(error)
-        given = {data for data in self.exchange.gather(own) if data}
-        if len(given) == 1:
-            return Manifest.from_bytes(given.pop()), None
-        if given:
+        # A manifest is as long as there are ranks: not each of them is to get one from each.
+        hashes = self.exchange.gather(hashlib.sha256(own).digest() if own else b"")
+        found = {each for each in hashes if each}
+        if not found:
+            return None, self._worst(no)
+        if len(found) > 1:
             return None, No(DAMAGED, "the manifests of the hosts differ")
-        return None, self._worst(no)
+        if not all(hashes):
+            own = next(data for data in self.exchange.gather(own) if data)
+        return Manifest.from_bytes(own), None
 
     def _load(self, manifest: Manifest, strategy: Strategy, check: Check | None) -> tuple[Loaded | None, No | None]:
         prepared: _Prepared | None = None
@@ -161,7 +166,8 @@ class Vote:
                 prepared = self._prepare(manifest, folder, strategy, check)
             except (InputError, DamagedError, OSError) as error:
                 no = _no(error)
-            needed = self.exchange.gather_json(sorted(prepared.files) if prepared else [])
+            wanted = prepared.files if prepared else set[str]()
+            needed = self.exchange.gather(bytes(file.name in wanted for file in manifest.files))
             if worst := self._worst(no):
                 return None, worst
             assert prepared is not None
@@ -169,7 +175,7 @@ class Vote:
             try:
                 for name in sorted(prepared.files):
                     buffers[name] = read_file(self.place, folder, manifest, name)
-                for name in self._own_part_of_rest(needed, prepared.present):
+                for name in self._own_part_of_rest(manifest, needed, prepared.present):
                     check_file(self.place, folder, manifest, name)
             except (DamagedError, OSError) as error:
                 no = _no(error)
@@ -230,11 +236,16 @@ class Vote:
             )
         return _Prepared(folder, present, values, wanted, metadata, items)
 
-    def _own_part_of_rest(self, needed: list[list[str]], present: set[str]) -> list[str]:
-        """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole."""
+    def _own_part_of_rest(self, manifest: Manifest, needed: list[bytes], present: set[str]) -> list[str]:
+        """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole.
+
+        Args:
+            needed: for each rank a byte a file of the manifest: 1 where it needs it.
+        """
         folder = self.folders[self.rank]
         neighbours = [rank for rank, of in enumerate(self.folders) if of == folder]
-        read = {name for rank in neighbours for name in needed[rank]} | {INDEX_FILE, STATE_FILE}
+        by_file = zip(manifest.files, zip(*(needed[rank] for rank in neighbours), strict=True), strict=True)
+        read = {file.name for file, marks in by_file if any(marks)} | {INDEX_FILE, STATE_FILE}
         return sorted(present - read)[neighbours.index(self.rank) :: len(neighbours)]
 
     def _worst(self, own: No | None) -> No | None:
