@@ -38,7 +38,7 @@ def records(bench: Bench) -> Iterator[Record]:
     (package / "drivetrain" / "training_scripts").symlink_to(ROOT / "training_scripts")
     work = bench.folder("checkpoints")
     variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "OMP_NUM_THREADS": "1"}
-    variables["PYTHONPATH"] = str(package)
+    variables["PYTHONPATH"] = f"{package}:{PROBE.parent}"
     size = QUICK_MEGABYTES if bench.quick else MEGABYTES
     bench.progress(f"checkpoints of {size} MB a rank")
     python = made.python if made else sys.executable

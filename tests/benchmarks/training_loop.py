@@ -39,7 +39,7 @@ def records(bench: Bench) -> Iterator[Record]:
         bench.progress(f"training loop: {name}")
         work = bench.folder(recipe)
         variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "OMP_NUM_THREADS": "1"}
-        variables["PYTHONPATH"] = str(package)
+        variables["PYTHONPATH"] = f"{package}:{PROBE.parent}"
         run([python, PROBE / "data.py", recipe, work], cwd=work, environment=variables).checked()
         rounds = str(bench.rounds)
         command = [python, PROBE / "main.py", work, recipe, bench.folder("loops"), rounds, *loops]

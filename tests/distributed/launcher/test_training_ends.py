@@ -83,6 +83,18 @@ def wait_for_steps(process: subprocess.Popen[str], steps: int) -> str:
     return said
 
 
+def end_of_a_rank(training: Any, how: signal.Signals, *, within: float) -> str:
+    """What the launcher says of a training one of whose ranks got a signal, and which ended in time for that."""
+    process = training("cut")
+    wait_for_steps(process, 10)
+    begun = time.monotonic()
+    os.kill(ranks_of(process.pid)[1], how)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert time.monotonic() - begun < within + BUSY
+    return err
+
+
 def weights(folder: Path) -> tuple[bytes, Any]:
     return (folder / "model/model.safetensors").read_bytes(), json.loads((folder / "output/history.json").read_text())
 
@@ -117,25 +129,12 @@ def test_every_end_loses_nothing(training: Any, tmp_path: Path) -> None:
     assert process.returncode == 75
     assert err.startswith("stopped by SIGTERM at step ") and err.endswith(", which is saved; it can be tried again.\n")
 
-    process = training("cut")
-    wait_for_steps(process, 10)
-    victim = ranks_of(process.pid)[1]
-    begun = time.monotonic()
-    os.kill(victim, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 75
-    assert err.startswith("rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGKILL")
-    assert time.monotonic() - begun < 5 + BUSY
-
-    process = training("cut")
-    wait_for_steps(process, 10)
-    victim = ranks_of(process.pid)[1]
-    begun = time.monotonic()
-    os.kill(victim, signal.SIGSTOP)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 75
-    assert err.startswith("rank 1 of 2 on 127.0.0.1 hangs: it did not come to a collective before the others timed out")
-    assert time.monotonic() - begun < TIMEOUT + 5 + BUSY
+    assert end_of_a_rank(training, signal.SIGKILL, within=5).startswith(
+        "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGKILL"
+    )
+    assert end_of_a_rank(training, signal.SIGSTOP, within=TIMEOUT + 5).startswith(
+        "rank 1 of 2 on 127.0.0.1 hangs: it did not come to a collective before the others timed out"
+    )
 
     for target in ("cut", "whole"):
         process = training(target)

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import gc
 import json
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import ranks
 import torch
 import torch.distributed as dist
 from rivals import RIVALS, Limits, Rival
 from state import Training
 
-from drivetrain.training_scripts.process import BACKENDS, Process
+from drivetrain.training_scripts.process import Process
 
 LIMIT = "limit"
 _SHORTEST_WINDOW = 1.0  # seconds
@@ -139,38 +139,16 @@ def _folder(process: Process, scratch: Path, name: str) -> Path:
     return folder
 
 
-def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> None:
+def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> NoReturn:
     scratch, megabytes, rounds, *names = arguments
-    cuda = torch.cuda.is_available()
-    device = torch.device("cuda", number) if cuda else torch.device("cpu")
-    os.environ |= {"RANK": str(number), "WORLD_SIZE": str(processes), "GLOO_SOCKET_IFNAME": "lo"}
-    if cuda:
-        torch.cuda.set_device(device)
-    store = dist.FileStore(str(Path(scratch) / "store"), processes)
-    dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
-    process = Process(number, processes, number, processes, device)
-    found = measure(process, Path(scratch), float(megabytes), int(rounds), names)
-    if process.is_main:
-        answers.put(found)
-    process.barrier()
-    os._exit(0)
+    process = ranks.join(number, processes, Path(scratch))
+    ranks.leave(process, answers, measure(process, Path(scratch), float(megabytes), int(rounds), names))
 
 
 def main(arguments: list[str]) -> None:
     torch.set_num_threads(1)
-    processes = torch.cuda.device_count() or 2
     # Where there are GPUs a process that has asked for them must not fork.
-    context: Any = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "fork")
-    answers = context.SimpleQueue()
-    ranks = [context.Process(target=rank, args=(n, processes, answers, arguments)) for n in range(processes)]
-    for one in ranks:
-        one.start()
-    for one in ranks:
-        one.join()
-        if one.exitcode:
-            raise SystemExit(f"a rank ended with {one.exitcode}")
-    device = "GPU" if torch.cuda.is_available() else "CPU"
-    print(json.dumps({**answers.get(), "processes": processes, "device": device}))
+    print(json.dumps(ranks.answer(rank, arguments, "spawn" if torch.cuda.is_available() else "fork")))
 
 
 if __name__ == "__main__":

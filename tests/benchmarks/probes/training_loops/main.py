@@ -11,20 +11,17 @@ from __future__ import annotations
 import gc
 import importlib
 import json
-import multiprocessing
 import os
 import sys
 import threading
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import ranks
 import torch
-import torch.distributed as dist
 from work import SKIPPED, Turns, Work
-
-from drivetrain.training_scripts.process import BACKENDS, Process
 
 LOOPS = {
     "by hand": "by_hand",
@@ -35,27 +32,17 @@ LOOPS = {
 }
 
 
-def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> None:
+def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> NoReturn:
     data, recipe, scratch, rounds, *loops = arguments
-    cuda = torch.cuda.is_available()
-    device = torch.device("cuda", number) if cuda else torch.device("cpu")
-    process = Process(number, processes, number, processes, device)
     # As torchrun leaves them: the peers read where they are from here. They find the group made.
-    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(processes)}
-    os.environ |= {"LOCAL_WORLD_SIZE": str(processes), "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "benchmark"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    if cuda:
-        torch.cuda.set_device(device)
-    store = dist.FileStore(str(Path(scratch) / "store"), processes)
-    dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
+    os.environ |= {"LOCAL_RANK": str(number), "LOCAL_WORLD_SIZE": str(processes), "GROUP_RANK": "0"}
+    os.environ |= {"TORCHELASTIC_RUN_ID": "benchmark", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    process = ranks.join(number, processes, Path(scratch))
     if number:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     work = Work(process, recipe, Path(data), Path(scratch))
     found = {"equal": equal(work), "segments": [in_turn(work, loops, turn) for turn in range(int(rounds))]}
-    if process.is_main:
-        answers.put(found)
-    process.barrier()
-    os._exit(0)
+    ranks.leave(process, answers, found)
 
 
 def in_turn(work: Work, loops: list[str], turn: int) -> dict[str, list[float]]:
@@ -98,19 +85,7 @@ def main(arguments: list[str]) -> None:
     for name in arguments[4:]:  # before the fork: once instead of once a rank
         importlib.import_module(LOOPS[name])
     importlib.import_module("with_drivetrain")
-    processes = torch.cuda.device_count() or 2
-    context = multiprocessing.get_context("fork")
-    answers = context.SimpleQueue()
-    ranks = [context.Process(target=rank, args=(n, processes, answers, arguments)) for n in range(processes)]
-    for one in ranks:
-        one.start()
-    for one in ranks:
-        one.join()
-        if one.exitcode:
-            raise SystemExit(f"a rank ended with {one.exitcode}")
-    found = answers.get()
-    device = "GPU" if torch.cuda.is_available() else "CPU"
-    print(json.dumps({**found, "processes": processes, "device": device}))
+    print(json.dumps(ranks.answer(rank, arguments)))
 
 
 if __name__ == "__main__":

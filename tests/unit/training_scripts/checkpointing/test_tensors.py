@@ -1,29 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
 from drivetrain.training_scripts.checkpointing import tensors
 from drivetrain.training_scripts.checkpointing.index import Index, TensorEntry
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, load_recipe
-from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
-
-ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
-BATCH = Batch(torch.rand(5, 1, 8, 8), torch.arange(5))
-
-
-def build(**common: Any) -> Strategy:
-    kind, options = load_strategy("single", {})
-    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
-    return kind(recipe, recipe.model(), ALONE, Common(learning_rate=0.1, **common), options)
-
-
-def step(strategy: Strategy) -> None:
-    strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+from tests.fixtures.single_strategy import build, step
 
 
 def index_of(found: dict[str, torch.Tensor]) -> Index:

@@ -1,28 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 
 from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, load_recipe
-from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
-
-ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
-BATCH = Batch(torch.rand(5, 1, 8, 8), torch.arange(5))
-
-
-def build(**common: Any) -> Strategy:
-    kind, options = load_strategy("single", {})
-    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
-    return kind(recipe, recipe.model(), ALONE, Common(learning_rate=0.1, **common), options)
-
-
-def step(strategy: Strategy) -> None:
-    strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+from tests.fixtures.single_strategy import build, step
 
 
 def test_what_was_handed_out_stays_as_it_was() -> None:
