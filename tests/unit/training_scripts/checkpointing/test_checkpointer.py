@@ -23,22 +23,8 @@ from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.tensors import tensors_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching import heartbeat
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, load_recipe
-from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
-
-ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
-BATCH = Batch(torch.rand(5, 1, 8, 8), torch.arange(5))
-
-
-def build(**common: Any) -> Strategy:
-    kind, options = load_strategy("single", {})
-    recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
-    return kind(recipe, recipe.model(), ALONE, Common(learning_rate=0.1, **common), options)
-
-
-def step(strategy: Strategy) -> None:
-    strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+from drivetrain.training_scripts.strategy import Strategy
+from tests.fixtures.single_strategy import ALONE, build, step
 
 
 def save(folder: Path, *steps: int, **options: Any) -> Strategy:
@@ -207,9 +193,7 @@ def test_a_changed_training_is_refused_before_anything_is_loaded(tmp_path: Path)
 
 def test_another_model_is_refused(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    kind, options = load_strategy("single", {})
-    recipe = load_recipe("digits_cnn", {"channels": 3, "hidden": 4})
-    other = kind(recipe, recipe.model(), ALONE, Common(learning_rate=0.1), options)
+    other = build(channels=3)
     with pytest.raises(InputError, match="is of shape"):
         load(tmp_path, other)
 
