@@ -48,9 +48,7 @@ def interrupt(process: Process, uri: str, steps: list[int]) -> None:
     gone = [f"step-{step:08d}/manifest.json" for step in steps]
     place.remove([name for name in place.names() if name.endswith(tuple(gone))])
     folder = next(iter(place.names())).partition("/")[0]
-    place._objects.requests.send(  # type: ignore[attr-defined]
-        "POST", f"some/prefix/{folder}/step-00000016/rank-00000-of-00002", doing="begin", query={"uploads": ""}
-    )
+    place._objects.begin(f"some/prefix/{folder}/step-00000016/rank-00000-of-00002", "mark")  # type: ignore[attr-defined]
 
 
 def test_it_is_kept_and_gone_on_with(

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Self
 
 # Never carried out: refused with a status; not answered; the connection lost in the middle of the body.
-REFUSED = ("429", "500", "502", "503", "504")
+REFUSED = ("409", "429", "500", "502", "503", "504")
 NOT_DONE = (*REFUSED, "stalled", "dropped")
-# Carried out all the same: the answer lost, in part, late for good, or a failure in its stead.
-DONE = ("answer lost", "answer cut", "answer stalled", "done and 500")
+# Carried out all the same: the answer lost, in part, late for good at its start or in its middle, or a failure instead.
+DONE = ("answer lost", "answer cut", "answer stalled", "answer half stalled", "done and 500")
 ALL = NOT_DONE + DONE
 
 
@@ -77,9 +77,13 @@ class S3Proxy:
         self._server.server_close()
 
     def wait_for(self, happened: Callable[[], bool], seconds: float) -> bool:
-        """Until that holds, which is asked again after each request that came."""
+        """Until that holds, which is asked again after each request that came, and when it is told to."""
         with self._arrived:
             return self._arrived.wait_for(happened, seconds)
+
+    def look_again(self) -> None:
+        with self._arrived:
+            self._arrived.notify_all()
 
     def most_tries(self, *, leave_out: str) -> tuple[int, str]:
         """How often the request came that came most often, of those that write; and which one it was.
@@ -109,7 +113,7 @@ class S3Proxy:
             return _reset(client)
         body = client.rfile.read(length)
         if fault in REFUSED:
-            return _answer(client, int(fault), [], b"<Error><Code>Injected</Code><Message>by a test</Message></Error>")
+            return _refuse(client, int(fault), "ConditionalRequestConflict" if fault == "409" else "Injected")
         if fault == "stalled":
             self._released.wait()
             return _reset(client)
@@ -122,8 +126,13 @@ class S3Proxy:
             self._released.wait()
             return _reset(client)
         if fault == "done and 500":
-            return _answer(client, 500, [], b"<Error><Code>InternalError</Code><Message>by a test</Message></Error>")
-        _answer(client, status, headers, content, cut=fault == "answer cut")
+            return _refuse(client, 500, "InternalError")
+        if fault not in ("answer cut", "answer half stalled"):
+            return _answer(client, status, headers, content)
+        _answer_in_part(client, status, headers, content)
+        if fault == "answer half stalled":
+            self._released.wait()
+        _reset(client)
 
     def _forward(self, client: BaseHTTPRequestHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         upstream = http.client.HTTPConnection(self._upstream, timeout=60)
@@ -142,21 +151,33 @@ class S3Proxy:
             upstream.close()
 
 
-def _answer(
-    client: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], content: bytes, *, cut: bool = False
-) -> None:
+def _refuse(client: BaseHTTPRequestHandler, status: int, code: str) -> None:
+    content = f"<Error><Code>{code}</Code><Message>by a test</Message></Error>".encode()
+    _answer(client, status, [("Content-Length", str(len(content)))], content)
+
+
+def _answer(client: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
     client.send_response_only(status)
-    for name, value in headers or [("Content-Length", str(len(content)))]:
+    for name, value in headers:
         client.send_header(name, value)
-    if not cut:
-        client.end_headers()
-        client.wfile.write(b"" if client.command == "HEAD" else content)
-        return
+    client.end_headers()
+    if client.command != "HEAD":
+        client.wfile.write(content)
+
+
+def _answer_in_part(
+    client: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], content: bytes
+) -> None:
+    """Half of the content; without content, no end of the headers."""
+    client.send_response_only(status)
+    for name, value in headers:
+        client.send_header(name, value)
     if content and client.command != "HEAD":
-        client.end_headers()  # else it is cut in the middle of the headers
+        client.end_headers()
         client.wfile.write(content[: len(content) // 2])
+    else:
+        client.flush_headers()
     client.wfile.flush()
-    _reset(client)
 
 
 def _reset(client: BaseHTTPRequestHandler) -> None:

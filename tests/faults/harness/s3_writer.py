@@ -6,13 +6,13 @@ import random
 import sys
 
 from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
-from drivetrain.training_scripts.checkpointing.object_store.requests import Patience
+from drivetrain.training_scripts.checkpointing.places._s3_client import Patience
 from drivetrain.training_scripts.checkpointing.places.s3 import S3Place
 from drivetrain.training_scripts.checkpointing.store import Store
 
 PART = 64 << 10
 # As short as a machine under load allows: what is measured is that there is an end.
-PATIENCE = Patience(attempts=4, connect_seconds=5.0, stall_seconds=0.4, first_pause=0.005, longest_pause=0.02)
+PATIENCE = Patience(attempts=4, connect_seconds=5.0, stall_seconds=0.4)
 
 
 def contents(step: int, sizes: list[int]) -> dict[str, bytes]:

@@ -26,9 +26,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, check_name
-from drivetrain.training_scripts.checkpointing.object_store.objects import PART, Objects
-from drivetrain.training_scripts.checkpointing.object_store.replies import Upload
-from drivetrain.training_scripts.checkpointing.object_store.requests import Patience
+from drivetrain.training_scripts.checkpointing.places._s3_client import Patience
+from drivetrain.training_scripts.checkpointing.places._s3_objects import PART, Objects, Upload
 from drivetrain.training_scripts.errors import InputError
 
 _READERS = ".readers"
@@ -43,7 +42,7 @@ def open_uri(uri: str) -> S3Place:
     """The place at `s3://bucket/prefix`.
 
     Raises:
-        InputError: it names no bucket, or a prefix that is no plain path; or awscrt is not installed.
+        InputError: it names no bucket, or a prefix that is no plain path; or boto3 is not installed.
     """
     return S3Place(uri)
 
@@ -79,7 +78,7 @@ class S3Place:
         return self._objects.upload(self._key(name), memoryview(data))
 
     def create(self, name: str, data: bytes) -> None:
-        self._objects.put(self._key(name), data, condition={"If-None-Match": "*"})
+        self._objects.put(self._key(name), data, condition={"IfNoneMatch": "*"})
 
     def replace(self, name: str, data: bytes) -> None:
         self._objects.put(self._key(name), data)
@@ -93,7 +92,7 @@ class S3Place:
             content, tag = self._objects.get(key)
             if content != expected:
                 return False
-            self._objects.put(key, data, condition={"If-Match": tag})
+            self._objects.put(key, data, condition={"IfMatch": tag})
         except (FileNotFoundError, FileExistsError):  # gone, or another's by now
             return False
         return True

@@ -17,4 +17,4 @@ def test_nothing_but_python_is_loaded(three) -> None:
         command = [sys.executable, "-c", code, arguments[0], str(three.folder), *arguments[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         loaded = {name.partition(".")[0] for name in done.stderr.split()}
-        assert not loaded & {"torch", "numpy", "safetensors", "pickle", "awscrt", "boto3", "asyncio"}, arguments
+        assert not loaded & {"torch", "numpy", "safetensors", "pickle", "botocore", "boto3", "asyncio"}, arguments

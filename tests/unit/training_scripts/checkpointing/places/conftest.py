@@ -1,4 +1,4 @@
-"""A bucket, and what stands between."""
+"""For places in S3: a bucket, and what stands between."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[5]))
 
-from drivetrain.training_scripts.checkpointing.object_store.objects import Objects
-from drivetrain.training_scripts.checkpointing.object_store.requests import Patience
+from drivetrain.training_scripts.checkpointing.places._s3_client import Patience
+from drivetrain.training_scripts.checkpointing.places._s3_objects import Objects
 from tests.faults.harness.s3_proxy import Passing, S3Proxy
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
-PATIENCE = Patience(attempts=3, stall_seconds=1.0, first_pause=0.001, longest_pause=0.002)
+PATIENCE = Patience(attempts=3, stall_seconds=1.0)
 
 
 class Faults:
