@@ -5,16 +5,21 @@
     commit     index and values, then the manifest: by rank 0, or by the first rank of each of several folders
     retain     older ones go
 
+Where there is no room, older ones go first, all but the newest good one and those that are kept for a reason, and it is
+tried once more: else a disk that is too small for all that are to be kept would keep the oldest, and no other.
+
 A failure on one rank reaches all of them in place of what they wait for: nobody waits for what will not come, and
 nothing is committed of which a part is missing.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,6 +44,8 @@ from drivetrain.training_scripts.checkpointing.tensors import merge_values
 
 # What can go wrong with a folder, and does not end a training.
 FAILURES = (OSError, ValueError, LostLockError)
+# What other ranks hear of it is words.
+NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 @dataclass(frozen=True)
@@ -85,18 +92,35 @@ class Writer:
             RuntimeError: another rank is lost.
         """
         problem = self._write(job)
-        if self.keeps_folder:
-            try:
-                if problem:
-                    self.store.abandon(job.step)
-                else:
-                    self.store.retain(self.retention)
-                    self._watch_agent(job.step)
-            except LostLockError as error:
-                self.lost = error
-            except FAILURES as error:
-                self.say(f"old files stay in {self.store.place.uri}: {error}")
+        if any(words in problem for words in NO_ROOM):
+            self._tend(self._make_room, job.step)
+            problem = self._write(job)
+        self._tend(self.store.abandon if problem else self._retain, job.step)
         return problem
+
+    def _tend(self, work: Callable[[int], None], step: int) -> None:
+        """Let the first rank of a folder do there what ends no training."""
+        if not self.keeps_folder:
+            return
+        try:
+            work(step)
+        except LostLockError as error:
+            self.lost = error
+        except FAILURES as error:
+            self.say(f"old files stay in {self.store.place.uri}: {error}")
+
+    def _make_room(self, step: int) -> None:
+        self.store.abandon(step)
+        if removed := self.store.retain(replace(self.retention, last=1)):
+            steps = ", ".join(map(str, removed))
+            self.say(
+                f"no room for checkpoint {step}: removed what was of step {steps}, which "
+                f"keep_last={self.retention.last} would keep. Free some, or keep fewer."
+            )
+
+    def _retain(self, step: int) -> None:
+        self.store.retain(self.retention)
+        self._watch_agent(step)
 
     def _watch_agent(self, step: int) -> None:
         """Say so, once, where an agent that copies the folder elsewhere has stopped to do so."""

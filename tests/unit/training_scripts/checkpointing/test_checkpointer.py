@@ -268,6 +268,43 @@ def test_a_save_that_fails_is_told_once_and_training_goes_on(on: str, error: int
     assert line.startswith(f"checkpoint 2 could not be kept: [Errno {error}] {os.strerror(error)}")
 
 
+class SmallPlace(FolderPlace):
+    """Has room for `room` bytes."""
+
+    room = 0
+
+    def write(self, name: str, data: memoryview | bytes) -> int:
+        if sum(self.names().values()) + len(data) > self.room:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        return super().write(name, data)
+
+
+def test_a_disk_for_fewer_than_are_to_be_kept_keeps_the_newest(tmp_path: Path) -> None:
+    """(It kept the oldest ones, and no other, until it was tended.)"""
+    place, lines = SmallPlace(tmp_path), []
+    place.room = 10**9
+    strategy = build()
+    step(strategy)
+    options = CheckpointOptions(retention=Retention(last=3, best=1, metric="score", greater_is_better=True))
+    with Checkpointer(place, ALONE, options=options, say=lines.append) as checkpoints:
+        for number in range(1, 7):
+            checkpoints.save(number, {"step": number}, strategy, metrics={"score": 1.0 / number})
+            assert checkpoints.wait()
+            if number == 3:
+                assert newest_of(checkpoints) == [3, 2, 1] and lines == []
+                place.room = sum(place.names().values()) + 500
+        assert newest_of(checkpoints) == [6, 5, 1]  # the first is the best
+        advice = "which keep_last=3 would keep. Free some, or keep fewer."
+        removed = [f"no room for checkpoint {new}: removed what was of step {new - 2}, {advice}" for new in (4, 5, 6)]
+        assert lines == removed
+        place.room = 0
+        checkpoints.save(7, {"step": 7}, strategy)
+        assert not checkpoints.wait()
+        assert newest_of(checkpoints) == [6, 1]
+    assert newest_step(tmp_path) == 6
+    assert lines[-1].startswith("checkpoint 7 could not be kept: [Errno 122]")
+
+
 def newest_of(checkpoints: Checkpointer) -> list[int]:
     return checkpoints.store.steps()
 
