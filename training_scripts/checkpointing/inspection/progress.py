@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from drivetrain.training_scripts.checkpointing.inspection.words import printable, shorten, size
+from drivetrain.training_scripts.checkpointing.inspection.words import printable, size
 
 _EVERY_S, _PLAIN_EVERY_S, _WIDTH = 0.1, 10.0, 24
 
@@ -35,7 +35,7 @@ class Bar:
         if self._live:
             filled = round(share * _WIDTH)
             bar = "#" * filled + "." * (_WIDTH - filled)
-            self._stream.write(f"\r\x1b[K[{bar}] {text}  {shorten(printable(name), 40)}")
+            self._stream.write(f"\r\x1b[K[{bar}] {text}  {printable(name)[:40]}")
             self._drawn = True
         else:
             self._stream.write(f"{text} ({share:.0%})\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -79,34 +78,15 @@ def cells(text: str) -> int:
     return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
-def shorten(text: str, length: int) -> str:
-    """Cut to at most `length` columns, with an ellipsis where something is missing."""
-    if cells(text) <= length:
-        return text
-    kept = ""
-    for char in text:
-        if cells(kept + char) > length - 1:
-            break
-        kept += char
-    return kept.rstrip() + "…"
-
-
-def width() -> int:
-    """Columns of the terminal; where there is none, as many as it takes."""
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[Sequence[str]] = ()) -> str:
-    """Columns below a head, two spaces apart; where the room does not suffice, the last column is cut."""
+    """Columns below a head, two spaces apart. What does not fit a terminal goes on in its next line: the last column
+    says what is wrong."""
     clean = [[name.upper() for name in head], *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(cells, column)) for column in zip(*clean, strict=True)]
-    room = max(width() - sum(widths[:-1]) - 2 * (len(widths) - 1), 8)
     painted = [["dim"] * len(head), *(styles or [[""] * len(head)] * len(rows))]
-    lines: list[str] = []
-    for row, looks in zip(clean, painted, strict=True):
-        *first, last = (
-            paint(cell, look) for cell, look in zip([*row[:-1], shorten(row[-1], room)], looks, strict=True)
-        )
-        padded = (shown + " " * (wide - cells(cell)) for shown, cell, wide in zip(first, row, widths, strict=False))
-        lines.append("  ".join([*padded, last]).rstrip())
-    return "\n".join(lines)
+    return "\n".join(
+        "  ".join(
+            paint(cell, look) + " " * (wide - cells(cell)) for cell, look, wide in zip(row, looks, widths, strict=True)
+        ).rstrip()
+        for row, looks in zip(clean, painted, strict=True)
+    )

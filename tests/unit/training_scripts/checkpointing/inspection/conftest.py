@@ -106,8 +106,7 @@ def flip() -> Any:
 
 
 @pytest.fixture
-def program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setenv("COLUMNS", "200")  # a table shortens its last column to the width
+def program(capsys: pytest.CaptureFixture[str]) -> Program:
     return Program(capsys)
 
 
