@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.training_scripts.checkpointing.lock import LostLockError
 from drivetrain.training_scripts.checkpointing.manifest import (
     MANIFEST_FILE,
     DamagedError,
@@ -77,6 +78,28 @@ def test_every_file_is_durable_before_the_manifest_is_there(store: Store, monkey
     assert {"fsync weights", "fsync optimizer", "fsync part", "fsync step-00000001"} <= set(before)
     assert before[-1].startswith(f"fsync {MANIFEST_FILE}.")
     assert after == ["fsync step-00000001"]
+
+
+class LostWhileItLooks(FolderPlace):
+    """Another training takes it over while the files of a checkpoint are listed, and `check` says so from then on."""
+
+    term, is_lost = 0, False
+
+    def names(self, below: str = "") -> dict[str, int]:
+        found = super().names(below)
+        self.is_lost = self.is_lost or bool(below)
+        return found
+
+    def check(self) -> None:
+        if self.is_lost:
+            raise LostLockError
+
+
+def test_the_last_look_before_a_manifest_is_whether_the_place_is_still_ours(tmp_path: Path) -> None:
+    place = LostWhileItLooks(tmp_path)
+    with pytest.raises(LostLockError):
+        save(Store(place, fence=place), 5)
+    assert place.is_lost and not (tmp_path / "step-00000005" / MANIFEST_FILE).exists()
 
 
 def test_an_interrupted_save_leaves_nothing_for_the_next(store: Store, tmp_path: Path) -> None:
