@@ -101,7 +101,8 @@ def mean_time_between(prior: float, seconds: float, interruptions: int) -> float
 class SaveCost:
     """What a save costs the training: the stall, and the steps that are slower while it is being written.
 
-    A median of the last few: one save that met a busy disk is no reason to save seldom.
+    A median of the last few: one save that met a busy disk is no reason to save seldom. Nor is the first one of a
+    process, which also plans who writes what and makes room in memory: it counts as long as there is no other.
     """
 
     KEPT = 5
@@ -109,19 +110,26 @@ class SaveCost:
     def __init__(self) -> None:
         self._costs: list[float] = []
         self._durable: list[float] = []
+        self._is_first = False
 
     @property
     def is_known(self) -> bool:
         return bool(self._costs)
 
-    def add(self, stall: float, durable: float, *, slowdown: float = 0.0) -> None:
+    def add(self, stall: float, durable: float, *, slowdown: float = 0.0, is_first: bool = False) -> None:
         """Take note of a save.
 
         Args:
+            is_first: it was the first one of a process.
             stall: time in which no step was taken.
             durable: time from its start until it was durable.
             slowdown: what the steps meanwhile took longer than steps otherwise do; noise may make it negative.
         """
+        if is_first and self.is_known:
+            return
+        if self._is_first:
+            self._costs, self._durable = [], []
+        self._is_first = is_first
         self._costs = [*self._costs, stall + max(0.0, slowdown)][-self.KEPT :]
         self._durable = [*self._durable, durable][-self.KEPT :]
 

@@ -46,6 +46,7 @@ class Cadence:
         self.cost = SaveCost()
         if measured:
             self.cost.add(*measured)
+        self._has_saved = False
         self._begun = self._last = clock()
         # Steps and their time, apart for those that were taken while a checkpoint was being written.
         self._steps, self._seconds = {False: 0, True: 0}, {False: 0.0, True: 0.0}
@@ -107,7 +108,8 @@ class Cadence:
         slowdown = 0.0
         if self._steps[True] and self._steps[False]:
             slowdown = self._seconds[True] - self._steps[True] * self._per_step(False)
-        self.cost.add(stall, durable, slowdown=min(slowdown, durable))
+        self.cost.add(stall, durable, slowdown=min(slowdown, durable), is_first=not self._has_saved)
+        self._has_saved = True
 
     def _per_step(self, is_writing: bool) -> float:
         return self._seconds[is_writing] / self._steps[is_writing] if self._steps[is_writing] else 0.0

@@ -99,3 +99,15 @@ def test_the_cost_of_a_save_forgets_one_that_met_a_busy_disk() -> None:
     for _ in range(5):
         cost.add(0.5, 3.0, slowdown=0.25)
     assert (cost.seconds, cost.durable_seconds) == (0.75, 3.0)
+
+
+def test_the_first_save_of_a_process_counts_until_there_is_another() -> None:
+    cost = SaveCost()
+    cost.add(60.0, 90.0, is_first=True)
+    assert (cost.seconds, cost.durable_seconds) == (60.0, 90.0)
+    cost.add(2.0, 8.0)
+    assert (cost.seconds, cost.durable_seconds) == (2.0, 8.0)
+    cost.add(60.0, 90.0, is_first=True)
+    assert (cost.seconds, cost.durable_seconds) == (2.0, 8.0)
+    cost.add(3.0, 9.0)
+    assert (cost.seconds, cost.durable_seconds) == (3.0, 9.0)  # of two the upper one
