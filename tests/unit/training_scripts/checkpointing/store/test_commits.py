@@ -102,6 +102,16 @@ def test_the_last_look_before_a_manifest_is_whether_the_place_is_still_ours(tmp_
     assert place.is_lost and not (tmp_path / "step-00000005" / MANIFEST_FILE).exists()
 
 
+def test_that_the_place_is_lost_is_said_and_not_that_files_are(tmp_path: Path) -> None:
+    """Whoever takes a place over removes what is not committed."""
+    place = LostWhileItLooks(tmp_path)
+    store = Store(place, fence=place)
+    store.begin(5)
+    place.is_lost = True
+    with pytest.raises(LostLockError):
+        store.commit(Manifest(step=5, files=(FileEntry("weights", 3, 0),)))
+
+
 def test_an_interrupted_save_leaves_nothing_for_the_next(store: Store, tmp_path: Path) -> None:
     folder = store.begin(5)
     store.place.write(f"{folder}/rank-00001", b"of another world size")
