@@ -71,13 +71,18 @@ class TrainingJob:
         definitions = entries(algorithm, "MetricDefinitions")
         self._metrics = MetricReader(definitions, logs)
         self._looks = self._checkpoint is not None or bool(definitions)
-        self._journal = journal.Journal(context.folder.parent, job=context.attempt, spot=self._is_spot)
+        self._journal = journal.Journal(
+            context.folder.parent,
+            job=context.attempt,
+            spot=self._is_spot,
+            checkpoints=str(self._checkpoint["S3Uri"]) if self._checkpoint else None,
+        )
         wanted = of_step(context.options.interruptions, context.step)
         tells = TRAIN in (algorithm.get("ContainerArguments") or ())
         self._rehearsal = Rehearsal(wanted, self._journal, logs, tells=tells) if wanted else None
         self._transitions = Transitions()
         self._began = time.monotonic()
-        self._worked_s = 0.0
+        self._worked_s = self._watched_s = 0.0
         self._down_since: float | None = None
         self._where = ""
 
@@ -183,12 +188,14 @@ class TrainingJob:
         self._say_that_it_is_back()
         agent = sync if isinstance(sync, SyncAgent) else None
         by: Interruption | None = None
-        noticed, before_s, hear_next = 0.0, self._worked_s, _HEAR_EVERY_S
+        # Not those that it worked: the end of a start is seen a moment late, and times of metrics never go back.
+        noticed, before_s, hear_next = 0.0, self._watched_s, _HEAR_EVERY_S
         seen = attempts.seen(folders)
 
         def tick(seconds: float, final: bool) -> None:
             nonlocal hear_next
-            context.log_metrics(self._metrics.read(before_s + seconds, final=final))
+            self._watched_s = before_s + seconds
+            context.log_metrics(self._metrics.read(self._watched_s, final=final))
             if isinstance(sync, CheckpointSync) and not final:
                 sync.tick()
             if final and rehearsal is not None:

@@ -1,6 +1,7 @@
 """What a training went through: each start of its job, and each interruption.
 
-    {"interruptions": [{"start": 1, "at_step": 120, "resumed_step": 100, "steps_lost": 20, ...}],
+    {"checkpoints": "s3://bucket/checkpoints/train/",
+     "interruptions": [{"start": 1, "at_step": 120, "resumed_step": 100, "steps_lost": 20, ...}],
      "attempts": [{"number": 1, "job": 1, "spot": true, "started": 1763688012.5, "gone": ..., "first_step": 0, ...}]}
 
 A file beside the attempts at the step, brought up to date while the training runs: a job that failed or was killed has
@@ -87,12 +88,17 @@ class Journal:
         folder: the step's in the run.
         job: the number of the job: a training that failed and goes on is more than one.
         spot: whether this job's machines can be taken away.
+        checkpoints: where the training keeps them; with others it is another training, and the journal begins anew.
     """
 
-    def __init__(self, folder: Path, *, job: int, spot: bool) -> None:
+    def __init__(self, folder: Path, *, job: int, spot: bool, checkpoints: str | None) -> None:
         self._path, self._job, self._spot = folder / FILE, job, spot
         kept = _read(self._path)
-        self.interruptions, self._attempts = kept["interruptions"], kept["attempts"]
+        if kept["checkpoints"] != checkpoints:
+            kept = {"checkpoints": checkpoints, "interruptions": [], "attempts": []}
+        self._kept = kept
+        self.interruptions: list[dict[str, Any]] = kept["interruptions"]
+        self._attempts: list[dict[str, Any]] = kept["attempts"]
         self.starts: list[Start] = []
 
     @property
@@ -162,8 +168,7 @@ class Journal:
         self._attempts[-1] = {**self.present.record(), "number": number, "job": self._job, "spot": self._spot}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self._path.with_suffix(".unfinished")
-        kept = {"interruptions": self.interruptions, "attempts": self._attempts}
-        unfinished.write_text(json.dumps(kept), encoding="utf-8")
+        unfinished.write_text(json.dumps(self._kept), encoding="utf-8")
         os.replace(unfinished, self._path)
 
 
@@ -173,14 +178,14 @@ def told(folder: Path) -> dict[str, Any] | None:
     if not kept["interruptions"] and not any(one["spot"] for one in kept["attempts"]):
         return None
     shown = [{key: value for key, value in one.items() if key != "given"} for one in kept["interruptions"]]
-    return {**kept, "interruptions": shown}
+    return {"interruptions": shown, "attempts": kept["attempts"]}
 
 
-def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
+def _read(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {"interruptions": [], "attempts": []}
+        return {"checkpoints": None, "interruptions": [], "attempts": []}
 
 
 def _seconds(value: Any) -> float:

@@ -181,7 +181,7 @@ def test_the_interruptions_of_a_training_that_failed(writing: Writing) -> None:
     writing.begin("e-1")
     number = writing.ledger.start_step("e-1", "train", arguments={"EnableManagedSpotTraining": True})
     assert writing.facts("e-1").job_times == ()
-    journal = Journal(writing.home.run("e-1") / "train", job=number, spot=True)
+    journal = Journal(writing.home.run("e-1") / "train", job=number, spot=True, checkpoints=None)
     journal.begin()
     (times,) = writing.facts("e-1").job_times
     assert times.spot and times.interruptions == () and account(times) is None, "it is at work, and says nothing yet"
@@ -200,7 +200,7 @@ def test_the_interruptions_of_a_training_that_failed(writing: Writing) -> None:
 def test_a_training_that_never_could_be_interrupted_has_no_times(writing: Writing) -> None:
     writing.begin("e-1")
     number = writing.ledger.start_step("e-1", "train", arguments={})
-    journal = Journal(writing.home.run("e-1") / "train", job=number, spot=False)
+    journal = Journal(writing.home.run("e-1") / "train", job=number, spot=False, checkpoints=None)
     journal.begin()
     journal.ended({"number": 1, "first_step": 0, "step": 7})
     assert writing.facts("e-1").job_times == ()

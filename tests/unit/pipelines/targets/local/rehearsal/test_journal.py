@@ -13,6 +13,8 @@ import pytest
 
 from drivetrain.pipelines.targets.local.rehearsal.journal import FILE, Journal, Start, told
 
+WHERE = "s3://bucket/checkpoints/"
+
 
 class Clock:
     now = 1000.0
@@ -51,7 +53,7 @@ def test_the_trainings_own_word_counts_more_than_its_log() -> None:
 
 def test_a_start_counts_from_when_its_machines_were_there_to_when_they_had_gone(tmp_path: Path, clock: Clock) -> None:
     """The program was started 0.5 s after the machines were there, and killed 0.75 s after its last word."""
-    journal = Journal(tmp_path, job=1, spot=True)
+    journal = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     clock.at(100.0)
     journal.begin()
     assert attempts(tmp_path) == [{"number": 1, "job": 1, "spot": True, "started": 100.0}]
@@ -74,7 +76,7 @@ def test_a_start_counts_from_when_its_machines_were_there_to_when_they_had_gone(
 
 @pytest.mark.parametrize("value", ["x", None, -1.0, math.nan, math.inf, True])
 def test_what_is_no_time_is_taken_for_none(tmp_path: Path, clock: Clock, value: object) -> None:
-    journal = Journal(tmp_path, job=1, spot=True)
+    journal = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     clock.at(100.0)
     journal.begin()
     journal.ended({"started": value, "restart_seconds": 2.0})
@@ -83,7 +85,7 @@ def test_what_is_no_time_is_taken_for_none(tmp_path: Path, clock: Clock, value: 
 
 
 def test_the_next_job_goes_on_with_the_journal(tmp_path: Path, clock: Clock) -> None:
-    first = Journal(tmp_path, job=1, spot=True)
+    first = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     first.begin()
     interrupted(first, {"first_step": 0, "step": 60})
     first.begin()
@@ -93,7 +95,7 @@ def test_the_next_job_goes_on_with_the_journal(tmp_path: Path, clock: Clock) -> 
     known = [(one["start"], one["at_step"], one["resumed_step"], one["steps_lost"]) for one in first.interruptions]
     assert known == [(1, 60, 20, 40), (2, 140, None, None)] and first.in_a_word() == "2 interruptions"
 
-    second = Journal(tmp_path, job=2, spot=False)
+    second = Journal(tmp_path, job=2, spot=False, checkpoints=WHERE)
     assert second.in_a_word() == "2 interruptions" and second.starts == []
     second.begin()
     second.heard({"first_step": 80, "step": 85})
@@ -105,17 +107,27 @@ def test_the_next_job_goes_on_with_the_journal(tmp_path: Path, clock: Clock) -> 
     assert starts == [(1, 1, True, 60), (2, 1, True, 140), (3, 1, True, None), (4, 2, False, 400)]
 
 
+def test_a_training_with_other_checkpoints_is_another_one(tmp_path: Path) -> None:
+    first = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
+    first.begin()
+    interrupted(first, {"first_step": 0, "step": 60})
+    other = Journal(tmp_path, job=2, spot=True, checkpoints="s3://bucket/others/")
+    assert other.interruptions == []
+    other.begin()
+    assert [(one["number"], one["job"]) for one in attempts(tmp_path)] == [(1, 2)]
+
+
 def test_what_is_heard_survives_the_runner(tmp_path: Path, clock: Clock) -> None:
-    killed = Journal(tmp_path, job=1, spot=True)
+    killed = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     killed.begin()
     killed.heard({"first_step": 0, "step": 12, "time": 1005.0})
     clock.at(2000.0)
-    Journal(tmp_path, job=2, spot=True).begin()
+    Journal(tmp_path, job=2, spot=True, checkpoints=WHERE).begin()
     assert [(one.get("step"), one.get("time")) for one in attempts(tmp_path)] == [(12, 1005.0), (None, None)]
 
 
 def test_only_what_has_changed_is_written(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, job=1, spot=True)
+    journal = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     journal.begin()
     journal.heard({"step": 1})
     (tmp_path / FILE).unlink()
@@ -127,7 +139,7 @@ def test_only_what_has_changed_is_written(tmp_path: Path) -> None:
 
 def test_only_of_what_can_be_interrupted_something_is_told(tmp_path: Path) -> None:
     assert told(tmp_path) is None
-    journal = Journal(tmp_path, job=1, spot=False)
+    journal = Journal(tmp_path, job=1, spot=False, checkpoints=WHERE)
     journal.begin()
     journal.ended({"first_step": 0, "step": 3})
     assert told(tmp_path) is None

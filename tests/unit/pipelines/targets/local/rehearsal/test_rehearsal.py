@@ -18,7 +18,7 @@ class Job:
 
     def __init__(self, folder: Path, *wanted: str, tells: bool = False) -> None:
         self.root, self.log = folder / "host", folder / "log"
-        self.journal = Journal(folder, job=1, spot=True)
+        self.journal = Journal(folder, job=1, spot=True, checkpoints=None)
         self.rehearsal = Rehearsal(parse_all(wanted), self.journal, [self.log], tells=tells)
 
     def start(self) -> None:
