@@ -225,6 +225,19 @@ def test_a_host_votes_on_the_files_that_its_ranks_need(forked: Any, tmp_path: Pa
         assert (host / "quarantine/step-00000002.1/report.json").is_file()
 
 
+def test_a_copy_that_nobody_needs_has_no_vote(forked: Any, tmp_path: Path) -> None:
+    """The platform restores everything on every host, and may have been interrupted in it."""
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    saved = forked(2, save, FSDP, hosts, [1])[0]
+    for host, other in (hosts, hosts[::-1]):
+        shutil.copytree(other, host, dirs_exist_ok=True)
+    flip(hosts[0] / "step-00000001/rank-00001-of-00002.safetensors")
+    (hosts[1] / "step-00000001/rank-00000-of-00002.safetensors").write_bytes(b"half of it")
+    step, loaded, _, _ = forked(2, load, FSDP, hosts)[0]
+    assert step == 1
+    assert equal(loaded, saved)
+
+
 def test_another_number_of_ranks_needs_all_files(forked: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     saved = forked(2, save, FSDP, hosts, [1])[0]

@@ -239,14 +239,16 @@ class Vote:
     def _own_part_of_rest(self, manifest: Manifest, needed: list[bytes], present: set[str]) -> list[str]:
         """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole.
 
+        A host with a folder of its own votes on what its ranks need: what else was restored there may be a bad copy.
+
         Args:
             needed: for each rank a byte a file of the manifest: 1 where it needs it.
         """
-        folder = self.folders[self.rank]
-        neighbours = [rank for rank, of in enumerate(self.folders) if of == folder]
-        by_file = zip(manifest.files, zip(*(needed[rank] for rank in neighbours), strict=True), strict=True)
+        if not self.shared:
+            return []
+        by_file = zip(manifest.files, zip(*needed, strict=True), strict=True)
         read = {file.name for file, marks in by_file if any(marks)} | {INDEX_FILE, STATE_FILE}
-        return sorted(present - read)[neighbours.index(self.rank) :: len(neighbours)]
+        return sorted(present - read)[self.rank :: self.world_size]
 
     def _worst(self, own: No | None) -> No | None:
         """What all ranks make of the answers of all; what no older checkpoint can mend comes first."""

@@ -148,6 +148,18 @@ def test_a_damaged_one_gives_way_to_an_older_one(damage: Callable[[Path], object
     assert newest_step(tmp_path) == 2
 
 
+def test_a_file_that_no_rank_needs_is_checked_too(tmp_path: Path) -> None:
+    save(tmp_path, 1, 2)
+    folder = tmp_path / "step-00000002"
+    (folder / "notes").write_bytes(b"written by somebody else")
+    manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
+    notes = FileEntry("notes", 24, zlib.crc32(b"written by somebody else"))
+    (folder / "manifest.json").write_bytes(replace(manifest, files=(*manifest.files, notes)).to_bytes())
+    assert newest_step(tmp_path) == 2
+    flip(folder / "notes")
+    assert newest_step(tmp_path) == 1
+
+
 def test_nothing_whole_means_a_fresh_start_and_a_report(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     save(tmp_path, 1)
     flip(tmp_path / "step-00000001/rank-00000-of-00001.safetensors")
