@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -338,6 +339,24 @@ def test_values_that_no_json_holds_are_refused_at_once(tmp_path: Path) -> None:
         checkpoints.save(1, {"loss": float("nan")}, build())
 
 
+def test_values_may_change_as_soon_as_save_returns(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    class SlowPlace(FolderPlace):
+        def write(self, name: str, data: memoryview | bytes) -> int:
+            assert gate.wait(30)
+            return super().write(name, data)
+
+    history = [{"step": 1}]
+    with Checkpointer(SlowPlace(tmp_path), ALONE) as checkpoints:
+        checkpoints.save(1, {"step": 1, "history": history}, build())
+        history[0]["step"] = 2
+        history.append({"step": 3})
+        gate.set()
+    found = load(tmp_path)
+    assert found is not None and found["history"] == [{"step": 1}]
+
+
 def test_the_place_is_free_afterwards(tmp_path: Path) -> None:
     for _ in range(2):
         with Checkpointer(FolderPlace(tmp_path), ALONE):
@@ -359,8 +378,6 @@ def test_what_an_interrupted_save_left_is_cleaned_up(tmp_path: Path) -> None:
 
 
 def test_long_waits_are_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     gate, counted = threading.Event(), []
 
     class SlowPlace(FolderPlace):
