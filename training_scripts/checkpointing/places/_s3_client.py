@@ -1,4 +1,4 @@
-"""Asks S3 with boto3's client: each request tried so often and no more, and errors that name the object.
+"""Asks S3 with boto3's client: each request tried so often and no more, content too, and errors that name the object.
 
 boto3's core signs, finds endpoint, region, credentials, proxies and certificates, and makes a request that fails again
 (https://docs.aws.amazon.com/boto3/latest/guide/retries.html: "standard"). Training scripts need no AWS; only who keeps
@@ -9,6 +9,7 @@ training_scripts is imported.
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import os
 import random
@@ -23,6 +24,7 @@ from drivetrain.training_scripts.errors import InputError
 
 CONNECTIONS = 8
 """Of one transfer."""
+_PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 # Another request for the same object is under way: S3 wants this one again, which boto3 does not do.
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
 _CREDENTIALS = frozenset(
@@ -62,7 +64,7 @@ class NotThereError(ServiceError, FileNotFoundError):
     """There is no such object, or no such upload."""
 
 
-class BrokenOffError(ServiceError):
+class _BrokenOffError(ServiceError):
     """An answer began and did not end."""
 
 
@@ -110,14 +112,31 @@ class Client:
         except ClientError as error:
             raise self._refused(doing, key, began, error.response) from error
         except (ConnectionError, HTTPClientError) as error:
-            raise self.given_up(doing, key, began, reason(error)) from error
+            raise self._given_up(doing, key, began, _reason(error)) from error
         except (ResponseParserError, urllib3.exceptions.HTTPError) as error:
-            raise BrokenOffError(f"S3 did not {doing} {self.uri(key)}: {reason(error)}") from error
+            raise _BrokenOffError(f"S3 did not {doing} {self._uri(key)}: {_reason(error)}") from error
         except BotoCoreError as error:  # no credentials, or none that can be renewed
             message = _how_to_set_up(error)
             raise DeniedError(message) if self._reached else InputError(message) from error
         self._reached = True
         return answer
+
+    def fetch(self, key: str, into: memoryview | None = None, **given: str) -> tuple[memoryview, str]:
+        """Content and entity tag of an object or, as `given`, of a part of it.
+
+        boto3 makes a request again that is not answered, but leaves it to its caller that content stalls or breaks off.
+        """
+        began, attempts = time.monotonic(), 0
+        while True:
+            attempts += 1
+            try:
+                answer = self.call("get_object", "read", Key=key, **given)
+                attempts += answer["ResponseMetadata"]["RetryAttempts"]
+                return _content(answer, into), answer["ETag"]
+            except _BrokenOffError as error:
+                if attempts >= self.patience.attempts:
+                    raise self._given_up("read", key, began, str(error)) from error
+            time.sleep(random.uniform(0, 0.05 * 2**attempts))
 
     def _opened(self) -> Any:
         if os.getpid() != self._process:  # two processes would talk over one connection
@@ -146,6 +165,7 @@ class Client:
         region = os.environ.get("AWS_REGION") or None  # which SageMaker sets, and botocore does not read
         try:
             session = botocore.session.get_session()
+            session.register_component("data_loader", _descriptions())
             client = session.create_client("s3", region_name=region, config=config)
             if client.meta.endpoint_url.startswith("https:"):
                 # Over TLS the content needs no hash of its own against others; its CRC-32 guards it against damage.
@@ -163,12 +183,12 @@ class Client:
             return None
         return random.uniform(0, 0.05 * 2**attempts)
 
-    def uri(self, key: str) -> str:
+    def _uri(self, key: str) -> str:
         return f"s3://{self.bucket}/{key}"
 
-    def given_up(self, doing: str, key: str, began: float, reason: str, status: int = 0) -> ServiceError:
+    def _given_up(self, doing: str, key: str, began: float, reason: str, status: int = 0) -> ServiceError:
         return ServiceError(
-            f"S3 did not {doing} {self.uri(key)}: given up after {time.monotonic() - began:.1f} s and at most "
+            f"S3 did not {doing} {self._uri(key)}: given up after {time.monotonic() - began:.1f} s and at most "
             f"{self.patience.attempts} attempts; the last: {reason}",
             status=status,
         )
@@ -178,8 +198,8 @@ class Client:
         code, text = answer["Error"]["Code"], answer["Error"].get("Message", "")
         reason = f"{status} {text}" if code == str(status) else f"{status} {code} ({text})"
         if status >= 500 or status == 429 or code in _CONFLICTS:
-            return self.given_up(doing, key, began, reason, status)
-        message = f"S3 does not {doing} {self.uri(key)}: {reason}"
+            return self._given_up(doing, key, began, reason, status)
+        message = f"S3 does not {doing} {self._uri(key)}: {reason}"
         if code == "NoSuchBucket":
             return self._mendable(ServiceError(message, status=status))
         if status == 404:
@@ -198,7 +218,35 @@ class Client:
         )
 
 
-def reason(error: Exception) -> str:
+@functools.cache
+def _descriptions() -> Any:
+    """What reads botocore's descriptions of services and keeps them: most of the work of opening a client."""
+    import botocore.session
+
+    return botocore.session.get_session().get_component("data_loader")
+
+
+def _content(answer: Mapping[str, Any], into: memoryview | None) -> memoryview:
+    """The content that follows an answer, in the buffer if one is given."""
+    import urllib3.exceptions
+    from botocore.exceptions import HTTPClientError, IncompleteReadError
+
+    size, body = answer["ContentLength"], answer["Body"]
+    view = memoryview(bytearray(size)) if into is None else into
+    filled = 0
+    try:
+        if size != len(view):  # the whole object, though a part was asked for
+            raise IncompleteReadError(actual_bytes=size, expected_bytes=len(view))
+        while filled < len(view):
+            filled += body.readinto(view[filled : filled + _PIECE])
+    except (IncompleteReadError, HTTPClientError, urllib3.exceptions.HTTPError) as error:
+        raise _BrokenOffError(_reason(error)) from error
+    finally:
+        body.close()
+    return view
+
+
+def _reason(error: Exception) -> str:
     """What went wrong, without what a secret may be in."""
     inner = getattr(error, "kwargs", {}).get("error")  # without the address that was asked
     return _without_password(f"{type(error).__name__}: {inner or error}")

@@ -2,8 +2,7 @@
 
 * Writes on a condition whose answer is lost: every write carries a mark of its own, drawn anew, in the object's
   metadata. A request that was made again may be refused because its forerunner was carried out; the mark tells.
-* Parts that are sent at the same time from the memory where they lie, and fetched straight into a buffer, again where
-  the content breaks off, which boto3 leaves to its caller.
+* Parts that are sent at the same time from the memory where they lie, and fetched straight into a buffer.
 * The end of uploads that nobody will complete.
 
 (boto3's own transfers copy what they send, and take their upload's lost completion for a failure.)
@@ -14,9 +13,7 @@ from __future__ import annotations
 import base64
 import io
 import os
-import random
 import secrets
-import time
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,16 +25,13 @@ from typing import Any
 from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places._s3_client import (
     CONNECTIONS,
-    BrokenOffError,
     Client,
     NotThereError,
     Patience,
     ServiceError,
-    reason,
 )
 
 PART = 16 << 20
-_PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 _MOST_PARTS = 9_000  # 10,000 are allowed
 _LARGEST_COPY = 5 << 30  # in one request
 _MARK = "drivetrain-write"
@@ -111,7 +105,7 @@ class Objects:
 
     def get(self, key: str) -> tuple[bytes, str]:
         """A small object whole, with its entity tag."""
-        content, tag = self._fetch(key)
+        content, tag = self.client.fetch(key)
         return bytes(content), tag
 
     def look(self, key: str) -> tuple[int, str]:
@@ -130,7 +124,7 @@ class Objects:
         def fetch(first: int) -> memoryview:
             piece = view[first : first + self.part]
             asked = f"bytes={start + first}-{start + first + len(piece) - 1}"
-            return self._fetch(key, piece, Range=asked, IfMatch=tag)[0]
+            return self.client.fetch(key, piece, Range=asked, IfMatch=tag)[0]
 
         checksum = 0
         try:
@@ -152,7 +146,7 @@ class Objects:
         while True:
             page = self.client.call("list_objects_v2", "list", Prefix=prefix, **more)
             listed += [Listed(one["Key"], one["Size"], one["LastModified"]) for one in page.get("Contents", ())]
-            if not page["IsTruncated"]:
+            if not page.get("IsTruncated"):
                 return listed, parsedate_to_datetime(page["ResponseMetadata"]["HTTPHeaders"]["date"])
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
@@ -181,7 +175,7 @@ class Objects:
         while True:
             page = self.client.call("list_multipart_uploads", "list uploads to", Prefix=prefix, **more)
             uploads += [Upload(one["Key"], one["UploadId"]) for one in page.get("Uploads", ())]
-            if not page["IsTruncated"]:
+            if not page.get("IsTruncated"):
                 return uploads
             more = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
@@ -252,20 +246,6 @@ class Objects:
             return ""
         return answer["ETag"] if answer["Metadata"].get(_MARK) == mark else ""
 
-    def _fetch(self, key: str, into: memoryview | None = None, **given: str) -> tuple[memoryview, str]:
-        """Content and entity tag. boto3 makes the request again, but not where the content stalls or breaks off."""
-        began, attempts = time.monotonic(), 0
-        while True:
-            attempts += 1
-            try:
-                answer = self.client.call("get_object", "read", Key=key, **given)
-                attempts += answer["ResponseMetadata"]["RetryAttempts"]
-                return _content(answer, into), answer["ETag"]
-            except BrokenOffError as error:
-                if attempts >= self.client.patience.attempts:
-                    raise self.client.given_up("read", key, began, str(error)) from error
-            time.sleep(random.uniform(0, 0.05 * 2**attempts))
-
 
 class _Memory(io.RawIOBase):
     """Memory as the file that boto3 wants to send; what is read of it is no copy."""
@@ -299,26 +279,6 @@ class _Memory(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-
-def _content(answer: Mapping[str, Any], into: memoryview | None) -> memoryview:
-    """The content that follows an answer, in the buffer if one is given."""
-    import urllib3.exceptions
-    from botocore.exceptions import HTTPClientError, IncompleteReadError
-
-    size, body = answer["ContentLength"], answer["Body"]
-    view = memoryview(bytearray(size)) if into is None else into
-    filled = 0
-    try:
-        if size != len(view):  # the whole object, though a part was asked for
-            raise IncompleteReadError(actual_bytes=size, expected_bytes=len(view))
-        while filled < len(view):
-            filled += body.readinto(view[filled : filled + _PIECE])
-    except (IncompleteReadError, HTTPClientError, urllib3.exceptions.HTTPError) as error:
-        raise BrokenOffError(reason(error)) from error
-    finally:
-        body.close()
-    return view
 
 
 def _encoded(checksum: int) -> str:

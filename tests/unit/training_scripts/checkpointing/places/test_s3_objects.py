@@ -97,6 +97,17 @@ def test_a_completion_whose_answer_is_lost_was_one(fault: str, objects: Objects,
     assert not faults.ahead
 
 
+@pytest.mark.parametrize("fault", ["answer cut", "answer half stalled", "503"])
+def test_content_that_breaks_off_is_fetched_again(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
+    objects.upload("a", DATA)
+    _, tag = objects.look("a")
+    into = memoryview(bytearray(len(DATA)))
+    before = len(proxy.passed)
+    faults.methods, faults.ahead = ("GET",), [fault, "", fault]
+    assert objects.get_into("a", into, tag=tag) == zlib.crc32(DATA) and into == DATA
+    assert len(proxy.passed) - before == 6  # four parts
+
+
 @pytest.mark.parametrize("at", ["partNumber=3", "uploadId"], ids=["a part", "its completion"])
 def test_an_upload_that_fails_is_ended(at: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
     faults.methods, faults.holding, faults.always = ("PUT", "POST"), at, "503"
