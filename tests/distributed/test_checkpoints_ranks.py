@@ -206,6 +206,34 @@ def test_hosts_that_share_no_folder(run: Run, forked: Any, tmp_path: Path) -> No
     assert equal(found[0][1], saved)
 
 
+class NoIndexPlace(FolderPlace):
+    fails = False
+
+    def write(self, name: str, data: memoryview | bytes) -> int:
+        if self.fails and name.endswith("index.json"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(name, data)
+
+
+def fail_on_one_host(process: Process, hosts: list[Path]) -> list[Any]:
+    place = NoIndexPlace(hosts[process.rank])
+    strategy = build(process, FSDP, SETTING)
+    found = []
+    with Checkpointer(place, process, say=lambda line: None) as checkpoints:
+        for step in (1, 2, 3):
+            place.fails = process.rank == 1 and step == 2
+            go_on(strategy, SETTING)
+            checkpoints.save(step, {"step": step}, strategy)
+            found.append((checkpoints.wait(), checkpoints.store.steps()))
+    return found
+
+
+def test_no_host_commits_before_all_hosts_have_everything(forked: Any, tmp_path: Path) -> None:
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    right = [(True, [1]), (False, [1]), (True, [3, 1])]
+    assert forked(2, fail_on_one_host, hosts) == [right, right]
+
+
 def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(forked: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     forked(2, save, FSDP, hosts, [1, 2])

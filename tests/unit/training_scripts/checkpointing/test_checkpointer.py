@@ -357,6 +357,26 @@ def test_values_may_change_as_soon_as_save_returns(tmp_path: Path) -> None:
     assert found is not None and found["history"] == [{"step": 1}]
 
 
+def test_a_training_that_fails_waits_a_little_for_what_is_being_written(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    class SlowPlace(FolderPlace):
+        def write(self, name: str, data: memoryview | bytes) -> int:
+            assert gate.wait(30)
+            return super().write(name, data)
+
+    class Opened(Checkpointer):
+        def __exit__(self, *error: Any) -> None:
+            gate.set()
+            super().__exit__(*error)
+
+    with pytest.raises(KeyError), Opened(SlowPlace(tmp_path), ALONE) as checkpoints:
+        checkpoints.save(1, {"step": 1}, build())
+        raise KeyError("an error of the training")
+    assert json.loads((tmp_path / "lock.json").read_text())["released"]
+    assert newest_step(tmp_path) == 1
+
+
 def test_the_place_is_free_afterwards(tmp_path: Path) -> None:
     for _ in range(2):
         with Checkpointer(FolderPlace(tmp_path), ALONE):
