@@ -7,7 +7,7 @@ from typing import Any
 
 from drivetrain.pipelines.cli.terminal import paint, table, width
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.report.goodput import JobTimes, Prices, Saving, account, measured_discount
+from drivetrain.pipelines.report.goodput import JobTimes, account
 from drivetrain.pipelines.report.interruptions import (
     TABLE_HEAD,
     found_saving,
@@ -17,6 +17,7 @@ from drivetrain.pipelines.report.interruptions import (
     taken_again,
     time_rows,
 )
+from drivetrain.pipelines.report.saving import Prices, Saving, measured_discount
 from drivetrain.pipelines.report.words import count, duration, number, printable, share
 
 MAX_ROWS = 12

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Node
 from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
-from drivetrain.pipelines.report.goodput import JobTimes, Prices
+from drivetrain.pipelines.report.goodput import JobTimes
 from drivetrain.pipelines.report.job_times import job_times
 from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import is_bad_input
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
+from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.words import duration, printable
 
 if TYPE_CHECKING:

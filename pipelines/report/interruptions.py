@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from drivetrain.pipelines.report.goodput import (
-    Account,
-    Interruption,
-    JobTimes,
-    Prices,
-    Saving,
-    account,
-    measured_discount,
-    saving,
-)
+from drivetrain.pipelines.report.goodput import Account, Interruption, JobTimes, account
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.reasons import known_paths
+from drivetrain.pipelines.report.saving import Prices, Saving, measured_discount, saving
 from drivetrain.pipelines.report.timeline import timeline
 from drivetrain.pipelines.report.words import count, duration, number, share
 

@@ -12,11 +12,11 @@ from typing import Any
 from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
 from drivetrain.pipelines.report.facts import Measured, ModelFacts, RunFacts, StepFacts
-from drivetrain.pipelines.report.goodput import Prices
 from drivetrain.pipelines.report.interruptions import interruptions
 from drivetrain.pipelines.report.markup import Content, Markup, el, escape, join
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
 from drivetrain.pipelines.report.reasons import in_a_line, known_paths
+from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.words import (
     approval_words,
     count,

@@ -93,12 +93,11 @@ class Journal:
 
     def __init__(self, folder: Path, *, job: int, spot: bool, checkpoints: str | None) -> None:
         self._path, self._job, self._spot = folder / FILE, job, spot
-        kept = _read(self._path)
-        if kept["checkpoints"] != checkpoints:
-            kept = {"checkpoints": checkpoints, "interruptions": [], "attempts": []}
-        self._kept = kept
-        self.interruptions: list[dict[str, Any]] = kept["interruptions"]
-        self._attempts: list[dict[str, Any]] = kept["attempts"]
+        self._kept: dict[str, Any] = _read(self._path)
+        if self._kept["checkpoints"] != checkpoints:
+            self._kept = {"checkpoints": checkpoints, "interruptions": [], "attempts": []}
+        self.interruptions: list[dict[str, Any]] = self._kept["interruptions"]
+        self._attempts: list[dict[str, Any]] = self._kept["attempts"]
         self.starts: list[Start] = []
 
     @property
@@ -184,7 +183,7 @@ def told(folder: Path) -> dict[str, Any] | None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, json.JSONDecodeError):  # not yet there, or the machine stopped while it was written
         return {"checkpoints": None, "interruptions": [], "attempts": []}
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from drivetrain.pipelines.cli.interrupted import MAX_ROWS, interrupted_json, interrupted_lines, read_prices
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.report.goodput import Interruption, JobTimes, Prices
+from drivetrain.pipelines.report.goodput import Interruption, JobTimes
 from drivetrain.pipelines.report.job_times import job_times
+from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 

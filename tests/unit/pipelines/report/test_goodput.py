@@ -11,13 +11,11 @@ from drivetrain.pipelines.report.goodput import (
     Interruption,
     JobTimes,
     Phase,
-    Prices,
     account,
-    measured_discount,
-    saving,
     spans,
     young_loss,
 )
+from drivetrain.pipelines.report.saving import Prices, measured_discount, saving
 
 
 def times(**changes: object) -> JobTimes:

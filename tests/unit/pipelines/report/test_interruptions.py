@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drivetrain.pipelines.report.goodput import Attempt, Interruption, JobTimes, Phase, Prices
+from drivetrain.pipelines.report.goodput import Attempt, Interruption, JobTimes, Phase
 from drivetrain.pipelines.report.interruptions import MAX_OPEN_ROWS, MAX_ROWS, interruptions
+from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.timeline import MAX_MARKS, WIDTH, in_words, timeline
 
 

@@ -117,6 +117,13 @@ def test_a_training_with_other_checkpoints_is_another_one(tmp_path: Path) -> Non
     assert [(one["number"], one["job"]) for one in attempts(tmp_path)] == [(1, 2)]
 
 
+def test_what_a_crash_of_the_machine_left_is_no_journal(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"checkpoints": "s3://buc')
+    assert told(tmp_path) is None
+    Journal(tmp_path, job=1, spot=True, checkpoints=WHERE).begin()
+    assert [one["number"] for one in attempts(tmp_path)] == [1]
+
+
 def test_what_is_heard_survives_the_runner(tmp_path: Path, clock: Clock) -> None:
     killed = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     killed.begin()
