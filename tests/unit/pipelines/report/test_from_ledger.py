@@ -214,6 +214,11 @@ def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text('{"manifest": {"files": []}}')
     saved = writing.facts("e-1").goes_on_from["train"]
+    for status, reason in (("Stopped", "stopped by the user"), ("Failed", "interrupted 3 times in a row")):
+        writing.ledger.finish_step("e-1", "train", status, number=number, reason=reason)
+        assert writing.facts("e-1").goes_on_from == {"train": saved}
+    writing.ledger.finish_step("e-1", "train", "Failed", number=number, reason="error: no recipe 'x'")
+    assert writing.facts("e-1").goes_on_from == {}, "what was refused is not begun"
     assert saved.training_step == 120 and saved.uri == "s3://bucket/checkpoints/train/abc/digits/step-00000120/"
     writing.ledger.finish_step("e-1", "train", "Succeeded", number=number)
     assert writing.facts("e-1").goes_on_from == {}
