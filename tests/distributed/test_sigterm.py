@@ -20,6 +20,7 @@ from drivetrain.training_scripts.checkpointing import checkpointer as checkpoint
 from drivetrain.training_scripts.checkpointing import writing as writing_module
 from drivetrain.training_scripts.checkpointing.attempts import read_attempts
 from drivetrain.training_scripts.checkpointing.places import open_place
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import StoppedError
 from drivetrain.training_scripts.launching.failure import is_lost_peer
@@ -144,6 +145,31 @@ def test_one_step_is_saved_and_the_next_start_goes_on(
     expected["model.json"] = expected["model.json"].replace(b"1000steps", config.checkpoint_every.encode())
     assert files(target) == expected
     assert records(target) == records(whole)
+
+
+def told_on_a_slow_disk(process: Process, *arguments: Any) -> str:
+    """Nothing is written before the training itself waits for it."""
+    waits = threading.Event()
+    write, beat = FolderPlace.write, checkpointer_module.beat
+
+    def slow(self: FolderPlace, name: str, data: memoryview | bytes) -> int:
+        assert waits.wait(30)
+        return write(self, name, data)
+
+    def patient() -> None:
+        if threading.current_thread() is threading.main_thread():
+            waits.set()
+        beat()
+
+    FolderPlace.write, checkpointer_module.beat, checkpointer_module.GRACE = slow, patient, 0.0
+    return told(process, "step", (0, 1), *arguments)
+
+
+def test_nobody_leaves_before_the_step_is_durable(forked: Any, digits: Path, tmp_path: Path) -> None:
+    first, second = forked(2, told_on_a_slow_disk, CONFIG, digits, tmp_path / "cut", tmp_path / "checkpoints")
+    (folder,) = (tmp_path / "checkpoints").iterdir()
+    (step,) = Store(open_place(folder)).steps()
+    assert first == second == f"stopped by SIGTERM at step {step}, which is saved"
 
 
 def test_before_the_first_step_there_is_nothing_to_save(forked: Any, digits: Path, tmp_path: Path) -> None:

@@ -339,6 +339,29 @@ def test_values_that_no_json_holds_are_refused_at_once(tmp_path: Path) -> None:
         checkpoints.save(1, {"loss": float("nan")}, build())
 
 
+def test_a_save_waits_for_the_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are copied into the same memory."""
+    gate = threading.Event()
+    monkeypatch.setattr("drivetrain.training_scripts.checkpointing.checkpointer.beat", gate.set)
+
+    class SlowPlace(FolderPlace):
+        def write(self, name: str, data: memoryview | bytes) -> int:
+            assert gate.wait(30)
+            return super().write(name, data)
+
+    strategy, other = build(), build()
+    with Checkpointer(SlowPlace(tmp_path), ALONE) as checkpoints:
+        step(strategy)
+        first = {name: tensor.detach().clone() for name, tensor in tensors_of(strategy).items()}
+        checkpoints.save(1, {"step": 1}, strategy)
+        step(strategy)
+        checkpoints.save(2, {"step": 2}, strategy)
+        checkpoints.wait()
+        checkpoints.store.quarantine(2, _why())
+        assert checkpoints.load_newest(other)
+    assert all(torch.equal(tensor, first[name]) for name, tensor in tensors_of(other).items())
+
+
 def test_values_may_change_as_soon_as_save_returns(tmp_path: Path) -> None:
     gate = threading.Event()
 
