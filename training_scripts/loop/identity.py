@@ -56,7 +56,15 @@ def training_identity(
 ) -> Identity:
     """Every rank must call it."""
     hashed = shared_hash(weights, process)[:16] if weights else ""
-    return Identity(dataset.content_hash, asdict(config), code_hashes(recipe), hashed)
+    given = {
+        name: _one_writing(value) if name.endswith("_options") else value for name, value in asdict(config).items()
+    }
+    return Identity(dataset.content_hash, given, code_hashes(recipe), hashed)
+
+
+def _one_writing(options: str) -> str:
+    """JSON as it might have been written: blanks and the order of names make no other training."""
+    return json.dumps(json.loads(options), sort_keys=True)
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:

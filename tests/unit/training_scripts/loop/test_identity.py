@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.loop.identity import code_hashes
+from drivetrain.training_scripts.loop.identity import Identity, code_hashes, training_identity
+from drivetrain.training_scripts.loop.resumption import changes
 from drivetrain.training_scripts.models import parameter_groups
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
@@ -70,6 +72,18 @@ def test_an_edit_in_what_the_recipe_imports(recipe: str, imports: str, edited: s
     assert code_hashes(loaded) == before
     write(edited, (tmp_path / edited).read_text() + "# edited\n")
     assert code_hashes(loaded) != before
+
+
+def test_blanks_and_order_in_options_make_no_other_training() -> None:
+    dataset: Any = SimpleNamespace(content_hash="d1")
+
+    def identity(options: str) -> Identity:
+        config = Config(recipe="digits_cnn", recipe_options=options)
+        return training_identity(config, dataset, load_recipe("digits_cnn", {}), None, ALONE)
+
+    one, other = identity('{"channels": 4, "hidden": 8}'), identity('{"hidden":8,\n "channels":4}')
+    assert one.name == other.name and changes(one.saved, other.saved) == []
+    assert changes(one.saved, identity('{"hidden": 8}').saved) != []
 
 
 def test_the_parts_of_a_shipped_recipe_count(monkeypatch: pytest.MonkeyPatch) -> None:
