@@ -2,12 +2,20 @@
 
 What the training says on its group and what a checkpoint says on another cannot take each other's place: on one group
 an asynchronous save deadlocks. Everything is bytes (mostly JSON): torch's own ways of sending objects are pickles.
+
+Every message goes to rank 0 or comes from it, and whoever sends one waits for an answer, not for the message to be
+taken. gloo tells whoever waits for a message at once that its sender is gone. Whoever waits for one to be taken may be
+left in the belief that it will be, until the time-out: what could not be written any more (EPIPE) is kept, and
+forgotten when the pair is given up (`write`, `signalException` in
+https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/pair.cc). gloo's own broadcast, gather and scatter wait in
+that way.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -17,6 +25,8 @@ from torch import Tensor
 from drivetrain.training_scripts.distribution.layout import group_timeout
 from drivetrain.training_scripts.process import Process
 
+_ACKNOWLEDGEMENT = torch.ones(1, dtype=torch.uint8)
+
 
 class Exchange:
     """Collectives of bytes. Every rank must make one, and call the same ones in the same order; not from two threads
@@ -24,6 +34,7 @@ class Exchange:
 
     def __init__(self, process: Process) -> None:
         self.rank, self.world_size = process.rank, process.world_size
+        self._sent: list[dist.Work] = []  # what is let go of is not sent
         self._group: dist.ProcessGroup | None = None
         if self.world_size > 1:
             made = dist.new_group(backend="gloo", timeout=group_timeout())
@@ -31,63 +42,68 @@ class Exchange:
 
     def gather(self, data: bytes) -> list[bytes]:
         """What each rank gave, on every rank."""
-        if self._group is None:
-            return [data]
-        sizes = self._sizes(len(data))
-        parts = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes]
-        if max(sizes):
-            dist.all_gather(parts, _tensor(data, max(sizes)), group=self._group)
-        return [_bytes(part, size) for part, size in zip(parts, sizes, strict=True)]
+        given = self.to_main(data)
+        if given is not None:
+            self.from_main(json.dumps([len(part) for part in given]).encode() + b"\n" + b"".join(given))
+            return given
+        sizes, _, joined = self.from_main(None).partition(b"\n")
+        ends = list(itertools.accumulate(json.loads(sizes), initial=0))
+        return [joined[start:end] for start, end in itertools.pairwise(ends)]
 
     def gather_json(self, value: Any) -> list[Any]:
         return [json.loads(data) for data in self.gather(json.dumps(value).encode())]
 
     def to_main(self, data: bytes) -> list[bytes] | None:
-        """What each rank gave, on rank 0; None on the others."""
-        if self._group is None:
-            return [data]
-        sizes = self._sizes(len(data))
-        parts = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes] if self.rank == 0 else None
-        if max(sizes):
-            dist.gather(_tensor(data, max(sizes)), parts, dst=0, group=self._group)
-        return [_bytes(part, size) for part, size in zip(parts, sizes, strict=True)] if parts is not None else None
+        """What each rank gave, on rank 0; None on the others, which have to go on with `from_main` or `deal`."""
+        if self.rank == 0:
+            return [data, *self._receive(range(1, self.world_size))]
+        self._send(data, 0)
+        return None
 
     def from_main(self, data: bytes | None) -> bytes:
         """What rank 0 gave, on every rank; the others give None."""
-        if self._group is None:
-            assert data is not None
-            return data
-        size = torch.tensor([len(data) if data is not None else 0], dtype=torch.int64)
-        dist.broadcast(size, src=0, group=self._group)
-        length = int(size.item())
-        part = _tensor(data, length) if data is not None else torch.empty(length, dtype=torch.uint8)
-        if length:
-            dist.broadcast(part, src=0, group=self._group)
-        return data if data is not None else _bytes(part, length)
+        return self.deal(None if data is None else [data] * self.world_size)
 
     def deal(self, parts: Sequence[bytes] | None) -> bytes:
         """The part that rank 0 has for this rank; the others give None."""
-        if self._group is None:
-            assert parts is not None
-            return parts[0]
-        sizes = json.loads(self.from_main(None if parts is None else json.dumps([len(p) for p in parts]).encode()))
-        length = max(sizes)
-        own = torch.empty(length, dtype=torch.uint8)
-        if length:
-            given = None if parts is None else [_tensor(part, length) for part in parts]
-            dist.scatter(own, given, src=0, group=self._group)
-        return _bytes(own, sizes[self.rank])
+        if parts is None:
+            received = self._receive([0])[0]
+            self._keep(_ACKNOWLEDGEMENT, 0)
+            return received
+        # Asked for before anything is sent: a rank that ends as soon as it has its part has said so by then.
+        acknowledged = [self._ask(torch.empty(1, dtype=torch.uint8), rank) for rank in range(1, self.world_size)]
+        for rank in range(1, self.world_size):
+            self._send(parts[rank], rank)
+        for work in acknowledged:
+            work.wait()
+        self._sent.clear()
+        return parts[0]
 
-    def _sizes(self, own: int) -> list[int]:
-        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]
-        dist.all_gather(sizes, torch.tensor([own], dtype=torch.int64), group=self._group)
-        return [int(size.item()) for size in sizes]
+    def _send(self, data: bytes, rank: int) -> None:
+        self._keep(torch.tensor([len(data)], dtype=torch.int64), rank)
+        if data:
+            self._keep(torch.frombuffer(bytearray(data), dtype=torch.uint8), rank)
+
+    def _receive(self, ranks: Iterable[int]) -> list[bytes]:
+        sizes = {rank: torch.empty(1, dtype=torch.int64) for rank in ranks}
+        self._fill(sizes)
+        parts = {rank: torch.empty(int(size.item()), dtype=torch.uint8) for rank, size in sizes.items()}
+        self._fill({rank: part for rank, part in parts.items() if len(part)})
+        self._sent.clear()  # who sends this has everything that it waited for before
+        return [part.numpy().tobytes() for part in parts.values()]
+
+    def _fill(self, parts: dict[int, Tensor]) -> None:
+        for work in [self._ask(part, rank) for rank, part in parts.items()]:
+            work.wait()
+
+    def _ask(self, part: Tensor, rank: int) -> dist.Work:
+        return _made(dist.irecv(part, group=self._group, group_src=rank))
+
+    def _keep(self, part: Tensor, rank: int) -> None:
+        self._sent.append(_made(dist.isend(part, group=self._group, group_dst=rank)))
 
 
-def _tensor(data: bytes, length: int) -> Tensor:
-    """The data, filled up with zeros."""
-    return torch.frombuffer(bytearray(data.ljust(length, b"\0")), dtype=torch.uint8)
-
-
-def _bytes(part: Tensor, size: int) -> bytes:
-    return part[:size].numpy().tobytes()
+def _made(work: dist.Work | None) -> dist.Work:
+    """(None is for a rank outside of the group.)"""
+    assert work is not None
+    return work

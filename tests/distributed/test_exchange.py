@@ -1,0 +1,78 @@
+"""Bytes between ranks: they arrive, whatever their size, also from a rank that ends right after; none is waited for in
+vain."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from drivetrain.training_scripts.checkpointing.exchange import Exchange
+from drivetrain.training_scripts.launching.failure import is_lost_peer
+from drivetrain.training_scripts.process import Process
+
+LONG = b"\0\xff\n" * 1_000_000
+
+
+def talk(process: Process) -> list[Any]:
+    exchange = Exchange(process)
+    own = [b"", b"one\n", LONG][process.rank]
+    main = process.rank == 0
+    return [
+        exchange.gather(own),
+        exchange.gather_json({"rank": process.rank}),
+        exchange.to_main(own),
+        exchange.from_main(LONG if main else None),
+        exchange.from_main(b"" if main else None),
+        exchange.deal([b"a", b"", b"c"] if main else None),
+    ]
+
+
+def test_what_is_given_arrives_at_whom_it_is_for(forked: Any) -> None:
+    parts = [b"", b"one\n", LONG]
+    for rank, answer in enumerate(forked(3, talk)):
+        everyone = [{"rank": each} for each in range(3)]
+        assert answer == [parts, everyone, parts if rank == 0 else None, LONG, b"", [b"a", b"", b"c"][rank]]
+
+
+def test_one_process_talks_to_itself() -> None:
+    import torch
+
+    exchange = Exchange(Process(0, 1, 0, 1, torch.device("cpu")))
+    assert exchange.gather(b"a") == exchange.to_main(b"a") == [b"a"]
+    assert exchange.from_main(b"b") == exchange.deal([b"b"]) == b"b"
+
+
+def end_at_once(process: Process) -> list[int]:
+    return Exchange(process).gather_json(process.rank)  # the last word of a rank that leaves
+
+
+def test_the_last_word_arrives(forked: Any) -> None:
+    # (A rank in `may_die` does not wait for the others at its end.)
+    assert forked(3, end_at_once, may_die=(0, 1, 2)) == [[0, 1, 2]] * 3
+
+
+def lose(process: Process, lost: int, operation: str) -> bool:
+    exchange = Exchange(process)
+    exchange.gather(b"")
+    if process.rank == lost:
+        os._exit(1)
+    main = process.rank == 0
+    with pytest.raises(RuntimeError) as failure:
+        for _ in range(3):
+            if operation == "gather":
+                exchange.gather(b"x")
+            elif operation == "from_main":
+                exchange.from_main(b"x" if main else None)
+            else:
+                exchange.to_main(b"x")
+                exchange.deal([b"x"] * 3 if main else None)
+    return is_lost_peer(failure.value)
+
+
+@pytest.mark.parametrize("operation", ["gather", "from_main", "deal"])
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_lost_rank_is_found_by_all(lost: int, operation: str, forked: Any) -> None:
+    answers = forked(3, lose, lost, operation, may_die=(lost,))
+    assert [answers[rank] for rank in range(3) if rank != lost] == [True, True]
