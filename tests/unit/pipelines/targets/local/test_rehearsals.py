@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.report.from_ledger import run_facts
 from drivetrain.pipelines.targets.local.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
@@ -304,3 +305,38 @@ def test_a_run_that_ends_in_the_middle_goes_on(runs: LocalRuns, tmp_path: Path, 
     starts = [(one["number"], one["job"], "gone" in one) for one in journal["attempts"]]
     killed = how == signal.SIGKILL  # nobody saw the end of the second start then
     assert starts == [(1, 1, True), (2, 1, not killed), (3, 2, True), (4, 2, True)]
+
+
+SAYS = """
+import json, time
+from pathlib import Path
+folder = Path("/opt/ml/checkpoints/attempts")
+folder.mkdir()
+said = {"number": 1, "started": time.time(), "time": time.time(), "first_step": 0, "step": 3, "ended": None}
+(folder / "00001.part").write_text(json.dumps(said))
+(folder / "00001.part").rename(folder / "00001.json")
+time.sleep(600)
+"""
+
+
+def test_what_a_training_says_of_itself_is_known_while_it_runs(runs: LocalRuns, tmp_path: Path) -> None:
+    text = tmp_path / "definition.json"
+    text.write_text(runs.text([training(runs, SAYS)]))
+    program = RUN.format(root=str(ROOT), home=str(runs.home.root), text=str(text), interrupt=[])
+    process = subprocess.Popen([sys.executable, "-c", program])
+
+    def attempts() -> list[dict[str, Any]]:
+        return [
+            one for path in runs.home.runs.glob(f"*/train/{FILE}") for one in json.loads(path.read_text())["attempts"]
+        ]
+
+    try:
+        until(lambda: any(one.get("step") == 3 for one in attempts()))
+        with Ledger(runs.home) as ledger:
+            (times,) = run_facts(ledger, "latest").job_times
+        assert [(one.step, one.spot) for one in times.attempts] == [(3, True)] and times.interruptions == ()
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=PATIENCE_S) == 0
+    (stopped,) = attempts()
+    assert stopped["step"] == 3 and stopped["time"] == stopped["gone"] > stopped["started"] + 1
