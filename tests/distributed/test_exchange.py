@@ -4,10 +4,13 @@ vain."""
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from drivetrain.training_scripts.checkpointing import exchange as exchange_module
 from drivetrain.training_scripts.checkpointing.exchange import Exchange
 from drivetrain.training_scripts.launching.failure import is_lost_peer
 from drivetrain.training_scripts.process import Process
@@ -76,3 +79,32 @@ def lose(process: Process, lost: int, operation: str) -> bool:
 def test_a_lost_rank_is_found_by_all(lost: int, operation: str, forked: Any) -> None:
     answers = forked(3, lose, lost, operation, may_die=(lost,))
     assert [answers[rank] for rank in range(3) if rank != lost] == [True, True]
+
+
+def wait_for_a_slow_one(process: Process) -> tuple[int, bool]:
+    """Rank 1 is at work until the others have heard of it ten times."""
+    heard, released = 0, threading.Event()
+
+    class Counting(Exchange):
+        def gather(self, data: bytes) -> list[bytes]:
+            nonlocal heard
+            heard += 1
+            if heard == 10:
+                released.set()
+            return super().gather(data)
+
+    exchange_module._PACE_S = 0.01
+    exchange = Counting(process)
+    came = exchange.meanwhile(lambda: released.wait(30) if process.rank == 1 else True)
+    with pytest.raises(OSError, match="of rank 2") if process.rank == 2 else nullcontext():
+        exchange.meanwhile(fail if process.rank == 2 else list)
+    return exchange.gather_json(process.rank)[process.rank], came
+
+
+def fail() -> list[int]:
+    raise OSError("of rank 2")
+
+
+def test_a_slow_disk_is_told_from_a_rank_that_stands_still(forked: Any) -> None:
+    """(With a short collective_timeout a training was lost when one rank's disk was slower by that.)"""
+    assert forked(3, wait_for_a_slow_one) == [(0, True), (1, True), (2, True)]

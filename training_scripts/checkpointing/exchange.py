@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -25,6 +27,9 @@ from torch import Tensor
 from drivetrain.training_scripts.distribution.layout import group_timeout
 from drivetrain.training_scripts.process import Process
 
+T = TypeVar("T")
+
+_PACE_S = 1.0
 _ACKNOWLEDGEMENT = torch.ones(1, dtype=torch.uint8)
 
 
@@ -78,6 +83,29 @@ class Exchange:
             work.wait()
         self._sent.clear()
         return parts[0]
+
+    def meanwhile(self, work: Callable[[], T]) -> T:
+        """Do something that may take longer on one rank than on another, such as to wait for its disk. Every rank must
+        call it. As long as one is at it all hear of each other: a slow disk is told from a rank that stands still.
+
+        Raises:
+            Exception: what `work` raises here, once all have done with theirs.
+        """
+        if self.world_size == 1:
+            return work()
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="meanwhile", daemon=True).start()
+        pace = min(_PACE_S, group_timeout().total_seconds() / 4)
+        while not all(self.gather_json(bool(wait([done], timeout=pace).done))):
+            continue
+        return done.result()
 
     def _send(self, data: bytes, rank: int) -> None:
         self._keep(torch.tensor([len(data)], dtype=torch.int64), rank)

@@ -171,12 +171,16 @@ class Vote:
             if worst := self._worst(no):
                 return None, worst
             assert prepared is not None
-            folder = prepared.folder
-            try:
-                for name in sorted(prepared.files):
+            folder, rest = prepared.folder, self._own_part_of_rest(manifest, needed, prepared.present)
+
+            def read() -> None:
+                for name in sorted(wanted):
                     buffers[name] = read_file(self.place, folder, manifest, name)
-                for name in self._own_part_of_rest(manifest, needed, prepared.present):
+                for name in rest:
                     check_file(self.place, folder, manifest, name)
+
+            try:
+                self.exchange.meanwhile(read)
             except (DamagedError, OSError) as error:
                 no = _no(error)
             if worst := self._worst(no):

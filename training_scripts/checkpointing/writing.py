@@ -142,7 +142,8 @@ class Writer:
         if problem := _first_of(each[1] for each in begun):
             return problem
         folder = begun[self.folders[self.rank]][0]
-        reports = self.exchange.to_main(json.dumps(self._write_own(job, folder)).encode())
+        report = self.exchange.meanwhile(lambda: self._write_own(job, folder))
+        reports = self.exchange.to_main(json.dumps(report).encode())
         outcome = self._compose(job, folder, [json.loads(each) for each in reports]) if reports is not None else None
         outcome = json.loads(self.exchange.from_main(None if outcome is None else json.dumps(outcome).encode()))
         if outcome["problem"] or self.shared:
