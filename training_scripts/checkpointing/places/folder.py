@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 import secrets
 import stat
@@ -26,7 +25,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.training_scripts.checkpointing.direct_io import CHUNK, read_pieces, read_whole, write_new
+from drivetrain.training_scripts.checkpointing.direct_io import write_new
 from drivetrain.training_scripts.checkpointing.file_locks import hold, hold_soon
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, check_name
 
@@ -36,6 +35,7 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NO_FOLDER_SYNC = errno.EINVAL
 # What lies at the root of a volume, and nobody but root may look into.
 _OF_THE_VOLUME = "lost+found"
+_PIECE = 1 << 20  # read at once: it is in the processor's cache when its checksum is computed
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -117,7 +117,10 @@ class FolderPlace:
         descriptor = self._open(name)
         try:
             _expect(name, len(buffer), os.fstat(descriptor).st_size)
-            filled, checksum = read_whole(descriptor, buffer)
+            filled, checksum = 0, 0
+            while filled < len(buffer) and (count := os.readv(descriptor, [buffer[filled : filled + _PIECE]])):
+                checksum = zlib.crc32(buffer[filled : filled + count], checksum)
+                filled += count
             _expect(name, len(buffer), filled + len(os.pread(descriptor, 1, filled)))
             return checksum
         finally:
@@ -136,15 +139,10 @@ class FolderPlace:
         size, checksum = 0, 0
         descriptor = self._open(name)
         try:
-            expected = os.fstat(descriptor).st_size
-            # Anonymous memory begins with a page, as direct reads want it.
-            room = memoryview(mmap.mmap(-1, max(min(CHUNK, expected), 1)))
-            for piece in read_pieces(descriptor, expected, lambda start, stop: room[: stop - start]):
-                checksum = zlib.crc32(piece, checksum)
-                size += len(piece)
-            while more := os.read(descriptor, CHUNK):  # what has been added since
-                checksum = zlib.crc32(more, checksum)
-                size += len(more)
+            room = memoryview(bytearray(_PIECE))
+            while count := os.readv(descriptor, [room]):
+                checksum = zlib.crc32(room[:count], checksum)
+                size += count
             return size, checksum
         finally:
             os.close(descriptor)

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,50 @@ def test_what_is_the_volumes_own_is_not_looked_into(place: FolderPlace, monkeypa
     closed = "step-00000001"  # that one holds something of ours, perhaps
     with pytest.raises(PermissionError):
         place.names()
+
+
+LENGTHS = [0, 1, (1 << 20) - 1, 1 << 20, (3 << 20) + 5]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("short", [False, True])
+def test_files_of_several_pieces(place: FolderPlace, length: int, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, into = os.urandom(length), bytearray(length)
+    checksum = place.write("a", data)
+    if short:  # less comes than was asked for
+        monkeypatch.setattr(os, "readv", lambda descriptor, rooms, real=os.readv: real(descriptor, [rooms[0][:70_001]]))
+    assert checksum == zlib.crc32(data)
+    assert place.read_into("a", memoryview(into)) == checksum and into == data
+    assert place.checksum("a") == (length, checksum)
+
+
+def test_a_disk_that_fails_while_it_is_read(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = iter([False, True])
+
+    def fail(descriptor: int, rooms: list[memoryview], real: Any = os.readv) -> int:
+        if next(reads):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(descriptor, rooms)
+
+    place.write("a", bytes(2 << 20))
+    monkeypatch.setattr(os, "readv", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        place.read_into("a", memoryview(bytearray(2 << 20)))
+    reads = iter([False, True])
+    with pytest.raises(OSError, match="Input/output error"):
+        place.checksum("a")
+
+
+@pytest.mark.parametrize("length", [5000, (2 << 20) + 1])
+def test_a_file_that_grows_or_is_cut_while_it_is_read(
+    place: FolderPlace, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write("a", bytes(2 << 20))
+
+    def change(descriptor: int, rooms: list[memoryview], real: Any = os.readv) -> int:
+        os.truncate(place.root / "a", length)
+        return real(descriptor, rooms)
+
+    monkeypatch.setattr(os, "readv", change)
+    with pytest.raises(DamagedError, match="bytes instead of"):
+        place.read_into("a", memoryview(bytearray(2 << 20)))
