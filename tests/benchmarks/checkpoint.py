@@ -4,7 +4,8 @@
 torch.save with fsync, torch.distributed.checkpoint (at once and async) and Lightning's writer, in the same processes,
 each in its turn (A B C A B C). The limits are measured there, too: a copy of the same tensors into memory that is there
 (pinned, where there is a GPU: then the copies come from it), and a plain write of as many bytes, through the page
-cache, with fsync. Ours writes past the page cache, so it can be faster than that. Before a load no file is in memory.
+cache, with fsync. Ours writes past the page cache, so it can be faster than that. A load is that of a restart: of new
+processes, with no file in memory.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def rows(bench: Bench, found: dict[str, Any]) -> Iterator[Record]:
         "durable": f"{on}; limit: a plain write through the page cache with fsync (ours writes past it); Lightning's "
         "own writer does no fsync, one was added",
         "lost": f"{on}; a save and {found['steps']} steps, less these steps alone; limit: {SAVE} with fsync",
-        "load": f"{on}; files not in memory; ours checks every byte; limit: torch.load",
+        "load": f"{on}; new processes, files not in memory; ours checks every byte; limit: torch.load",
     }
     limits = {
         "stall": of_all["stall"][LIMIT],

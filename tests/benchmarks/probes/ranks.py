@@ -13,6 +13,9 @@ import torch.distributed as dist
 
 from drivetrain.training_scripts.process import BACKENDS, Process
 
+STORE = "store"
+"""The file below `scratch` over which ranks meet; each meeting needs a new one."""
+
 
 def answer(rank: Callable[..., NoReturn], arguments: list[str], method: str = "fork") -> dict[str, Any]:
     """What the first of `rank(number, processes, answers, arguments)` puts into `answers`, and on what that was.
@@ -40,7 +43,7 @@ def join(number: int, processes: int, scratch: Path) -> Process:
     os.environ |= {"RANK": str(number), "WORLD_SIZE": str(processes), "GLOO_SOCKET_IFNAME": "lo"}
     if cuda:
         torch.cuda.set_device(device)
-    store = dist.FileStore(str(scratch / "store"), processes)
+    store = dist.FileStore(str(scratch / STORE), processes)
     dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
     return Process(number, processes, number, processes, device)
 

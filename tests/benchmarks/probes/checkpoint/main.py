@@ -4,7 +4,7 @@
 
 The last line of its output is a JSON object: "rounds" (a list: measure -> rival -> seconds of the slowest rank),
 "bytes" (of one rank), "steps" (in a window), "processes", "device". Measures: stall, durable, lost, load; the rival
-"limit" has memcpy under stall, a plain write with fsync under durable, a plain read under load.
+"limit" has memcpy under stall and a plain write with fsync under durable. Each load is one of new processes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def measure(process: Process, scratch: Path, megabytes: float, rounds: int, name
 def one_round(
     turn: int, training: Training, meter: Meter, rivals: dict[str, Rival], limits: Limits, steps: int
 ) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {"stall": {}, "durable": {}, "lost": {}, "load": {}}
+    found: dict[str, dict[str, float]] = {"stall": {}, "durable": {}, "lost": {}}
     names = list(rivals)
     for name in names[turn % len(names) :] + names[: turn % len(names)]:
         rival = rivals[name]
@@ -82,11 +82,8 @@ def one_round(
         tidy(training, rival)
         found["lost"][name] = lost(training, meter, rival, steps)
         tidy(training, rival)
-        found["load"][name] = meter.seconds(rival.load)
     found["stall"][LIMIT] = meter.seconds(limits.save)
     found["durable"][LIMIT] = meter.seconds(limits.write)
-    tidy(training, limits)
-    found["load"][LIMIT] = meter.seconds(limits.load)
     return found
 
 
@@ -116,15 +113,15 @@ def lost(training: Training, meter: Meter, rival: Rival, steps: int) -> float:
 
 
 def tidy(training: Training, rival: Rival) -> None:
-    """Leave the newest checkpoint alone, and none of it in memory: a restart finds nothing there."""
+    """Leave the newest checkpoint alone."""
     training.process.barrier()
     if training.process.is_main:
         rival.tidy()
-        forget(rival.folder)
     training.process.barrier()
 
 
 def forget(folder: Path) -> None:
+    """Leave nothing of its files in memory: a restart finds nothing there."""
     for path in folder.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
@@ -133,22 +130,45 @@ def forget(folder: Path) -> None:
 
 
 def _folder(process: Process, scratch: Path, name: str) -> Path:
-    folder = scratch / name.replace(" ", "-")
+    folder = _named(scratch, name)
     folder.mkdir(exist_ok=True)
     process.barrier()
     return folder
 
 
-def rank(number: int, processes: int, answers: Any, arguments: list[str]) -> NoReturn:
+def _named(scratch: Path, name: str) -> Path:
+    return scratch / name.replace(" ", "-")
+
+
+def saver(number: int, processes: int, answers: Any, arguments: list[str]) -> NoReturn:
     scratch, megabytes, rounds, *names = arguments
     process = ranks.join(number, processes, Path(scratch))
     ranks.leave(process, answers, measure(process, Path(scratch), float(megabytes), int(rounds), names))
 
 
+def loader(number: int, processes: int, answers: Any, arguments: list[str]) -> NoReturn:
+    """As in a restart: a new process, whose memory has not been used before, and a training that has taken no step."""
+    scratch, megabytes, name = arguments
+    process = ranks.join(number, processes, Path(scratch))
+    training = Training(process, float(megabytes), begun=False)
+    rival = RIVALS[name](training, _folder(process, Path(scratch), name))
+    rival.find()
+    ranks.leave(process, answers, {"seconds": Meter(training).seconds(rival.load)})
+
+
 def main(arguments: list[str]) -> None:
     torch.set_num_threads(1)
     # Where there are GPUs a process that has asked for them must not fork.
-    print(json.dumps(ranks.answer(rank, arguments, "spawn" if torch.cuda.is_available() else "fork")))
+    method = "spawn" if torch.cuda.is_available() else "fork"
+    scratch, megabytes, _, *names = arguments
+    found = ranks.answer(saver, arguments, method)
+    for turn, one in enumerate(found["rounds"]):
+        one["load"] = {}
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            (Path(scratch) / ranks.STORE).unlink()
+            forget(_named(Path(scratch), name))
+            one["load"][name] = ranks.answer(loader, [scratch, megabytes, name], method)["seconds"]
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

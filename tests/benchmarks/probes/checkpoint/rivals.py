@@ -55,6 +55,10 @@ class Rival:
     def file(self) -> Path:
         return self.folder / f"{self.number}-rank-{self.training.process.rank}"
 
+    def find(self) -> None:
+        """What was saved last, in a process that has not saved anything."""
+        self.number = max(int(path.name.partition("-")[0]) for path in self.folder.iterdir())
+
     def tidy(self) -> None:
         """Remove all but the newest, of all ranks."""
         for path in self.folder.iterdir():
@@ -78,6 +82,9 @@ class Ours(Rival):
     def load(self) -> None:
         values = self.checkpointer.load_newest(self.training.strategy)
         assert values is not None and values["consumed"] == self.number
+
+    def find(self) -> None:
+        self.number = self.checkpointer.store.steps()[0]
 
     def tidy(self) -> None:
         """Retention has."""
@@ -182,13 +189,6 @@ class Limits(Rival):
             for start in range(0, self.bytes, 8 << 20):
                 stream.write(self.memory[start : start + (8 << 20)])
             os.fsync(stream.fileno())
-
-    def load(self) -> None:
-        """A plain read, into memory that is there."""
-        with open(self.file(), "rb", buffering=0) as stream:
-            filled = 0
-            while filled < self.bytes:
-                filled += stream.readinto(self.memory[filled : filled + (8 << 20)])
 
 
 RIVALS: dict[str, Callable[[Training, Path], Rival]] = {

@@ -39,9 +39,13 @@ class Layers:
 
 
 class Training:
-    """`megabytes` of state on each rank, and steps that change it."""
+    """`megabytes` of state on each rank, and steps that change it.
 
-    def __init__(self, process: Process, megabytes: float) -> None:
+    Args:
+        begun: it has taken a step, so that the optimizer has its moments.
+    """
+
+    def __init__(self, process: Process, megabytes: float, *, begun: bool = True) -> None:
         self.process = process
         recipe: Any = Layers(megabytes * process.world_size)
         kind, options = load_strategy("fsdp" if process.world_size > 1 else "single", {})
@@ -49,7 +53,8 @@ class Training:
         self.strategy: Strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-4), options)
         device = process.device
         self._batch = Batch(torch.randn(SAMPLES, WIDTH, device=device), torch.randn(SAMPLES, WIDTH, device=device))
-        self.steps(1)  # so that the optimizer has its moments
+        if begun:
+            self.steps(1)
 
     def steps(self, count: int) -> float:
         """The seconds that these steps take."""
