@@ -20,6 +20,9 @@ from drivetrain.training_scripts.data.cursor import Indices
 from drivetrain.training_scripts.launching.parent import follow_parent
 from drivetrain.training_scripts.recipe import Batch
 
+# How long the end of a loader waits for a read: of a rank that has lost a peer no more than 5 s are to be left.
+_GRACE_S = 1.0
+
 
 class Source(Protocol):
     def next(self) -> list[Step]:
@@ -101,7 +104,7 @@ class _Shelf:
             self.changed.notify_all()
         if thread is not threading.current_thread():
             # A read that hangs (a network folder that is gone) must not keep the process from ending.
-            thread.join(timeout=10)
+            thread.join(_GRACE_S)
 
 
 class Thread:

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -251,6 +252,29 @@ def test_the_thread_reads_no_further_than_it_was_told(folder: Path, monkeypatch:
         next(reading)
         progressed.acquire()
         assert progressed.wait_for(lambda: len(read) == 1 + 4, timeout=20)
+
+
+def test_a_read_that_hangs_holds_nobody_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank whose peer is lost is to be gone within 5 s, also where its data lie in a network folder that is gone."""
+    data, hangs, answers = dataset(folder), threading.Event(), threading.Event()
+    real = Dataset.batch
+
+    def hanging(self: Dataset, rows: Any) -> Batch:
+        if threading.current_thread().name == "loader":
+            hangs.set()
+            assert answers.wait(30)
+        return real(self, rows)
+
+    monkeypatch.setattr(Dataset, "batch", hanging)
+    reading = Loader(data, Order(NUM_ROWS, 8, 4))
+    thread = next(thread for thread in threading.enumerate() if thread.name == "loader")
+    assert hangs.wait(20)
+    started = time.monotonic()
+    reading.close()
+    seconds = time.monotonic() - started
+    answers.set()
+    thread.join(20)
+    assert seconds < 2.5
 
 
 def test_a_loader_that_is_forgotten_ends_its_thread(folder: Path) -> None:
