@@ -79,7 +79,7 @@ def test_list_show_verify_export(uri: str, tmp_path: Path, capsys: pytest.Captur
     assert load_file(out / "model.safetensors")["w"].ravel().tolist() == NUMBERS
     assert json.loads((out / "model.json").read_text())["recipe"] == "digits_cnn"
     # Nothing of all this has left anything behind, or is in the way of whoever writes there.
-    assert [open_place(training).is_read(f"step-000000{step}") for step in ("09", "10")] == [False, False]
+    assert [open_place(training).retire(f"step-000000{step}") for step in ("09", "10")] == [True, True]
 
 
 def test_a_damaged_one(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

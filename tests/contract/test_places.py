@@ -69,7 +69,7 @@ def test_an_empty_place_holds_nothing(place: Place, uri: str) -> None:
         with pytest.raises(FileNotFoundError):
             read("a/b")
     assert place.mark("a") == "" and not place.swap("a", b"", b"x")
-    assert not place.is_read("a") and place.retire("a")
+    assert place.retire("a")
     place.remove(["a", "b/c"])
     assert place.names() == {}
 
@@ -250,7 +250,6 @@ def test_names_that_are_none(place: Place, name: str) -> None:
         lambda: place.retire(name),
         lambda: place.move(name, "there"),
         lambda: place.move("there", name),
-        lambda: place.is_read(name),
     ]
     for attempt in attempts:
         with pytest.raises(ValueError):
@@ -261,10 +260,8 @@ def test_names_that_are_none(place: Place, name: str) -> None:
 def test_reading_ends_with_the_context(place: Place) -> None:
     place.write(f"a/{MANIFEST_FILE}", b"x")
     with place.reading("a"), place.reading("a"):
-        held = place.is_read("a")
-        assert place.retire("a") is not held  # a place that cannot tell says that nobody reads
-    if held:
-        assert not place.is_read("a") and place.retire("a")
+        assert not place.retire("a")
+    assert place.retire("a")
     assert place.names() == {}
     with pytest.raises(FileNotFoundError), place.reading("a"):
         pass

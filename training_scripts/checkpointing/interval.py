@@ -81,14 +81,6 @@ def best_interval(cost: float, mtbf: float, *, step_seconds: float = 0.0, durabl
     return max(daly(cost, mtbf) + cost, step_seconds, durable_seconds)
 
 
-def lost_share(interval: float, cost: float, mtbf: float, restart: float = 0.0) -> float:
-    """The share of the time that goes into saving, into steps taken twice and into starting again, to first order.
-
-    At Young's interval it is sqrt(2 cost / mtbf) + restart / mtbf.
-    """
-    return cost / interval + (interval / 2 + restart) / mtbf
-
-
 def mean_time_between(prior: float, seconds: float, interruptions: int) -> float:
     """What is to be believed of the mean time between interruptions after `interruptions` of them in `seconds`.
 

@@ -40,22 +40,19 @@ class Retention:
             raise InputError(f"every_hours is {self.every_hours}: give a number of hours, or 0 for none.")
 
 
-def to_remove(
-    manifests: Mapping[int, Manifest], policy: Retention, *, good: Collection[int], held: Collection[int] = ()
-) -> list[int]:
-    """The steps whose checkpoints may go, oldest first.
+def to_remove(manifests: Mapping[int, Manifest], policy: Retention, *, good: Collection[int]) -> list[int]:
+    """The steps whose checkpoints may go, oldest first; one that is being read then stays (Place.retire).
 
     Args:
         manifests: of the checkpoints that look whole, by step.
         good: steps that this process has written or verified. What merely looks whole may be damaged, so nothing goes
             while none is good, the newest good one never goes, and nor does anything newer than it.
-        held: steps that somebody is reading.
     """
     whole = sorted(manifests)
     newest_good = max((step for step in whole if step in good), default=None)
     if newest_good is None:
         return []
-    kept = {*whole[-policy.last :], *held, *(step for step in whole if step >= newest_good)}
+    kept = {*whole[-policy.last :], *(step for step in whole if step >= newest_good)}
     kept |= _best(manifests, policy) | _hourly(manifests, policy)
     return [step for step in whole if step not in kept]
 

@@ -108,20 +108,12 @@ class Place(Protocol):
         """
         ...
 
-    def sync(self, folder: str) -> None:
-        """Make the names in a folder, and its own, durable."""
-        ...
-
     def reading(self, folder: str) -> AbstractContextManager[None]:
         """Hold a folder with a manifest against retire, until the context ends or the process does.
 
         Raises:
             FileNotFoundError: it has no manifest (any more).
         """
-        ...
-
-    def is_read(self, folder: str) -> bool:
-        """Whether anybody holds the folder at this moment, as far as the place can tell."""
         ...
 
 

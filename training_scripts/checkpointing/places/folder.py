@@ -179,13 +179,6 @@ class FolderPlace:
         _sync(target.parent)
         _sync(source.parent)
 
-    def sync(self, folder: str) -> None:
-        path = self._path(folder) if folder else self.root
-        _sync(path)
-        while path != self.root:
-            path = path.parent
-            _sync(path)
-
     @contextmanager
     def reading(self, folder: str) -> Generator[None]:
         path = self._path(f"{folder}/{MANIFEST_FILE}")
@@ -197,19 +190,6 @@ class FolderPlace:
             yield
         finally:
             os.close(descriptor)
-
-    def is_read(self, folder: str) -> bool:
-        try:
-            descriptor = os.open(self._path(f"{folder}/{MANIFEST_FILE}"), os.O_RDWR | _PLAIN)
-        except FileNotFoundError:
-            return False
-        try:
-            hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
 
     def _path(self, name: str) -> Path:
         """Where a name lies; no link leads anywhere else on the way."""

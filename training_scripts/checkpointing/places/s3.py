@@ -171,9 +171,6 @@ class S3Place:
         for entry in sorted(listed, key=lambda entry: entry.key != manifest):
             self._objects.delete(entry.key)
 
-    def sync(self, folder: str) -> None:
-        """Nothing to do: what the service has answered is durable."""
-
     @contextmanager
     def reading(self, folder: str) -> Generator[None]:
         key = self._key(f"{_READERS}/{folder}/{secrets.token_hex(8)}")
@@ -191,9 +188,6 @@ class S3Place:
             if beat.ident is not None:
                 beat.join()
             self._objects.delete(key)
-
-    def is_read(self, folder: str) -> bool:
-        return bool(self._readers(folder))
 
     def _keep(self, key: str, ended: threading.Event) -> None:
         while not ended.wait(self._beat_seconds):

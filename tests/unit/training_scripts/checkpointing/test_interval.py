@@ -10,7 +10,6 @@ from drivetrain.training_scripts.checkpointing.interval import (
     SaveCost,
     best_interval,
     daly,
-    lost_share,
     mean_time_between,
     parse_every,
     young,
@@ -72,12 +71,6 @@ def test_never_less_than_a_step_nor_than_a_save() -> None:
     assert best_interval(1e-9, 1.0, step_seconds=0.1, durable_seconds=5.0) == 5.0
     found = best_interval(1.0, 28800.0, step_seconds=0.1, durable_seconds=5.0)
     assert found == pytest.approx(young(1, 28800), rel=0.01)
-
-
-def test_the_bound_of_what_is_lost() -> None:
-    cost, mtbf, restart = 2.0, 7200.0, 30.0
-    lost = lost_share(young(cost, mtbf), cost, mtbf, restart)
-    assert lost == pytest.approx(math.sqrt(2 * cost / mtbf) + restart / mtbf)
 
 
 def test_interruptions_that_come_more_often_than_was_thought() -> None:

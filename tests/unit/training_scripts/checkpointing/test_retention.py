@@ -20,11 +20,9 @@ def manifests(*steps: int, **values: list[Any]) -> dict[int, Manifest]:
     return made
 
 
-def kept(
-    of: dict[int, Manifest], policy: Retention, good: set[int] | None = None, held: set[int] | None = None
-) -> list[int]:
+def kept(of: dict[int, Manifest], policy: Retention, good: set[int] | None = None) -> list[int]:
     good = set(of) if good is None else good
-    return sorted(set(of) - set(to_remove(of, policy, good=good, held=held or set())))
+    return sorted(set(of) - set(to_remove(of, policy, good=good)))
 
 
 def test_the_last_by_number() -> None:
@@ -55,10 +53,6 @@ def test_whatever_is_good_one_good_one_is_left() -> None:
                 left = kept(given, policy, good=set(good))
                 assert max(good) in left
                 assert left[-1] == 5 and len(left) >= policy.last
-
-
-def test_what_is_read_stays() -> None:
-    assert kept(manifests(1, 2, 3, 4), Retention(last=1), held={2}) == [2, 4]
 
 
 def test_the_best_ones() -> None:

@@ -37,7 +37,7 @@ def test_places_are_found_by_scheme(tmp_path: Path) -> None:
 
 def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
     place = FolderPlace(tmp_path / "not" / "there")
-    assert place.names() == {} and not place.is_read("a") and place.retire("a")
+    assert place.names() == {} and place.retire("a")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -147,7 +147,7 @@ def test_without_locks_reading_goes_on(place: FolderPlace, monkeypatch: pytest.M
     place.write(f"a/{MANIFEST_FILE}", b"x")
     monkeypatch.setattr(fcntl, "flock", refuse)
     with place.reading("a"):
-        assert not place.is_read("a") and place.retire("a")
+        assert place.retire("a")
 
 
 def test_a_reader_in_another_process_holds_until_it_is_killed(place: FolderPlace) -> None:
@@ -162,11 +162,11 @@ def test_a_reader_in_another_process_holds_until_it_is_killed(place: FolderPlace
     )
     try:
         assert reader.stdout is not None and reader.stdout.readline() == "reading\n"
-        assert place.is_read("a") and not place.retire("a")
+        assert not place.retire("a")
     finally:
         reader.kill()
         reader.communicate()
-    assert not place.is_read("a") and place.retire("a")
+    assert place.retire("a")
 
 
 def test_who_begins_to_read_what_is_just_removed_is_told(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
