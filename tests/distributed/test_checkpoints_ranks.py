@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer, CheckpointOptions
+from drivetrain.training_scripts.checkpointing.lock import Lock
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.tensors import model_parts, tensors_of
 from drivetrain.training_scripts.distribution.sharded import local
@@ -204,6 +206,42 @@ def test_hosts_that_share_no_folder(run: Run, forked: Any, tmp_path: Path) -> No
     found = forked(2, load, run, hosts)
     assert [each[0] for each in found] == [1, 1]
     assert equal(found[0][1], saved)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("step-*"))
+
+
+def copied_to_one_place(hosts: list[Path], place: Path) -> Path:
+    """As the agents of all hosts copy what they have to one prefix."""
+    for host in hosts:
+        shutil.copytree(host, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("lock.json"))
+    return place
+
+
+def test_a_step_saved_again_has_one_name_on_hosts_that_share_no_folder(forked: Any, tmp_path: Path) -> None:
+    """One has its first edition whole; the other was stopped before its manifest."""
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    forked(2, save, FSDP, hosts, [1])
+    (hosts[1] / "step-00000001/manifest.json").unlink()
+    saved = forked(2, save, FSDP, hosts, [1])[0]
+    assert [names(host) for host in hosts] == [["step-00000001.2"]] * 2
+    together = copied_to_one_place(hosts, tmp_path / "together")
+    step, loaded, _, _ = forked(1, load, Run("single", 1), [together])[0]
+    assert step == 1
+    assert equal(loaded, saved)
+
+
+def test_a_takeover_on_one_host_is_known_on_all(forked: Any, tmp_path: Path) -> None:
+    """Who slept there may still write to folders of its own name: those of the training that goes on are others."""
+    hosts = [tmp_path / "host-0", tmp_path / "host-1"]
+    lock = Lock(FolderPlace(hosts[1]))
+    lock.acquire()
+    lock.raise_term(3)
+    lock.release()
+    forked(2, save, FSDP, hosts, [1])
+    assert [names(host) for host in hosts] == [["step-00000001.301"]] * 2
+    assert [json.loads((host / "lock.json").read_text())["term"] for host in hosts] == [3, 3]
 
 
 class NoIndexPlace(FolderPlace):

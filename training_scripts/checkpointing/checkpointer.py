@@ -302,10 +302,13 @@ class Checkpointer:
                 problem = str(error)
             except OSError as error:
                 problem = f"{self.place.uri} cannot keep checkpoints: {error}. Give a place that can be written."
-        if found := next((each for each in self.exchange.gather_json(problem) if each), ""):
+        answers = self.exchange.gather_json([problem, lock.term if lock is not None else 0])
+        if found := next((each for each, _ in answers if each), ""):
             if lock is not None and not problem:
                 lock.release()
             raise InputError(found)
+        if lock is not None:
+            lock.raise_term(max(term for _, term in answers))  # folders are named after it: on all hosts alike
         return lock
 
     def _leave(self) -> None:

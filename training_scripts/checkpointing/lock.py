@@ -153,6 +153,16 @@ class Lock:
         """Another number than that of every holder before that may still write."""
         return self._mine.term if self._mine is not None else 0
 
+    def raise_term(self, term: int) -> None:
+        """Go by a higher term, the highest of those of a training's several folders: each host's is told by its lock.
+
+        Raises:
+            LostLockError: another one has taken the place over.
+        """
+        while self.term < term and not self._beat(term):
+            self.check()
+            time.sleep(_LOOK_S)
+
     def is_mine(self) -> bool:
         """Whether this process holds the place, asked of the place.
 
@@ -188,12 +198,13 @@ class Lock:
             return False
         return True
 
-    def _beat(self) -> bool:
+    def _beat(self, term: int = 0) -> bool:
         """Count up; False where the lock is somebody else's."""
         with self._changing:
             mine = self._mine
             assert mine is not None
-            after = replace(mine, beat=mine.beat + 1, mark=mine.mark or self._place.mark(LOCK_FILE))
+            mark, term = mine.mark or self._place.mark(LOCK_FILE), max(mine.term, term)
+            after = replace(mine, beat=mine.beat + 1, mark=mark, term=term)
             if not self._place.swap(LOCK_FILE, mine.to_bytes(), after.to_bytes()):
                 return False
             self._mine = after

@@ -114,7 +114,7 @@ class Store:
         """Make room for a checkpoint; gives the folder that its files are to be written to.
 
         For the one process of a folder that will commit; it tells the others. A checkpoint of that step that exists
-        stays until the new one is committed.
+        stays until the new one is committed. Whatever else lies there of the step goes.
         """
         self._check_fence()
         names = self.place.names()
@@ -123,8 +123,19 @@ class Store:
         first = 1 + _NUMBERS_OF_A_TERM * (self._fence.term if self._fence is not None else 0)
         number = max([first, *(1 + _parse(folder)[1] for folder in taken)])
         folder = f"step-{step:08d}" if number == 1 else f"step-{step:08d}.{number}"
-        self._discard(folder, names)
+        for unfinished in folders_of(step, names):
+            if unfinished not in taken:
+                self._discard(unfinished, names)
         self._begun[step] = folder
+        return folder
+
+    def agree(self, step: int, folders: Iterable[str]) -> str:
+        """Write the checkpoint that was begun to the last of the folders that the stores of several hosts gave, which
+        no manifest is in here, either: copies of their parts in one place are one checkpoint, and not of two savings.
+        """
+        folder = max(folders, key=_parse)
+        if step in self._begun:
+            self._begun[step] = folder
         return folder
 
     def commit(self, manifest: Manifest) -> None:

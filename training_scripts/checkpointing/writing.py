@@ -1,6 +1,6 @@
 """How a checkpoint becomes one: what happens in the background after a save has returned.
 
-    begin      the first rank of each folder makes room, and tells its folder's name
+    begin      the first rank of each folder makes room, and tells a name for it; the last of these is everyone's
     write      every rank its file, durably; rank 0 gets the checksums, and hears what went wrong where
     commit     index and values, then the manifest: by rank 0, or by the first rank of each of several folders
     retain     older ones go
@@ -141,7 +141,7 @@ class Writer:
         begun = self.exchange.gather_json([folder, problem])
         if problem := _first_of(each[1] for each in begun):
             return problem
-        folder = begun[self.folders[self.rank]][0]
+        folder = self.store.agree(job.step, (name for name, _ in begun if name))
         report = self.exchange.meanwhile(lambda: self._write_own(job, folder))
         reports = self.exchange.to_main(json.dumps(report).encode())
         outcome = self._compose(job, folder, [json.loads(each) for each in reports]) if reports is not None else None

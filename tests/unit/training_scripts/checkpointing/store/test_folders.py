@@ -94,6 +94,21 @@ def test_editions_are_ordered_by_number(store: Store) -> None:
     assert {name.partition("/")[0] for name in cleaned} == set(folders[:-1])
 
 
+def test_one_name_of_those_that_several_hosts_gave(store: Store, tmp_path: Path) -> None:
+    """Nothing of an earlier saving that was never committed lies under any of them."""
+    (tmp_path / "step-00000005.3").mkdir()
+    (tmp_path / "step-00000005.3/weights").write_bytes(b"of another saving")
+    assert store.begin(5) == "step-00000005"
+    assert not (tmp_path / "step-00000005.3").exists()
+    assert store.agree(5, ["step-00000005.3", "step-00000005", "step-00000005.12"]) == "step-00000005.12"
+    store.place.write("step-00000005.12/weights", b"x")
+    store.abandon(5)
+    assert list(tmp_path.iterdir()) == []
+    # Another rank than the first of a folder begins nothing.
+    assert store.agree(6, ["step-00000006.2"]) == "step-00000006.2"
+    store.abandon(6)
+
+
 def test_folders_of_a_step_come_in_the_order_of_their_numbers() -> None:
     """A host that lacks the manifest takes the last one, which is that of the highest number, and not .9 of .101."""
     folders = ["step-00000005", "step-00000005.9", "step-00000005.12", "step-00000005.101"]
