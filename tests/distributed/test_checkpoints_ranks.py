@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 import torch
 
+from drivetrain.training_scripts.checkpointing import exchange as exchange_module
 from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer, CheckpointOptions
+from drivetrain.training_scripts.checkpointing.exchange import Exchange
 from drivetrain.training_scripts.checkpointing.lock import Lock
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.tensors import model_parts, tensors_of
@@ -264,6 +266,71 @@ def fail_on_one_host(process: Process, hosts: list[Path]) -> list[Any]:
             checkpoints.save(step, {"step": step}, strategy)
             found.append((checkpoints.wait(), checkpoints.store.steps()))
     return found
+
+
+class WaitingPlace(FolderPlace):
+    """Its disk stands still, file by file, until ranks have heard of each other five times more."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.heard, self.is_slow, self.late = threading.Condition(), False, list[str]()
+        self.times = 0
+
+    def count(self) -> None:
+        with self.heard:
+            self.times += 1
+            self.heard.notify_all()
+
+    def names(self, below: str = "") -> dict[str, int]:
+        self._stand_still(f"names of {below}")
+        return super().names(below)
+
+    def write(self, name: str, data: memoryview | bytes) -> int:
+        self._stand_still(name)
+        return super().write(name, data)
+
+    def create(self, name: str, data: bytes) -> None:
+        self._stand_still(name)
+        super().create(name, data)
+
+    def _stand_still(self, name: str) -> None:
+        with self.heard:
+            until = self.times + 5
+            if self.is_slow and not self.heard.wait_for(lambda: self.times >= until, timeout=2):
+                self.late.append(name)
+
+
+def save_slowly(process: Process, hosts: list[Path], monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], bool]:
+    """What stood still on this rank without a word to the others, and whether anything went to and fro meanwhile."""
+    place = WaitingPlace(hosts[process.rank])
+    real = Exchange.gather
+
+    def counting(self: Exchange, data: bytes) -> list[bytes]:
+        gathered = real(self, data)
+        place.count()
+        return gathered
+
+    monkeypatch.setattr(Exchange, "gather", counting)
+    monkeypatch.setattr(exchange_module, "_PACE_S", 0.01)
+    strategy = build(process, FSDP, SETTING)
+    go_on(strategy, SETTING)
+    with Checkpointer(place, process) as checkpoints:
+        checkpoints.save(1, {"step": 1}, strategy)
+        assert checkpoints.wait()
+        place.is_slow, place.times = checkpoints.keeps_folder, 0
+        checkpoints.save(2, {"step": 2}, strategy)
+        assert checkpoints.wait()
+        place.is_slow = False
+    return place.late, place.times > 5
+
+
+@pytest.mark.parametrize("names", [["host"] * 2, ["host-0", "host-1"]], ids=["one folder", "two folders"])
+def test_a_disk_that_stands_still_in_a_save_is_no_rank_that_does(
+    names: list[str], forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(Index and manifest were written while the others waited: a short collective_timeout ended the training.)"""
+    hosts = [tmp_path / name for name in names]
+    assert forked(2, save_slowly, hosts, monkeypatch) == [([], True)] * 2
 
 
 def test_no_host_commits_before_all_hosts_have_everything(forked: Any, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@
 Where there is no room, older ones go first, all but the newest good one and those that are kept for a reason, and it is
 tried once more: else a disk that is too small for all that are to be kept would keep the oldest, and no other.
 
+Whatever waits for a disk is done within Exchange.meanwhile: a slow one is no rank that stands still.
+
 A failure on one rank reaches all of them in place of what they wait for: nobody waits for what will not come, and
 nothing is committed of which a part is missing.
 """
@@ -93,9 +95,9 @@ class Writer:
         """
         problem = self._write(job)
         if any(words in problem for words in NO_ROOM):
-            self._tend(self._make_room, job.step)
+            self.exchange.meanwhile(lambda: self._tend(self._make_room, job.step))
             problem = self._write(job)
-        self._tend(self.store.abandon if problem else self._retain, job.step)
+        self.exchange.meanwhile(lambda: self._tend(self.store.abandon if problem else self._retain, job.step))
         return problem
 
     def _tend(self, work: Callable[[int], None], step: int) -> None:
@@ -132,23 +134,24 @@ class Writer:
             self.say(warning)
 
     def _write(self, job: Job) -> str:
-        folder, problem = "", ""
-        if self.keeps_folder:
-            try:
-                folder = self.store.begin(job.step)
-            except FAILURES as error:
-                problem = str(error)
-        begun = self.exchange.gather_json([folder, problem])
+        begun = self.exchange.gather_json(self.exchange.meanwhile(lambda: self._begin(job.step)))
         if problem := _first_of(each[1] for each in begun):
             return problem
         folder = self.store.agree(job.step, (name for name, _ in begun if name))
         report = self.exchange.meanwhile(lambda: self._write_own(job, folder))
         reports = self.exchange.to_main(json.dumps(report).encode())
-        outcome = self._compose(job, folder, [json.loads(each) for each in reports]) if reports is not None else None
+        outcome = self.exchange.meanwhile(lambda: self._compose(job, folder, reports) if reports is not None else None)
         outcome = json.loads(self.exchange.from_main(None if outcome is None else json.dumps(outcome).encode()))
         if outcome["problem"] or self.shared:
             return outcome["problem"]
         return self._commit_everywhere(job.step, folder, outcome)
+
+    def _begin(self, step: int) -> tuple[str, str]:
+        """The name of a folder, by the first rank of each; and why there is none."""
+        try:
+            return (self.store.begin(step) if self.keeps_folder else ""), ""
+        except FAILURES as error:
+            return "", str(error)
 
     def _write_own(self, job: Job, folder: str) -> dict[str, Any]:
         report: dict[str, Any] = {"problem": "", "strategy": job.strategy}
@@ -162,8 +165,9 @@ class Writer:
         self._told = job.file
         return report
 
-    def _compose(self, job: Job, folder: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    def _compose(self, job: Job, folder: str, given: list[bytes]) -> dict[str, Any]:
         """On rank 0: what is to be committed; and, where there is one folder, the commit."""
+        reports: list[dict[str, Any]] = [json.loads(each) for each in given]
         for rank, report in enumerate(reports):
             if "part" in report:
                 name = job.file.name.replace(f"rank-{0:05d}", f"rank-{rank:05d}")
@@ -211,17 +215,24 @@ class Writer:
     def _commit_everywhere(self, step: int, folder: str, outcome: dict[str, Any]) -> str:
         """The same manifest in every folder, once everything else is durable in all of them: a folder that lacks it
         then, as its host was stopped in between, can go by that of another."""
-        problem, manifest = "", None
-        try:
+        manifest: Manifest | None = None
+
+        def write() -> None:
+            nonlocal manifest
             if self.keeps_folder:
                 manifest = self._manifest(step, outcome, self._write_common(folder, outcome))
-        except FAILURES as error:
-            problem = str(error)
-        if problem := _first_of(self.exchange.gather_json(problem)):
-            return problem
-        try:
+
+        def commit() -> None:
             if manifest is not None:
                 self.store.commit(manifest)
+
+        return self._together(write) or self._together(commit)
+
+    def _together(self, work: Callable[[], None]) -> str:
+        """Let every rank do it; the first problem that there was."""
+        problem = ""
+        try:
+            self.exchange.meanwhile(work)
         except FAILURES as error:
             problem = str(error)
         return _first_of(self.exchange.gather_json(problem))
