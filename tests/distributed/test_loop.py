@@ -3,7 +3,9 @@ restart."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -15,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from drivetrain.training_scripts.loop.appended import AppendedFile
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 from tests.fixtures import tiny_data
@@ -109,6 +112,27 @@ def test_one_record_a_step_from_the_first_rank_alone(
     assert len(re.findall(r"^epoch \d/4 step \d+ train_loss=", printed, re.MULTILINE)) == 16
     for folder in (tmp_path / "run/output/tensorboard", tmp_path / "run/more"):
         assert len(list(folder.iterdir())) == 1
+
+
+def test_metrics_that_cannot_be_written_end_no_training(
+    forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    real = AppendedFile.append
+
+    def filling_up(self: AppendedFile, record: bytes) -> None:
+        if b'"step": 3' in record:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(self, record)
+
+    monkeypatch.setattr(AppendedFile, "append", filling_up)
+    forked(2, fit, CONFIG, digits, tmp_path / "run", tmp_path / "checkpoints")
+    assert [record["step"] for record in records(tmp_path / "run")] == [1, 2, *range(4, 17)]
+    assert len(history(tmp_path / "run")) == 4
+    assert len(list((tmp_path / "checkpoints").glob("**/step-00000016/manifest.json"))) == 1
+    (line,) = [line for line in capfd.readouterr().out.splitlines() if "cannot be written" in line]
+    assert line.startswith(
+        f"metrics cannot be written to {tmp_path / 'run/output'} (No space left on device): training"
+    )
 
 
 def test_validation_every_so_many_steps(forked: Any, digits: Path, tmp_path: Path) -> None:

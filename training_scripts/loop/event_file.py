@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from drivetrain.training_scripts.loop.appended import AppendedFile
+
 # Field numbers of Event, Summary, Summary.Value and SessionLog.
 _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY, _SESSION_LOG = 1, 2, 3, 5, 7
 _VALUE, _TAG, _SIMPLE_VALUE, _STATUS = 1, 1, 2, 1
@@ -32,12 +34,16 @@ class EventFile:
         now = time.time()
         # TensorBoard reads the files of a folder in the order of their names.
         path = folder / f"events.out.tfevents.{now:017.6f}.{socket.gethostname()}.{os.getpid()}"
-        self._stream = path.open("xb")
+        self.folder, self._file = folder, AppendedFile(path)
         self._write(now, 0, _field(_FILE_VERSION, b"brain.Event:2"))
         self._write(now, step, _field(_SESSION_LOG, _number(_STATUS, _START)))
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Write one value for each name, and flush."""
+        """Write one value for each name.
+
+        Raises:
+            OSError: there is no room; the file is as it was.
+        """
         values = (
             _field(_TAG, name.encode()) + _key(_SIMPLE_VALUE, _FIXED32) + struct.pack("<f", value)
             for name, value in scalars.items()
@@ -45,13 +51,12 @@ class EventFile:
         self._write(time.time(), step, _field(_SUMMARY, b"".join(_field(_VALUE, value) for value in values)))
 
     def close(self) -> None:
-        self._stream.close()
+        self._file.close()
 
     def _write(self, wall_time: float, step: int, what: bytes) -> None:
         data = _key(_WALL_TIME, _FIXED64) + struct.pack("<d", wall_time) + _number(_STEP, step) + what
         length = struct.pack("<Q", len(data))
-        self._stream.write(length + _checksum(length) + data + _checksum(data))
-        self._stream.flush()
+        self._file.append(length + _checksum(length) + data + _checksum(data))
 
 
 def _key(field: int, wire_type: int) -> bytes:

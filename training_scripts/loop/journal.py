@@ -12,12 +12,14 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
+from drivetrain.training_scripts.loop.appended import AppendedFile
 from drivetrain.training_scripts.loop.event_file import EventFile
 from drivetrain.training_scripts.process import Process
 
@@ -28,8 +30,9 @@ TENSORBOARD_FOLDER = "tensorboard"
 class Journal:
     """Writes on rank 0; on the other ranks it does nothing.
 
-    Every line is flushed when it is written, and the files are closed with the block that the journal opens: ranks do
-    not leave through the interpreter's own end.
+    Nothing of a line is held back, and the files are closed with the block that the journal opens: ranks do not leave
+    through the interpreter's own end. Where they cannot be written (a full disk) it says so, once, and goes on: a
+    training that can still keep its checkpoints is not to be lost for its statistics.
 
     Args:
         process: this one.
@@ -47,9 +50,10 @@ class Journal:
         folders = [output / TENSORBOARD_FOLDER if output else None, tensorboard]
         self._tensorboard = [folder for folder in folders if folder] if process.is_main else []
         self._epochs, self._total_steps = epochs, total_steps
-        self._lines: IO[str] | None = None
+        self._lines: AppendedFile | None = None
         self._event_files: list[EventFile] = []
         self._pace = Pace()
+        self._has_complained = False
 
     def begin(self, step: int, samples: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Open the files of a training that has seen `samples` samples in `step` steps, with the validations of
@@ -59,16 +63,19 @@ class Journal:
         """
         self._pace = Pace(step, samples)
         if self._output:
-            self._output.mkdir(parents=True, exist_ok=True)
-            path = self._output / METRICS_FILE
-            kept = _lines_until(path, step)
-            if not kept:  # another machine wrote them, and they went with it; the checkpoint knows the validations
-                kept = [json.dumps(_plain(entry)) for entry in history]
-            temporary = path.with_suffix(".partial")
-            temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-            temporary.replace(path)
-            self._lines = path.open("a", encoding="utf-8")
-        self._event_files = [EventFile(folder, step=step + 1) for folder in self._tensorboard]
+            with self._complaining(self._output):
+                self._output.mkdir(parents=True, exist_ok=True)
+                path = self._output / METRICS_FILE
+                kept = _lines_until(path, step)
+                if not kept:  # another machine wrote them, and they went with it; the checkpoint knows the validations
+                    kept = [json.dumps(_plain(entry)) for entry in history]
+                temporary = path.with_suffix(".partial")
+                temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+                temporary.replace(path)
+                self._lines = AppendedFile(path)
+        for folder in self._tensorboard:
+            with self._complaining(folder):
+                self._event_files.append(EventFile(folder, step=step + 1))
 
     def progress(
         self, epoch: int, step: int, samples: int, metrics: Mapping[str, float], **about: float | None
@@ -89,10 +96,11 @@ class Journal:
         self._print(epoch, step, values, self._pace.seconds_left(step, self._total_steps))
         if self._lines:
             record = {"epoch": epoch + 1, "step": step, "time": round(time.time(), 3), **values}
-            self._lines.write(json.dumps(_plain(record)) + "\n")
-            self._lines.flush()
+            with self._complaining(self._output):
+                self._lines.append(json.dumps(_plain(record)).encode() + b"\n")
         for file in self._event_files:
-            file.add(step, values)
+            with self._complaining(file.folder):
+                file.add(step, values)
 
     def resume_pace(self, samples: int) -> None:
         """Leave what has been going on since the last line (a validation, a checkpoint) out of the speed."""
@@ -101,6 +109,18 @@ class Journal:
     def say(self, *lines: str) -> None:
         for line in lines if self._is_main else ():
             print(line, flush=True)
+
+    @contextmanager
+    def _complaining(self, folder: Path | None) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self._has_complained:
+                self._has_complained = True
+                self.say(
+                    f"metrics cannot be written to {folder} ({error.strerror}): training goes on, and what is printed "
+                    "here is what there is of them. Free some room: the model will need it at the end."
+                )
 
     def _print(self, epoch: int, step: int, values: Mapping[str, float], seconds_left: float | None) -> None:
         words = [f"epoch {epoch + 1}/{self._epochs} step {step}"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.training_scripts.loop.event_file import EventFile, _checksum
+from tests.unit.training_scripts.loop.small_disk import room_up_to
 
 # Longer than seven bits of a length, and beyond ASCII.
 NAMES = ("train_loss", "a" * 200, "précision")
@@ -54,6 +55,17 @@ def test_each_record_is_there_before_the_file_is_closed(tmp_path: Path) -> None:
     file.add(1, {"loss": 0.5})
     assert scalars(tmp_path, "loss") == [(1, 0.5)]
     file.close()
+
+
+def test_a_record_without_room_leaves_nothing(tmp_path: Path) -> None:
+    file = EventFile(tmp_path, step=1)
+    file.add(1, {"loss": 0.5})
+    (path,) = tmp_path.iterdir()
+    with room_up_to(path.stat().st_size + 10), pytest.raises(OSError, match="File too large"):
+        file.add(2, {"loss": 0.5})
+    file.add(3, {"loss": 0.25})
+    file.close()
+    assert scalars(tmp_path, "loss") == [(1, 0.5), (3, 0.25)]
 
 
 def test_values_that_are_no_numbers(tmp_path: Path) -> None:

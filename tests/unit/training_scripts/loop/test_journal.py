@@ -9,6 +9,7 @@ import torch
 
 from drivetrain.training_scripts.loop.journal import METRICS_FILE, Journal, Pace
 from drivetrain.training_scripts.process import Process
+from tests.unit.training_scripts.loop.small_disk import room_up_to
 
 MAIN = Process(0, 2, 0, 2, torch.device("cpu"))
 OTHER = Process(1, 2, 1, 2, torch.device("cpu"))
@@ -105,10 +106,43 @@ def test_tensorboard_in_both_folders(tmp_path: Path) -> None:
 def test_files_are_closed_when_the_training_fails(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), journal(tmp_path) as written:
         written.begin(0, 0, [])
-        opened = [written._lines, *(file._stream for file in written._event_files)]
+        opened = [written._lines, *(file._file for file in written._event_files)]
         raise RuntimeError
     assert len(opened) == 2
-    assert all(stream is not None and stream.closed for stream in opened)
+    assert all(file is not None and file.closed for file in opened)
+
+
+def complaints(printed: str, folder: Path) -> list[str]:
+    return [line for line in printed.splitlines() if f"metrics cannot be written to {folder}" in line]
+
+
+def test_a_full_disk_costs_lines_and_no_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of them stays: those that follow, when there is room again, are read."""
+    with journal(tmp_path) as written:
+        written.begin(0, 0, [])
+        written.progress(0, 5, 320, {"train_loss": 1.0})
+        with room_up_to((tmp_path / METRICS_FILE).stat().st_size + 10):
+            for step in (10, 15):
+                written.progress(0, step, step * 64, {"train_loss": 2.0})
+        written.progress(0, 20, 1280, {"train_loss": 3.0})
+    printed = capsys.readouterr().out
+    assert len(complaints(printed, tmp_path)) == 1
+    assert "(File too large): training goes on" in printed
+    assert [line["step"] for line in lines(tmp_path)] == [5, 20]
+
+
+def test_a_disk_that_is_full_before_the_first_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with journal(tmp_path) as first:
+        first.begin(0, 0, [])
+        first.progress(0, 5, 320, {"train_loss": 1.0})
+        first.progress(0, 10, 640, {"train_loss": 2.0})
+    before = lines(tmp_path)
+    with journal(tmp_path) as second:
+        with room_up_to(10):
+            second.begin(5, 320, [])
+        second.progress(0, 10, 640, {"train_loss": 2.5})
+    assert lines(tmp_path) == before  # those that come again are not added to those that could not be taken out
+    assert len(complaints(capsys.readouterr().out, tmp_path)) == 1
 
 
 def test_the_pace_of_this_attempt() -> None:

@@ -1,0 +1,36 @@
+"""A file that grows by whole records: one that finds no room leaves nothing of itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class AppendedFile:
+    """Opened at the end of what is there; nothing is held back in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = path.open("ab", buffering=0)
+
+    def append(self, record: bytes) -> None:
+        """Write a record.
+
+        Raises:
+            OSError: the disk is full, or fails. What was written of the record is taken out again: those that follow,
+                once there is room, stand after whole ones.
+        """
+        whole = self._stream.seek(0, os.SEEK_END)
+        left = memoryview(record)
+        try:
+            while left:
+                left = left[self._stream.write(left) :]
+        except OSError:
+            self._stream.truncate(whole)
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def close(self) -> None:
+        self._stream.close()
