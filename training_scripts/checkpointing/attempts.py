@@ -3,8 +3,10 @@
     attempts/00003.json      {"number": 3, "started": 1763688012.5, "first_step": 120, "step": 171, "time": ..., ...}
 
 A start that was interrupted never wrote its end: that is how interruptions are counted. The file is brought up to date
-about once a second and not synced: what a crash of the machine takes away is a second of a statistic. Times are seconds
-since the epoch, for people and for differences within one file; nothing compares those of two machines.
+when it is out of date by a fiftieth of what it tells, from a second up to a minute, and not synced: what a crash takes
+away is that much of a statistic, and a sync agent has as little to copy. Those of the last starts stay; how often
+machines are taken away these tell as well. Times are seconds since the epoch, for people and for differences within one
+file; nothing compares those of two machines.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ FOLDER = "attempts"
 Ending = Literal["finished", "stopped", "failed"]
 # So many of the last saves are told one by one.
 KEPT_SAVES = 200
-# An object store is asked more seldom than a disk.
-UPDATE_SECONDS, REMOTE_UPDATE_SECONDS = 1.0, 60.0
+# So many starts before this one are read, which an object store is asked for one by one; older ones are removed.
+KEPT_STARTS = 50
+UPDATE_SHARE, UPDATE_SECONDS, LONGEST_UPDATE_SECONDS = 0.02, 1.0, 60.0
 
 
 class Place(Protocol):
@@ -35,6 +38,7 @@ class Place(Protocol):
     def create(self, name: str, data: bytes) -> None: ...
     def replace(self, name: str, data: bytes) -> None: ...
     def read(self, name: str) -> bytes: ...
+    def remove(self, names: Sequence[str]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,13 @@ class Attempt:
 
 def read_attempts(place: Place, folder: str = FOLDER) -> list[Attempt]:
     """Those that were written down, by number. Of one whose file cannot be read only the number is known."""
-    found: list[Attempt] = []
-    for name in place.names(folder):
-        match = re.fullmatch(rf"{re.escape(folder)}/(\d{{5,9}})\.json", name, re.ASCII)
-        if match:
-            found.append(_parsed(int(match[1]), place, name))
-    return sorted(found, key=lambda attempt: attempt.number)
+    return [_parsed(number, place, name) for number, name in _listed(place, folder)]
+
+
+def _listed(place: Place, folder: str) -> list[tuple[int, str]]:
+    """Numbers and names of the files."""
+    pattern = re.compile(rf"{re.escape(folder)}/(\d{{5,9}})\.json", re.ASCII)
+    return sorted((int(match[1]), name) for name in place.names(folder) if (match := pattern.fullmatch(name)))
 
 
 def exposure(attempts: Iterable[Attempt]) -> tuple[float, int]:
@@ -97,6 +102,7 @@ class Record:
         place: the training's.
         first_step: the step that it goes on from.
         restart_seconds: from the start of the process until it could take a step.
+        keep: so many starts before this one stay, and are in `earlier`.
         say: told once where it cannot be read or written: a statistic is no reason to end a training.
         clock: seconds since the epoch; asked once, later times follow the machine's steady clock.
     """
@@ -108,6 +114,7 @@ class Record:
         first_step: int = 0,
         restart_seconds: float = 0.0,
         folder: str = FOLDER,
+        keep: int = KEPT_STARTS,
         say: Callable[[str], None] = print,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -115,11 +122,11 @@ class Record:
         self._place, self._folder, self._say, self._steady = place, folder, say, steady
         self._begun = steady() - restart_seconds
         self._is_local = "://" not in place.uri
-        self._every = UPDATE_SECONDS if self._is_local else REMOTE_UPDATE_SECONDS
         started = clock() - restart_seconds
-        self._works = True
+        self._works, listed = True, list[tuple[int, str]]()
         try:
-            self.earlier = read_attempts(place, folder)
+            listed = _listed(place, folder)
+            self.earlier = [_parsed(number, place, name) for number, name in listed[-keep:]]
         except OSError as error:
             self.earlier, self._works = [], False
             say(f"{place.uri}/{folder} cannot be read ({error}); it is only a statistic")
@@ -132,12 +139,14 @@ class Record:
             restart_seconds=round(restart_seconds, 3),
         )
         self._trying(self._create)
+        self._remove([name for _, name in listed[:-keep]])
         self._written = steady()
 
     def reached(self, step: int) -> None:
         """Take note of a step; writes where the last time was long enough ago."""
         now = self._steady()
-        if now - self._written >= self._every:
+        every = min(max(UPDATE_SHARE * (now - self._begun), UPDATE_SECONDS), LONGEST_UPDATE_SECONDS)
+        if now - self._written >= (every if self._is_local else LONGEST_UPDATE_SECONDS):
             self._write(now, step=step)
 
     def saved(self, step: int, stall_seconds: float, save_seconds: float, *, of_step: int | None = None) -> None:
@@ -187,6 +196,13 @@ class Record:
                 return
             except FileExistsError:  # another start took the number in between
                 self.attempt = replace(self.attempt, number=self.attempt.number + 1)
+
+    def _remove(self, names: list[str]) -> None:
+        try:
+            if names:
+                self._place.remove(names)
+        except OSError as error:
+            self._say(f"old files stay in {self._place.uri}/{self._folder}: {error}")
 
     def _put_durably(self) -> None:
         self._place.replace(self._name, _text(self.attempt))

@@ -6,7 +6,9 @@ lock.json says who holds the place; it is made and changed only by operations th
 * released, or a copy (a sync agent restored it: Place.mark differs): it holds nothing.
 * the same boot and the same process table: what /proc says. A process that is stopped is alive, and is waited for.
 * another host, or another container: it is dead when its beat has not changed while it was watched. No two clocks are
-  compared; the watcher counts its own seconds.
+  compared; the watcher counts its own seconds. The beat is a quarter of its patience: a second training is to be told
+  within 5 s, and one whose beat is late by a moment is to lose nothing. (An agent that copies the file all day copies
+  2 KiB at a time, and what it copies holds nothing.)
 
 A holder that is taken for dead though it only slept (SIGSTOP, a paused machine) finds somebody else's id in lock.json
 when it wakes: `check` looks there right before each commit. What it, or another rank of its training, writes before

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from drivetrain.training_scripts.checkpointing.attempts import Record, interrupted_in_a_row
+from drivetrain.training_scripts.checkpointing.attempts import KEPT_STARTS, Record, interrupted_in_a_row
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching.failure import BAD_INPUT, INTERRUPTED, RETRY
 from drivetrain.training_scripts.launching.job import Options
@@ -44,7 +44,7 @@ class CountedStart(Start):
     def __init__(self, checkpoints: str, most: int) -> None:
         from drivetrain.training_scripts.checkpointing.places import open_place
 
-        self.record = Record(open_place(checkpoints), folder=FOLDER)
+        self.record = Record(open_place(checkpoints), folder=FOLDER, keep=max(most + 1, KEPT_STARTS))
         found = interrupted_in_a_row(self.record.earlier)
         if found > most:
             self.record.end("failed")

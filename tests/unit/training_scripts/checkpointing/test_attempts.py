@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +26,7 @@ class Folder:
     def __init__(self, folder: Path, uri: str = "") -> None:
         self.folder, self.uri = folder, uri or str(folder)
         self.replaced = 0
+        self.have_been_read: list[str] = []
 
     def names(self, below: str = "") -> dict[str, int]:
         files = (path for path in (self.folder / below).rglob("*") if path.is_file())
@@ -39,7 +42,12 @@ class Folder:
         self.replaced += 1
         (self.folder / name).write_bytes(data)
 
+    def remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+
     def read(self, name: str) -> bytes:
+        self.have_been_read.append(name)
         return (self.folder / name).read_bytes()
 
 
@@ -85,6 +93,37 @@ def test_numbers_go_on_and_gaps_do_not_matter(place: Folder) -> None:
     record = Record(place)
     assert record.attempt.number == 13
     assert [attempt.number for attempt in record.earlier] == [1, 2, 12]
+
+
+def test_of_many_starts_the_last_ones_stay(place: Folder, tmp_path: Path) -> None:
+    for number in range(1, 8):
+        place.create(f"attempts/{number:05d}.json", json.dumps({"number": number}).encode())
+    place.create("attempts/notes.txt", b"")
+    record = Record(place, keep=3)
+    assert [attempt.number for attempt in record.earlier] == [5, 6, 7]
+    assert len(place.have_been_read) == 3  # an object store is asked for each of them
+    left = sorted(path.name for path in (tmp_path / "attempts").iterdir())
+    assert left == ["00005.json", "00006.json", "00007.json", "00008.json", "notes.txt"]
+    assert len(Record(place).earlier) == 4
+
+
+def test_the_longer_it_runs_the_more_seldom_it_is_written(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    steady, times = Clock(), list[float]()
+    real = Path.write_bytes
+
+    def noted(path: Path, data: bytes) -> int:
+        times.append(steady.now)
+        return real(path, data)
+
+    record = Record(place, steady=steady)
+    monkeypatch.setattr(Path, "write_bytes", noted)
+    for step in range(24 * 3600):
+        steady.now += 1
+        record.reached(step)
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert pauses[0] == 1 and pauses[-1] == 60 and pauses == sorted(pauses)
+    assert len(times) < 1800  # a day's
+    assert all(pause <= max(1.0, 0.02 * (now - 100) + 1) for pause, now in zip(pauses, times[1:], strict=True))
 
 
 def test_two_starts_at_once_get_two_numbers(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

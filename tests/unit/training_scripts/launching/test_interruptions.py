@@ -38,6 +38,16 @@ def test_what_counts_is_how_many_in_a_row(tmp_path: Path) -> None:
     CountedStart(str(tmp_path), 2)  # somebody starts it all the same: counted anew
 
 
+def test_no_more_starts_are_kept_than_are_counted(tmp_path: Path) -> None:
+    for code in (75, 0, *[75] * 60):
+        CountedStart(str(tmp_path), 60).end(code)
+    assert len(endings(tmp_path)) == 62
+    CountedStart(str(tmp_path), 60)
+    assert len(endings(tmp_path)) == 62
+    with pytest.raises(TooManyInterruptionsError, match=r"interrupted 61 times in a row, and max_interruptions=60\."):
+        CountedStart(str(tmp_path), 60)
+
+
 def test_a_start_with_bad_input_is_no_interruption(tmp_path: Path) -> None:
     options = Options(checkpoints=str(tmp_path), max_interruptions=1)
     with pytest.raises(InputError), counted(options, is_first=True):
