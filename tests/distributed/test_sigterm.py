@@ -106,6 +106,23 @@ def told(process: Process, when: str, who: tuple[int, ...], *arguments: Any) -> 
     return "done"
 
 
+def test_a_save_that_is_longer_than_there_is_time_is_told_of_once(
+    forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert saving_module.stop_window({}) == 90
+    assert saving_module.stop_window({"DRIVETRAIN_STOP_TIMEOUT": "60"}) == 60
+
+    def warnings(steps: int) -> list[str]:
+        config = replace(CONFIG, checkpoint_every="1steps", max_steps=steps)
+        forked(2, fit, config, digits, tmp_path / "run", tmp_path / "kept")
+        return [line for line in capfd.readouterr().out.splitlines() if line.startswith("a save took")]
+
+    assert warnings(3) == []
+    monkeypatch.setattr(saving_module, "stop_window", lambda environment: 0)
+    (line,) = warnings(6)
+    assert "a machine that is taken away leaves 0 s for the last one: it will not be whole then" in line
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("whole")

@@ -14,6 +14,7 @@ any process: there is nothing that an orderly end could save.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -27,7 +28,9 @@ from drivetrain.training_scripts.checkpointing.interval import parse_every
 from drivetrain.training_scripts.checkpointing.places import Place
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.errors import StoppedError
+from drivetrain.training_scripts.launching.cluster import positive
 from drivetrain.training_scripts.launching.failure import is_lost_peer
+from drivetrain.training_scripts.launching.job import Options
 from drivetrain.training_scripts.loop.agreement import Agreement
 from drivetrain.training_scripts.loop.cadence import Cadence
 from drivetrain.training_scripts.loop.config import Config
@@ -55,6 +58,7 @@ class Saving:
         self._stack = ExitStack()
         self._step, self._ends_epoch, self._saved_step, self._begun_step = 0, False, 0, 0
         self._measures = False  # a save is being written whose cost is not yet noted
+        self._stop_window, self._has_warned = stop_window(os.environ), False
         self.is_due = False
         self._record: Record | None = None
         self._agreement: Agreement | None = None
@@ -213,12 +217,24 @@ class Saving:
         self._measures = False
         stall, durable = self._checkpoints.stall_seconds, self._checkpoints.durable_seconds
         self._cadence.saved(stall, durable)
+        if durable > self._stop_window and not self._has_warned:
+            self._has_warned = True
+            self._say(
+                f"a save took {durable:.0f} s, and a machine that is taken away leaves {self._stop_window} s for the "
+                "last one: it will not be whole then, and the next start goes on from the one before. Save often "
+                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), of which each writes a part."
+            )
         if self._record:
             self._record.saved(self._step, stall, durable, of_step=self._begun_step)
 
     def _end(self, ended: Ending) -> None:
         if self._record:
             self._record.end(ended, self._step)
+
+
+def stop_window(environment: Mapping[str, str]) -> int:
+    """Seconds from SIGTERM to SIGKILL for processes, by launching.job."""
+    return positive(environment, "DRIVETRAIN_STOP_TIMEOUT", default=Options.stop_timeout)
 
 
 def _measured(attempts: list[Attempt]) -> tuple[float, float] | None:
