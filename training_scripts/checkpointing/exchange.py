@@ -59,7 +59,8 @@ class Exchange:
         return [json.loads(data) for data in self.gather(json.dumps(value).encode())]
 
     def to_main(self, data: bytes) -> list[bytes] | None:
-        """What each rank gave, on rank 0; None on the others, which have to go on with `from_main` or `deal`."""
+        """What each rank gave, on rank 0; None on the others, which go on with what rank 0 answers to: `from_main`,
+        `deal`, `meanwhile`."""
         if self.rank == 0:
             return [data, *self._receive(range(1, self.world_size))]
         self._send(data, 0)
