@@ -13,7 +13,7 @@ from drivetrain.training_scripts.strategies import dp
 from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy, pieces
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
-BATCH = Batch(torch.rand(5, 1, 8, 8, dtype=torch.float64), torch.arange(5))
+BATCH = Batch(torch.rand(5, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), torch.arange(5))
 
 
 def build(name: str = "single", **common: Any) -> Strategy:

@@ -21,15 +21,16 @@ def test_what_was_handed_out_stays_as_it_was() -> None:
 
 
 def test_the_model_that_is_handed_on_is_the_average() -> None:
+    torch.manual_seed(0)
     strategy = build(ema_decay=0.9)
     step(strategy)
     assert strategy.average
     average = {name: value.clone() for name, value in strategy.average.values.items()}
     assert average.keys() == dict(strategy.model.named_parameters()).keys()
     found = state.gather_model(strategy)
-    for name, parameter in strategy.model.named_parameters():
-        assert torch.equal(found[name], average[name])
-        assert not torch.equal(found[name], parameter)
+    assert all(torch.equal(found[name], value) for name, value in average.items())
+    # (With another seed a layer may learn nothing from one batch.)
+    assert not any(torch.equal(found[name], parameter) for name, parameter in strategy.model.named_parameters())
 
 
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_fsdp_wrapped_module.", "model."])
