@@ -14,6 +14,7 @@ from pathlib import Path
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, load_newest, save
 
@@ -43,8 +44,10 @@ def _try(given: Trial, temporary: Path) -> list[str]:
     seed = given.draw.randrange(2**31)
     delay = given.draw.uniform(0, _LONGEST_S)
     reader, writer = os.pipe()
+    follow = follows_parent(signal.SIGKILL)
     child = os.fork()
     if not child:
+        follow()
         _write_for_ever(place, seed, temporary, writer)
     os.close(writer)
     try:

@@ -20,7 +20,7 @@ from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launching.parent import follow_parent
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, load_newest, save
 
@@ -180,12 +180,13 @@ def _train(folder: Path, who: int, boot: str, say: int) -> int:
 
 
 def _fork(act: Callable[[], int]) -> int:
+    follow = follows_parent(signal.SIGKILL)  # a campaign that is killed leaves nobody
     child = os.fork()
     if child:
         return child
     code = 1
     try:
-        follow_parent(signal.SIGKILL)  # a campaign that is killed leaves nobody
+        follow()
         code = act()
     finally:
         os._exit(code)

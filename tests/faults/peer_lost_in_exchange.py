@@ -15,6 +15,7 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 
 FAULT = "a rank SIGKILLed in the exchange of a save while the others are frozen: all notice within 5 s"
@@ -64,10 +65,12 @@ def _log(folder: Path, rank: int) -> str:
 
 
 def _fork(rank: int, size: int, folder: Path, begun: int) -> int:
+    follow = follows_parent(signal.SIGKILL)
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            follow()
             code = _talk(rank, size, folder, begun)
         except BaseException:
             (folder / f"log-{rank}.txt").write_text(traceback.format_exc())

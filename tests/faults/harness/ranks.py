@@ -24,7 +24,7 @@ import torch._dynamo
 import torch.distributed as dist
 
 from drivetrain.training_scripts import train
-from drivetrain.training_scripts.launching.parent import follow_parent
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness import phases
 from tests.faults.harness.traces import listen_often, trace_steps
 
@@ -76,9 +76,11 @@ class Ranks:
         self.pids: list[int] = []
         sys.stdout.flush()
         sys.stderr.flush()
+        follow = follows_parent(signal.SIGKILL)
         for rank in range(world_size):
             pid = os.fork()
             if pid == 0:
+                follow()
                 os.close(reading)
                 _be_rank(rank, world_size, list(words), folder, attempt, writing, program, change)
             self.pids.append(pid)
@@ -185,7 +187,6 @@ def _be_rank(
     change: Callable[[int], None] | None,
 ) -> None:
     try:
-        follow_parent(signal.SIGKILL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         log = os.open(folder / f"log-{attempt}-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(log, 1)
