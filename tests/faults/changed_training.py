@@ -77,7 +77,8 @@ def trial(given: Trial, shared: Shared) -> Found:
     draw, whole = given.draw, shared.whole
     case, place = whole.case, given.folder / "training"
     same, edited = _recipe_in(given.folder, edited=False), _recipe_in(given.folder, edited=True)
-    steps = draw.randint(2 * _EVERY + 1, whole.steps - _EVERY)
+    # The save that is begun then waits for the one before it: more than an epoch is kept, and one epoch is too few.
+    steps = draw.randint(3 * _EVERY + 1, whole.steps - _EVERY)
 
     def reached(event: Event) -> bool:
         nonlocal steps
