@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import ranks
 import torch
 import torch.distributed as dist
-from rivals import RIVALS, Limits, Rival
+from rivals import RIVALS, Limits, Rival, Saver
 from state import Training
 
 from drivetrain.training_scripts.process import Process
@@ -84,6 +84,7 @@ def one_round(
         tidy(training, rival)
     found["stall"][LIMIT] = meter.seconds(limits.save)
     found["durable"][LIMIT] = meter.seconds(limits.write)
+    tidy(training, limits)
     return found
 
 
@@ -112,11 +113,11 @@ def lost(training: Training, meter: Meter, rival: Rival, steps: int) -> float:
     return taken - (before + after) / 2
 
 
-def tidy(training: Training, rival: Rival) -> None:
+def tidy(training: Training, saver: Saver) -> None:
     """Leave the newest checkpoint alone."""
     training.process.barrier()
     if training.process.is_main:
-        rival.tidy()
+        saver.tidy()
     training.process.barrier()
 
 

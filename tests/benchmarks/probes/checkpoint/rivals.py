@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,40 +25,23 @@ from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.retention import Retention
 
 
-class Rival:
-    """`save` returns when training may go on; `finish`, when what was saved is durable."""
+class Saver(ABC):
+    """What writes into a folder of its own, each time anew."""
 
     def __init__(self, training: Training, folder: Path) -> None:
         self.training, self.folder, self.number = training, folder, 0
-        self.set_up()
 
-    def set_up(self) -> None:
-        """What is made once in a training."""
-
+    @abstractmethod
     def save(self) -> None:
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Nothing, where `save` has done it all."""
-
-    def load(self) -> None:
-        """Load what was saved last."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """At the end."""
+        """Returns when training may go on."""
 
     def next(self) -> Path:
         """The file for the next save of this rank; the one before it is removed by `tidy`."""
         self.number += 1
-        return self.folder / f"{self.number}-rank-{self.training.process.rank}"
+        return self.file()
 
     def file(self) -> Path:
         return self.folder / f"{self.number}-rank-{self.training.process.rank}"
-
-    def find(self) -> None:
-        """What was saved last, in a process that has not saved anything."""
-        self.number = max(int(path.name.partition("-")[0]) for path in self.folder.iterdir())
 
     def tidy(self) -> None:
         """Remove all but the newest, of all ranks."""
@@ -66,8 +50,27 @@ class Rival:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+class Rival(Saver):
+    """What keeps a training's state, and loads it."""
+
+    def finish(self) -> None:
+        """Return when all that was saved is durable. Nothing, where `save` has done it all."""
+
+    def find(self) -> None:
+        """What was saved last, in a process that has not saved anything."""
+        self.number = max(int(path.name.partition("-")[0]) for path in self.folder.iterdir())
+
+    @abstractmethod
+    def load(self) -> None:
+        """Load what was saved last."""
+
+    def close(self) -> None:
+        """At the end."""
+
+
 class Ours(Rival):
-    def set_up(self) -> None:
+    def __init__(self, training: Training, folder: Path) -> None:
+        super().__init__(training, folder)
         self.place = open_place(self.folder / "ours")
         options = CheckpointOptions(retention=Retention(last=1))
         self.checkpointer = Checkpointer(self.place, self.training.process, options=options, say=_silent)
@@ -121,7 +124,8 @@ class Dcp(Rival):
 class DcpAsync(Dcp):
     """With a process group of its own (it hangs with that of training), and memory that it uses again."""
 
-    def set_up(self) -> None:
+    def __init__(self, training: Training, folder: Path) -> None:
+        super().__init__(training, folder)
         self.group = dist.new_group(backend="gloo") if dist.is_initialized() else None
         pinned = self.training.process.device.type == "cuda"
         options = StagingOptions(
@@ -149,7 +153,8 @@ class DcpAsync(Dcp):
 class Lightning(Rival):
     """Its writer (an atomic write of the whole file from memory, without fsync), on each rank."""
 
-    def set_up(self) -> None:
+    def __init__(self, training: Training, folder: Path) -> None:
+        super().__init__(training, folder)
         from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
         self.io = TorchCheckpointIO()
@@ -166,10 +171,11 @@ class Lightning(Rival):
         self.io.load_checkpoint(self.file())
 
 
-class Limits(Rival):
-    """No rival: a copy into memory that is there (pinned, where there is a GPU), and a plain write of it."""
+class Limits(Saver):
+    """A copy into memory that is there (pinned, where there is a GPU), and a plain write of it."""
 
-    def set_up(self) -> None:
+    def __init__(self, training: Training, folder: Path) -> None:
+        super().__init__(training, folder)
         pinned = self.training.process.device.type == "cuda"
         self.targets: dict[str, Tensor] = {
             name: torch.zeros(source.shape, dtype=source.dtype, pin_memory=pinned)
