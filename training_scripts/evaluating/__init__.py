@@ -1,0 +1,1 @@
+"""What an evaluation leaves: numbers, curves, pictures, predictions."""
