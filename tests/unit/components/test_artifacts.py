@@ -1,0 +1,133 @@
+"""Bringing a model's files to this machine: from folders, and from S3 (moto stands for it)."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from drivetrain.components import artifacts
+from drivetrain.components.artifacts import fetch
+from drivetrain.components.errors import InputError
+from tests.fixtures.s3_server import make_bucket, s3_server, variables
+
+
+def refused(uri: str, folder: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        fetch(uri, folder)
+    assert not folder.exists()
+    return str(caught.value)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
+    endpoint = s3_server()
+    for name, value in variables(endpoint).items():
+        monkeypatch.setenv(name, value)
+    return make_bucket(endpoint)
+
+
+def put(bucket: str, key: str, content: bytes) -> None:
+    import boto3
+
+    boto3.client("s3").put_object(Bucket=bucket, Key=key, Body=content)
+
+
+def test_what_lies_here_stays_where_it_is(tmp_path: Path) -> None:
+    model = tmp_path / "a model"
+    model.mkdir()
+    new = tmp_path / "new"
+    assert fetch(str(model), new) == fetch(model.as_uri(), new) == model
+    assert not new.exists()
+
+
+def test_the_object_store_stands_for_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "s3" / "models" / "digits" / "model.tar.gz"
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"x")
+    monkeypatch.setenv(artifacts.OBJECT_STORE, str(tmp_path / "s3"))
+    assert fetch("s3://models/digits/model.tar.gz", tmp_path / "new") == archive
+    assert fetch("s3://models/digits/", tmp_path / "new") == archive.parent
+    message = refused("s3://models/digits/gone.tar.gz", tmp_path / "new")
+    assert message.startswith("there is nothing at s3://models/digits/gone.tar.gz, which is ")
+    assert "'..'" in refused("s3://models/../../secret", tmp_path / "new")
+
+
+def test_an_object_and_a_folder_of_s3(tmp_path: Path, bucket: str) -> None:
+    put(bucket, "digits/model.tar.gz", b"packed")
+    put(bucket, "digits/folder/model.json", b"{}")
+    put(bucket, "digits/folder/code/inference.py", b"pass")
+    put(bucket, "digits/folder/", b"")  # as the console makes them
+    put(bucket, "digits/folder-of-another/model.json", b"no")
+    assert fetch(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "one").read_bytes() == b"packed"
+    for number, uri in enumerate((f"s3://{bucket}/digits/folder", f"s3://{bucket}/digits/folder/")):
+        folder = fetch(uri, tmp_path / f"many-{number}")
+        found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        assert found == ["code/inference.py", "model.json"]
+
+
+def test_what_is_not_in_s3(tmp_path: Path, bucket: str) -> None:
+    assert refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new").startswith(
+        f"there is nothing at s3://{bucket}/digits/model.tar.gz."
+    )
+    assert "its bucket does not exist" in refused("s3://no-such-bucket-here/x/", tmp_path / "new")
+
+
+def test_who_may_not_read_is_told_what_to_allow(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import boto3
+
+    def denied(*_: object, **__: object) -> None:
+        from botocore.exceptions import ClientError
+
+        raise ClientError(
+            {"Error": {"Code": "403", "Message": "Forbidden"}, "ResponseMetadata": {"HTTPStatusCode": 403}},  # type: ignore[arg-type]
+            "HeadObject",
+        )
+
+    made = boto3.session.Session.client
+
+    def client(*given: object, **named: object) -> object:
+        opened = made(*given, **named)  # type: ignore[arg-type]
+        opened.head_object = denied  # type: ignore[attr-defined]
+        return opened
+
+    monkeypatch.setattr(boto3.session.Session, "client", client)
+    message = refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+    assert "s3:GetObject" in message and "(403)" in message
+
+
+def test_no_credentials(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    assert "give the job a role" in refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+
+
+def test_an_endpoint_where_nobody_listens(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:  # bound and not listening: every connection is refused
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        monkeypatch.setattr(artifacts, "ATTEMPTS", 1)
+        message = refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+    assert "could not be read in 1 attempts" in message
+
+
+def test_without_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    assert "pip install 'drivetrain[s3]'" in refused("s3://bucket/key", tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("uri", "part"),
+    [
+        ("", "names no ModelDataUrl"),
+        ("gs://bucket/key", "cannot be fetched"),
+        ("file://elsewhere/model", "of the machine 'elsewhere'"),
+        ("s3://", "names no bucket"),
+        ("/no/such/place", "there is nothing at /no/such/place any more"),
+    ],
+)
+def test_uris_that_are_none(tmp_path: Path, uri: str, part: str) -> None:
+    assert part in refused(uri, tmp_path / "new")
