@@ -25,7 +25,9 @@ statistics
     1) have `min`, `max`, `mean` and `std` (population), null where there is no value, or none that a double holds;
     floats also `not_finite`, the count of NaN and infinities, which the other four leave out. Dates and time stamps
     have `min` and `max` as ISO 8601 text. A label that names classes (integer, bool or text) has `distinct`, and
-    `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. Readers must allow for further entries.
+    `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. An integer, bool or text column other than
+    the key with at most 256 values, none a text of more than 256 characters, has `values` of the same form (missing
+    ones left out): what an evaluation can be sliced by. Readers must allow for further entries.
 content_hash
     SHA-256 of the data's identity: the manifest without `content_hash` and `statistics`, as
     `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. The shards' checksums are in

@@ -46,6 +46,8 @@ class Reader:
     """What `read` can give."""
     label: str | None = None
     """The column that is to be predicted, or None where the format has none."""
+    key: str | None = None
+    """The column that names a row, once each, or None where the format has none."""
     num_classes: int | None = None
     """How many classes the label has, where the format tells."""
     content_hash: str

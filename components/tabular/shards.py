@@ -31,7 +31,7 @@ class ShardWriter:
     def __init__(self, folder: Path, schema: Schema, *, key: str, label: str | None, rows_per_shard: int) -> None:
         self.folder = folder
         self.rows = 0
-        self.statistics = TableStatistics(schema, label)
+        self.statistics = TableStatistics(schema, label, key=key)
         self._schema = schema
         self._key = key
         self._label = label

@@ -11,14 +11,21 @@ from drivetrain.components.tabular.arrow import Array, Batch, DataType, Schema, 
 
 # A label with more values than this is a quantity, or a key.
 MAX_CLASSES = 100_000
+# Columns with at most so many values are listed by value: what an evaluation can be sliced by.
+MAX_VALUES = 256
+# A longer text is no name of anything; and a manifest of a small data set must not hold its documents.
+MAX_VALUE_LENGTH = 256
+# Rows that are looked at before all of a piece: a column of many values mostly shows them here.
+_FIRST_ROWS = 1024
 
 
 class TableStatistics:
-    """Statistics of all columns of one data set."""
+    """Statistics of all columns of one data set; the values of the key are not counted."""
 
-    def __init__(self, schema: Schema, label: str | None) -> None:
+    def __init__(self, schema: Schema, label: str | None, *, key: str | None = None) -> None:
         pa = arrow()
         self._columns = {field.name: _column(field.type) for field in schema}
+        self._values = {field.name: _Values() for field in schema if field.name != key and _can_name_things(field.type)}
         self._label = label
         self._counts_classes = label is not None and not pa.types.is_floating(schema.field(label).type)
         self.classes: dict[Any, int] = {}
@@ -31,6 +38,9 @@ class TableStatistics:
         """
         for name, column in self._columns.items():
             column.add(table.column(name))
+        for name, values in list(self._values.items()):
+            if not values.add(table.column(name)):
+                del self._values[name]
         if self._counts_classes:
             for count in table.column(self._label).value_counts():
                 value, rows = count["values"].as_py(), count["counts"].as_py()
@@ -44,10 +54,37 @@ class TableStatistics:
     def entries(self) -> dict[str, Mapping[str, Any]]:
         """The manifest's `statistics`."""
         found: dict[str, Mapping[str, Any]] = {name: column.entries() for name, column in self._columns.items()}
+        for name, values in self._values.items():
+            found[name] = {**found[name], "values": values.entries()}
         if self._label is not None and self._counts_classes:
             classes = [{"value": value, "rows": self.classes[value]} for value in sorted(self.classes)]
             found[self._label] = {**found[self._label], "distinct": len(classes), "classes": classes}
         return found
+
+
+class _Values:
+    """How many rows have which value, of a column that has few."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, int] = {}
+
+    def add(self, column: Array) -> bool:
+        """Take in the next rows; False as soon as there are too many values, or one is too long."""
+        rows = self._rows
+        for part in (column.slice(0, _FIRST_ROWS), column) if len(column) > 4 * _FIRST_ROWS else (column,):
+            counts: Any = part.value_counts()
+            if len(counts) > MAX_VALUES + 1:  # (null may be one of them)
+                return False
+        values, counted = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
+        for value, number in zip(values, counted, strict=True):
+            if value is not None:
+                rows[value] = rows.get(value, 0) + number
+        return len(rows) <= MAX_VALUES and not any(
+            isinstance(value, str) and len(value) > MAX_VALUE_LENGTH for value in values
+        )
+
+    def entries(self) -> list[dict[str, Any]]:
+        return [{"value": value, "rows": self._rows[value]} for value in sorted(self._rows)]
 
 
 class _Column:
@@ -164,6 +201,13 @@ class _Numbers(_Column):
             return math.fsum(self._sums)
         except (OverflowError, ValueError):
             return math.inf
+
+
+def _can_name_things(data_type: DataType) -> bool:
+    kinds = arrow().types
+    return any(
+        is_kind(data_type) for is_kind in (kinds.is_integer, kinds.is_boolean, kinds.is_string, kinds.is_large_string)
+    )
 
 
 def _column(data_type: DataType) -> _Column:

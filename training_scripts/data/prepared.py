@@ -59,6 +59,7 @@ class PreparedData:
                 raise InputError(f"{path} has format {manifest['format']!r}; this program reads format {FORMAT}.")
             self.rows = int(manifest["rows"])
             self.label: str | None = manifest["label"]
+            self.key: str | None = manifest.get("key")  # (which other writers of the format may not know)
             self.content_hash = str(manifest["content_hash"])
             self.column_names = [str(column["name"]) for column in manifest["schema"]]
             self.statistics: dict[str, Any] = manifest["statistics"]

@@ -48,6 +48,7 @@ class Reader(reader.Reader):
         self.statistics = self.data.statistics
         self.content_hash = self.data.content_hash
         self.label = options.label or self.data.label
+        self.key = self.data.key
         if self.label is None and not options.unlabelled:
             raise InputError(f"{folder} has no label column. Prepare it with the label named.")
         self.streaming = options.shuffle_window > 0

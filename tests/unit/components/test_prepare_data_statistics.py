@@ -76,10 +76,11 @@ def test_what_no_double_holds_is_null() -> None:
 
 def test_other_types() -> None:
     assert entries([[True, False, None], [True]], pa.bool_()) == {
-        **{"nulls": 1, "min": 0, "max": 1, "mean": pytest.approx(2 / 3), "std": pytest.approx(math.sqrt(2) / 3)}
+        **{"nulls": 1, "min": 0, "max": 1, "mean": pytest.approx(2 / 3), "std": pytest.approx(math.sqrt(2) / 3)},
+        "values": [{"value": False, "rows": 1}, {"value": True, "rows": 2}],
     }
     assert entries([[decimal.Decimal("1.5"), decimal.Decimal("2.5")]], pa.decimal128(5, 2))["mean"] == 2.0
-    assert entries([["a", None]], pa.string()) == {"nulls": 1}
+    assert entries([["a", None]], pa.string()) == {"nulls": 1, "values": [{"value": "a", "rows": 1}]}
     assert entries([[[1.0], None]], pa.list_(pa.float32())) == {"nulls": 1}
     assert entries([[None]], pa.null()) == {"nulls": 1}
 
@@ -100,11 +101,8 @@ def test_dates_and_times_are_iso_text() -> None:
 
 def test_classes_are_counted() -> None:
     found = entries([["b", "a", "b"], ["c", "b"]], pa.string(), label=True)
-    assert found == {
-        "nulls": 0,
-        "distinct": 3,
-        "classes": [{"value": "a", "rows": 1}, {"value": "b", "rows": 3}, {"value": "c", "rows": 1}],
-    }
+    classes = [{"value": "a", "rows": 1}, {"value": "b", "rows": 3}, {"value": "c", "rows": 1}]
+    assert found == {"nulls": 0, "distinct": 3, "classes": classes, "values": classes}
     assert entries([[True, False]], pa.bool_(), label=True)["classes"] == [
         {"value": False, "rows": 1},
         {"value": True, "rows": 1},
@@ -116,3 +114,44 @@ def test_too_many_classes_are_no_classes(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tabular_statistics, "MAX_CLASSES", 5)
     with pytest.raises(InputError, match=r"column 'x' has more than 5 values.* schema=\"x:float64\""):
         entries([[0, 1, 2], [3, 4, 5]], pa.int64(), label=True)
+
+
+def counted(values: list[Any]) -> list[dict[str, Any]]:
+    present = [value for value in values if value is not None]
+    return [{"value": value, "rows": present.count(value)} for value in sorted(set(present))]
+
+
+@settings(deadline=None)
+@given(pieces_of(st.integers(-(2**63), 2**63 - 1)) | pieces_of(st.integers(0, 2)))
+def test_the_values_of_a_column_are_counted(pieces: list[list[int | None]]) -> None:
+    assert entries(pieces, pa.int64())["values"] == counted([value for piece in pieces for value in piece])
+
+
+def test_values_of_bools_and_text_are_counted_and_those_of_others_are_not() -> None:
+    assert entries([[True, None], [False, True]], pa.bool_())["values"] == counted([False, True, True])
+    assert entries([["north", "é"], ["north"]], pa.string())["values"] == counted(["north", "é", "north"])
+    assert "values" not in entries([[1.0]], pa.float64())
+    assert entries([], pa.string())["values"] == []
+
+
+@pytest.mark.parametrize("num_values, is_counted", [(256, True), (257, False)])
+@pytest.mark.parametrize("repeated", [1, 40])  # in one look, and in two
+def test_a_column_of_many_values_is_not_counted(num_values: int, is_counted: bool, repeated: int) -> None:
+    values: list[Any] = list(range(num_values)) * repeated
+    assert ("values" in entries([values], pa.int32())) == is_counted
+    assert ("values" in entries([[None, *values]], pa.int32())) == is_counted
+    assert ("values" in entries([values[:100], values[100:]], pa.int32())) == is_counted
+    assert ("values" in entries([values, values], pa.int32())) == is_counted  # it does not come back
+
+
+def test_a_column_of_documents_is_not_counted() -> None:
+    assert entries([["x" * 256]], pa.string())["values"] == counted(["x" * 256])
+    assert "values" not in entries([["x" * 257]], pa.string())
+
+
+def test_the_key_is_not_counted() -> None:
+    gathered = TableStatistics(pa.schema([("id", pa.int64()), ("x", pa.int64())]), None, key="id")
+    gathered.add(pa.table({"id": [1, 2], "x": [3, 3]}))
+    found = gathered.entries()
+    assert "values" not in found["id"]
+    assert found["x"]["values"] == [{"value": 3, "rows": 2}]
