@@ -4,22 +4,25 @@
     version, created = registry.register("digits", content_hash(model), package, approval="PendingManualApproval")
 
 A group holds the versions 1, 2, 3, ... of one model, and a content once: registering the same files again, after a
-crash or by a repeated step, gives the version that is there. Every change of a version is an event, so that pipelines
-can start on an approval.
+crash or by a repeated step, gives the version that is there. The local registry keeps every change of a version as an
+event, so that pipelines can start on an approval; the others have their own places for that (`keeps_history`).
 
-A new kind is a file in this folder with a function `connect(location) -> Registry`; the contract tests find it.
+A new kind is a file in this folder with a function `connect(location) -> Registry`; the contract tests find it. Files
+whose names begin with `_` are shared by several kinds.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
 
+from drivetrain.components import model_package
 from drivetrain.components.errors import InputError
 
 Approval = Literal["PendingManualApproval", "Approved", "Rejected"]
@@ -29,11 +32,24 @@ _GROUP = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
+# What `open_registry("auto")` opens; the local runner sets it for every job, and so do compiled definitions.
+REGISTRY_VARIABLE = "DRIVETRAIN_REGISTRY"
+
+
+class RegistryError(InputError):
+    """A registry cannot be reached, or refuses: the message says which, what it answered and what to do.
+
+    After a `register` that raised it, the version is there whole or not at all; registering again is always right.
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelVersion:
     """One version of a group. Times are seconds since 1970 (UTC); `reason` is that of the last decision.
 
-    `package` is the request that made it, in CreateModelPackage's words; `execution` the run that did (an id or ARN).
+    `package` is the request that made it, in CreateModelPackage's words (a registry may have added to it what it keeps
+    there itself: the content's hash, a card with the metrics); `execution` the run that did (an id or ARN). What can be
+    read out of the package has names of its own: see components/model_package.py for where it stands.
     """
 
     group: str
@@ -47,6 +63,26 @@ class ModelVersion:
     execution: str | None
     created_at: float
     modified_at: float
+
+    @property
+    def artifact(self) -> str:
+        """The URI of the model's folder or archive: file://, s3://; "" where it is not known."""
+        return model_package.artifact(self.package)
+
+    @property
+    def lineage(self) -> dict[str, str]:
+        """Where it comes from: data, code, config (hashes), execution, ..."""
+        return {**({"execution": self.execution} if self.execution else {}), **model_package.lineage(self.package)}
+
+    @property
+    def decision(self) -> dict[str, Any] | None:
+        """The record of the decision to register it, or the part of it that the registry keeps; None without one."""
+        return model_package.decision(self.package)
+
+    @property
+    def card(self) -> dict[str, Any] | None:
+        """The model card, in SageMaker's model card schema; None without one."""
+        return model_package.card(self.package)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +115,13 @@ class ModelEvent:
 
 
 class Registry(Protocol):
-    """What every registry can. All methods raise InputError for what the user can mend: names, statuses, access."""
+    """What every registry can. All methods raise InputError for what the user can mend: names, statuses; and
+    RegistryError, which is one, when the registry cannot be reached or refuses."""
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether `events` can be asked."""
+        ...
 
     def register(
         self,
@@ -109,6 +151,17 @@ class Registry(Protocol):
         """One version: a number, `latest`, or `approved` (the newest approved one)."""
         ...
 
+    def champion(self, group: str) -> ModelVersion | None:
+        """The newest approved version; None where there is no such group, or none of its versions is approved.
+
+        A registry that cannot be asked is an error, never None.
+        """
+        ...
+
+    def find(self, group: str, content_hash: str) -> ModelVersion | None:
+        """The version of a content; None where there is no such group, or the content is not in it."""
+        ...
+
     def set_status(
         self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
     ) -> ModelVersion:
@@ -116,24 +169,31 @@ class Registry(Protocol):
         ...
 
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """What happened, oldest first: to one group or all, since the event with id `after`."""
+        """What happened, oldest first: to one group or all, since the event with id `after`.
+
+        Raises:
+            InputError: of a registry that keeps no history, with the place where changes are told.
+        """
         ...
 
 
 def open_registry(url: str) -> Registry:
-    """The registry at `KIND:LOCATION`, such as `local:PATH`; `local` alone is the one of this folder's runs.
+    """The registry at `KIND:LOCATION`, such as `local:PATH`; `local` alone is the one of this folder's runs, and `auto`
+    what $DRIVETRAIN_REGISTRY names, else `local`.
 
     Nothing is read or created yet.
 
     Raises:
         InputError: no such kind, with the closest match.
     """
+    if url == "auto":
+        url = os.environ.get(REGISTRY_VARIABLE) or "local"
     kind, colon, location = url.partition(":")
     available = kinds()
     if kind not in available:
         if not colon and ("/" in url or "." in url):
             raise InputError(f"registry {url!r} names no kind. Write it as local:{url}.")
-        raise InputError(f"registry {url!r}: unknown kind {kind!r}. {closest(kind, available)}")
+        raise InputError(f"registry {url!r}: unknown kind {kind!r}. {closest(kind, [*available, 'auto'])}")
     return cast("Registry", importlib.import_module(f"{__name__}.{kind}").connect(location))
 
 

@@ -20,6 +20,7 @@ from drivetrain.components.registries import (
     ModelEvent,
     ModelGroup,
     ModelVersion,
+    RegistryError,
     checked_approval,
     checked_group,
     checked_hash,
@@ -83,6 +84,8 @@ class LocalRegistry:
 
     Every call opens the file anew, so one object serves any number of threads, and a fork shares nothing.
     """
+
+    keeps_history = True
 
     def __init__(self, path: Path | str, region: str = "us-east-1") -> None:
         self.path = Path(path)
@@ -179,6 +182,14 @@ class LocalRegistry:
                 return version
         raise InputError(f"{group!r} has no version {wanted!r}. Allowed: 1 to {every[0].version}, latest, approved.")
 
+    def champion(self, group: str) -> ModelVersion | None:
+        """The newest approved version; None where there is none."""
+        return self._one("group_name = ? AND status = 'Approved' ORDER BY version DESC LIMIT 1", group)
+
+    def find(self, group: str, content_hash: str) -> ModelVersion | None:
+        """The version of a content; None where it is not registered."""
+        return self._one("group_name = ? AND content_hash = ?", group, checked_hash(content_hash))
+
     def set_status(
         self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
     ) -> ModelVersion:
@@ -245,6 +256,10 @@ class LocalRegistry:
             modified_at=row[9],
         )
 
+    def _one(self, condition: str, *values: str) -> ModelVersion | None:
+        rows = self._rows(f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE {condition}", *values)
+        return self._version(rows[0]) if rows else None
+
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a query finds; nothing where no model was registered yet."""
         if not self._exists():
@@ -261,7 +276,7 @@ class LocalRegistry:
             if not self._exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{self.path.parent} cannot be created: {error.strerror}.") from None
+            raise RegistryError(f"{self.path.parent} cannot be created: {error.strerror}.") from None
         with self._connected(create=True) as database:
             database.execute("BEGIN IMMEDIATE")
             try:
@@ -278,9 +293,9 @@ class LocalRegistry:
         try:
             there = self.path.exists()
         except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from None
+            raise RegistryError(f"{self.path} cannot be read: {error.strerror}.") from None
         if there and not self.path.is_file():
-            raise InputError(f"{self.path} is no file. Give the path of a database, such as .drivetrain/ledger.db.")
+            raise RegistryError(f"{self.path} is no file. Give the path of a database, such as .drivetrain/ledger.db.")
         return there
 
     @contextmanager
@@ -299,7 +314,7 @@ class LocalRegistry:
             message = _mendable(error, self.path)
             if message is None:
                 raise
-            raise InputError(message) from None
+            raise RegistryError(message) from None
 
 
 def _record(

@@ -9,7 +9,7 @@ from drivetrain.components.registries.local import LocalRegistry
 
 def test_a_kind_is_a_file() -> None:
     folder = Path(__import__("drivetrain.components.registries", fromlist=["x"]).__file__).parent
-    assert kinds() == sorted(file.stem for file in folder.glob("*.py") if file.name != "__init__.py")
+    assert kinds() == sorted(file.stem for file in folder.glob("*.py") if not file.name.startswith("_"))
     assert "local" in kinds()
 
 
@@ -32,7 +32,7 @@ def test_the_local_registry_is_that_of_this_folders_runs(url: str, monkeypatch: 
     ("url", "said"),
     [
         ("locl:x.db", "unknown kind 'locl'. Did you mean 'local'?"),
-        ("", "unknown kind ''. Allowed: local"),
+        ("", "unknown kind ''. Allowed: auto, local"),
         ("__init__:x", "unknown kind '__init__'"),
         ("../local:x", "unknown kind '../local'"),
         ("build/ledger.db", "names no kind. Write it as local:build/ledger.db."),
@@ -42,3 +42,15 @@ def test_a_wrong_kind_is_refused(url: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         open_registry(url)
     assert said in str(caught.value)
+
+
+def test_auto_is_what_the_environment_names_else_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRIVETRAIN_REGISTRY", raising=False)
+    opened = open_registry("auto")
+    assert isinstance(opened, LocalRegistry) and opened.path == Path(".drivetrain/ledger.db")
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", f"local:{tmp_path}/ledger.db")
+    opened = open_registry("auto")
+    assert isinstance(opened, LocalRegistry) and opened.path == tmp_path / "ledger.db"
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", "auto")
+    with pytest.raises(InputError, match="unknown kind 'auto'"):
+        open_registry("auto")

@@ -1,0 +1,116 @@
+"""What a registered version says of itself, kept in the words of SageMaker's CreateModelPackage.
+
+A package is a mapping in the shape of that request, whatever the registry: what is said below is found in it in the
+same places, so that a version that a RegisterModel step made reads like one that our component made.
+
+    artifact   InferenceSpecification.Containers[0].ModelDataUrl (or ModelDataSource.S3DataSource.S3Uri), else SourceUri
+    content    CustomerMetadataProperties["drivetrain-content-hash"]
+    lineage    CustomerMetadataProperties["drivetrain-lineage-NAME"], where NAME is data, code, config, ..., and
+               MetadataProperties.GeneratedBy: the run that made it
+    decision   the record in the model card where it is there, else what CustomerMetadataProperties says in
+               "drivetrain-decision-NAME" (verdict, metric, difference, ...; uri: where the record lies)
+    card       ModelCard.ModelCardContent: JSON in SageMaker's model card schema
+
+The service takes at most 50 CustomerMetadataProperties, of 256 characters each.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+CONTENT_HASH = "drivetrain-content-hash"
+LINEAGE = "drivetrain-lineage-"
+DECISION = "drivetrain-decision-"
+# Under this name of a decision's property stands the URI of decision.json.
+DECISION_URI = DECISION + "uri"
+MOST_PROPERTIES = 50
+MOST_CHARACTERS = 256
+
+# A value of the card's custom details has at most 1,024 characters, so a decision record is cut into pieces.
+CARD_RECORD = "drivetrain_decision_"
+METRIC_GROUP = "drivetrain"
+
+
+def artifact(package: Mapping[str, Any]) -> str:
+    """The URI of the model's folder or archive; "" where the package names none."""
+    for container in _entries(_within(package, "InferenceSpecification").get("Containers")):
+        source = _within(_within(container, "ModelDataSource"), "S3DataSource").get("S3Uri")
+        for uri in (container.get("ModelDataUrl"), source):
+            if isinstance(uri, str) and uri:
+                return uri
+    uri = package.get("SourceUri")
+    return uri if isinstance(uri, str) else ""
+
+
+def properties(package: Mapping[str, Any]) -> dict[str, str]:
+    """CustomerMetadataProperties, as texts."""
+    return {str(name): str(value) for name, value in _within(package, "CustomerMetadataProperties").items()}
+
+
+def content_hash(package: Mapping[str, Any]) -> str:
+    """The hash of the content; "" where it is not known."""
+    return properties(package).get(CONTENT_HASH, "")
+
+
+def lineage(package: Mapping[str, Any]) -> dict[str, str]:
+    """Where the version comes from: data, code, config (hashes), execution (an id or ARN), ..."""
+    found = _named(package, LINEAGE)
+    execution = _within(package, "MetadataProperties").get("GeneratedBy")
+    if isinstance(execution, str) and execution:
+        found.setdefault("execution", execution)
+    return found
+
+
+def decision(package: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The decision record; of a package without a card that holds it, the texts that its properties name."""
+    details = _within(_within(card(package) or {}, "additional_information"), "custom_details")
+    pieces = [name for name in details if name.startswith(CARD_RECORD) and name[len(CARD_RECORD) :].isdigit()]
+    text = "".join(str(details[name]) for name in sorted(pieces, key=lambda name: int(name[len(CARD_RECORD) :])))
+    record = _parsed(text) if text else None
+    return record if record is not None else (_named(package, DECISION) or None)
+
+
+def card(package: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The model card; None where there is none, or one that is no JSON object."""
+    content = _within(package, "ModelCard").get("ModelCardContent")
+    return _parsed(content) if isinstance(content, str) and content else None
+
+
+def metrics(package: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers that the model card keeps for us (a version's metrics); others of the card are not ours."""
+    found: dict[str, float] = {}
+    for details in _entries((card(package) or {}).get("evaluation_details")):
+        for group in _entries(details.get("metric_groups")):
+            if group.get("name") == METRIC_GROUP:
+                for metric in _entries(group.get("metric_data")):
+                    value = metric.get("value")
+                    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                        found[str(metric.get("name"))] = value
+    return found
+
+
+def _named(package: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in properties(package).items() if name.startswith(prefix)}
+
+
+def _within(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    inner = value.get(name)
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
+
+
+def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        for entry in cast("list[Any]", value):
+            if isinstance(entry, Mapping):
+                yield cast("Mapping[str, Any]", entry)
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        content: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
