@@ -1,0 +1,1 @@
+"""How a model answers requests: what travels in the model folder's code/ (code_folder.py writes it)."""

@@ -1,0 +1,1 @@
+"""What requests may hold in place of columns, one file a reader: the text of a review for tokens."""
