@@ -13,12 +13,19 @@ Equal tallies of several metrics are counted once: accuracy, F1 and kappa all co
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.options import build_options
 
 Kind = Literal["multiclass", "binary", "multilabel", "regression", "tokens", "segmentation", "values"]
 """What a model's outputs are. `values`: nothing is known but losses and the recipe's own values a sample."""
@@ -58,8 +65,8 @@ class Samples:
     targets: NDArray[Any] | None = None
     scores: NDArray[Any] | None = None
     predicted: NDArray[Any] | None = None
-    values: Mapping[str, Floats] = field(default_factory=dict)
-    """The recipe's own metrics: one value a sample, shape [n] each."""
+    values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """The recipe's own metrics: one value a sample, float64 or bool, shape [n] each."""
 
 
 class Counts(NamedTuple):
@@ -84,6 +91,16 @@ class Tally(Protocol):
         Raises:
             InputError: samples that it cannot count (a score that is NaN), saying what is wrong with which value.
         """
+        ...
+
+
+@runtime_checkable
+class HasCarry(Protocol):
+    """A tally whose cells would overflow after some 2**31 samples, and that can make room: an exact sum."""
+
+    def settle(self, cells: Ints) -> None:
+        """Carry from cell to cell, in place, so that every magnitude but that of a last one is at most 2**32. What is
+        counted stays the same. `cells` has shape [..., size]; it is asked long before 2**62 is reached."""
         ...
 
 
@@ -169,9 +186,98 @@ class HasExact(Protocol):
     """A metric that has an exact mode: ranks exchange scores instead of adding up a histogram."""
 
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
-        """What is to be ranked, under names of the metric's own (one a class, perhaps): the same for every batch."""
+        """What is to be ranked: the same names for every batch. Metrics that rank the same give it the same name
+        ("class_3"), and it is exchanged once."""
         ...
 
     def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
         """As `compute`."""
         ...
+
+
+def load_metrics(text: str, task: Task) -> dict[str, Metric]:
+    """Metrics by the names of their results, from a list such as "accuracy, top_k(k=5), my_module".
+
+    Values of options are written as in JSON or Python. The result of a metric is called after its file (a module of the
+    user's own: after its last part); where the list has one several times, its options are added: `top_k_k_5`.
+
+    Args:
+        text: the list; "" for the task's usual metrics.
+
+    Raises:
+        InputError: text that is no such list, no such metric or option (with the closest match), a file that is no
+            metric, or a metric that is not defined for the task.
+    """
+    if not text.strip():
+        from drivetrain.training_scripts.metrics import DEFAULTS
+
+        text = DEFAULTS[task.kind]
+    named = [(name, options, _load_metric(name, options, task)) for name, options in _parse(text)]
+    found: dict[str, Metric] = {}
+    for name, options, metric in named:
+        result = name.rsplit(".", 1)[-1]
+        if sum(other.rsplit(".", 1)[-1] == result for other, _, _ in named) > 1:
+            result = "_".join([result, *(f"{option}_{value}" for option, value in options.items())])
+        if found.get(result, metric) != metric:
+            raise InputError(f"metrics {text!r}: two different metrics would be called {result!r}. Rename one of them.")
+        found[result] = metric
+    return found
+
+
+def _load_metric(name: str, options: dict[str, Any], task: Task) -> Metric:
+    module = plugins.load("metrics", name, kind="metric", own_modules=True)
+    kind = getattr(module, "Metric", None)
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+        raise InputError(f"metric {name!r} ({module.__file__}) has no dataclass named Metric.")
+    metric: Any = build_options(kind, options, f"metric {name!r}")
+    if not isinstance(metric, Metric):
+        members = ("kinds", "higher_is_better", "tallies", "compute")
+        missing = [member for member in members if not hasattr(metric, member)]
+        raise InputError(f"metric {name!r} ({module.__file__}) lacks {', '.join(missing)}.")
+    if task.kind not in metric.kinds:
+        raise InputError(
+            f"metric {name!r} is for {' and '.join(metric.kinds)} tasks, and the recipe's is {task.kind}. Leave the "
+            "metric out, or correct the recipe's task."
+        )
+    return metric
+
+
+def _parse(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Names and options."""
+    wrong = InputError(
+        f"metrics {text!r} is no list of metrics. Allowed are names with options, such as: accuracy, top_k(k=5)"
+    )
+    try:
+        parsed = ast.parse(f"[{text}]".replace("\n", " "), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise wrong from None
+    if not isinstance(parsed, ast.List):
+        raise wrong
+    found: list[tuple[str, dict[str, Any]]] = []
+    for entry in parsed.elts:
+        call = isinstance(entry, ast.Call)
+        if call and (entry.args or any(keyword.arg is None for keyword in entry.keywords)):
+            raise wrong
+        options = {str(keyword.arg): _literal(keyword.value, wrong) for keyword in entry.keywords} if call else {}
+        found.append((_dotted(entry.func if call else entry, wrong), options))
+    return found
+
+
+def _dotted(node: ast.expr, wrong: InputError) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value, wrong)}.{node.attr}"
+    raise wrong
+
+
+def _literal(node: ast.expr, wrong: InputError) -> Any:
+    words = {"true": True, "false": False, "null": None}
+    if isinstance(node, ast.Name) and node.id in words:
+        return words[node.id]
+    try:
+        value = ast.literal_eval(node)
+        json.dumps(value)  # plain values only
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        raise wrong from None
+    return value

@@ -1,0 +1,83 @@
+"""What an evaluation comes to. Plain data: whoever reports it writes it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivetrain.training_scripts.metric import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A value of a metric."""
+
+    value: float
+    """Always finite."""
+    bound: float = 0.0
+    """How far at most the true value of these samples may lie from it; 0 where it is exact."""
+    advice: str = ""
+    """What to do about a wide bound, for people."""
+    low: float | None = None
+    """The lower end of the bootstrap's interval; None where there is none."""
+    high: float | None = None
+    higher_is_better: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Some of the samples, and what was measured of them, in the order of the metrics."""
+
+    num_samples: int
+    metrics: Mapping[str, Measured]
+    undefined: Mapping[str, str]
+    """Metric -> why the samples do not define it, as a clause."""
+    replicates: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """Metric -> its value in each of the bootstrap's replicates, None where they do not define it. A metric that is
+    undefined throughout is left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice(Group):
+    """The samples with one value of a column."""
+
+    column: str
+    value: int | bool | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bootstrap:
+    """How the intervals were drawn: `by` is the column whose values are drawn, or `row`."""
+
+    replicates: int
+    seed: int
+    confidence: float
+    by: str = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What was measured of all samples, and of each slice of them: the same on every rank."""
+
+    task: Task
+    whole: Group
+    slices: tuple[Slice, ...] = ()
+    curves: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name (`roc_curve_class_3`) -> plain JSON, as `HasCurves` gives it; of all samples."""
+    bootstrap: Bootstrap | None = None
+    expected_rows: int
+    """How many rows there were to count; `whole.num_samples` of them were, each once: the hashes agreed."""
+    collectives: int
+    """Collectives that it took (0 for one process alone)."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """The recipe's own metrics, and what their values are: `bool` or `float`."""
+
+    @property
+    def num_samples(self) -> int:
+        return self.whole.num_samples
+
+    @property
+    def means(self) -> dict[str, float]:
+        """`loss` and the recipe's own metrics, averaged over samples; empty where there is no sample."""
+        return {name: self.whole.metrics[name].value for name in ("loss", *self.values) if name in self.whole.metrics}

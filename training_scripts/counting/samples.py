@@ -1,0 +1,115 @@
+"""What metrics see of a batch: the recipe's losses and values, its targets, and what the model's outputs mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.metric import Ints, Kind, Samples, Task
+from drivetrain.training_scripts.outputs import answers_of
+from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answer
+
+Amount = Literal["bool", "float"]
+"""Of which values a mean is taken: of truths, which are counted, or of real numbers."""
+
+_CLASSES: tuple[Kind, ...] = ("multiclass", "binary", "tokens", "segmentation")
+
+
+def samples_of(recipe: Recipe, task: Task, outputs: Tensor, targets: Tensor, rows: Ints | None = None) -> Samples:
+    """The samples of a batch.
+
+    Args:
+        outputs: of the model, for all samples of the batch.
+        targets: as the recipe's `batch` gave them.
+        rows: the row numbers of the samples, for messages.
+
+    Raises:
+        InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
+            that the task does not have.
+    """
+    metrics = _own_metrics(recipe, outputs, targets)
+    losses = recipe.losses(outputs, targets)
+    for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
+        check_values(recipe, method, answer, targets)
+    values = {name: _array(value) for name, value in metrics.items()}
+    found = {"loss": _array(losses).astype(np.float64, copy=False), **values}
+    for name, numbers in found.items():
+        if numbers.dtype != np.bool_:
+            _check_finite(name, numbers, rows, "the model has diverged, or a value of the data is extreme or empty")
+    if task.kind == "values":
+        return Samples(losses=found["loss"], values=values)
+    scores, predicted = answers_of(recipe, task, outputs)
+    for name, numbers in (("score", scores), ("prediction", predicted)):
+        if numbers is not None and numbers.dtype.kind == "f":
+            _check_finite(name, numbers, rows, "the model has diverged, or its outputs are too large for probabilities")
+    wanted = _targets(recipe, task, targets, rows)
+    if predicted is not None and predicted.shape != wanted.shape:
+        raise InputError(
+            f"{type(recipe).__module__}: targets of shape {list(targets.shape)} do not fit outputs of shape "
+            f"{list(outputs.shape)}, which make predictions of shape {list(predicted.shape)} in a {task.kind} task."
+        )
+    return Samples(losses=found["loss"], targets=wanted, scores=scores, predicted=predicted, values=values)
+
+
+def amounts_of(samples: Samples) -> dict[str, Amount]:
+    """The recipe's own metrics, and what their values are."""
+    return {name: "bool" if values.dtype == np.bool_ else "float" for name, values in samples.values.items()}
+
+
+def _own_metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """
+    Raises:
+        InputError: the recipe returned no names with values. (The shapes are looked at with those of the losses.)
+    """
+    metrics: object = recipe.metrics(outputs, targets)
+    if not isinstance(metrics, dict):
+        raise wrong_answer(recipe, "metrics", metrics, "a dict of names and tensors, such as {'accuracy': ...}")
+    wrong = [name for name in metrics if not isinstance(name, str) or name == "loss"]
+    if wrong:
+        raise wrong_answer(recipe, "metrics", metrics, f"names that are text other than 'loss', not {wrong[0]!r}")
+    return metrics
+
+
+def _array(values: Tensor) -> NDArray[Any]:
+    """As float64, or bool where it is."""
+    values = values.detach()
+    return (values if values.dtype == torch.bool else values.to(torch.float64)).cpu().numpy()
+
+
+def _targets(recipe: Recipe, task: Task, targets: Tensor, rows: Ints | None) -> NDArray[Any]:
+    """In the shape and type that `Samples` has for the task."""
+    if task.kind == "regression":
+        values = targets.detach().to(torch.float64).cpu().numpy()
+        _check_finite("target", values, rows, "correct the label column")
+        return values.reshape(len(values), -1)
+    numbers = targets.detach().cpu()
+    whole = numbers.to(torch.int64)
+    if numbers.is_floating_point() and not torch.equal(whole.to(numbers.dtype), numbers):
+        raise wrong_answer(recipe, "batch", targets, f"targets that are whole numbers, as a {task.kind} task has them")
+    found = whole.numpy()
+    if task.kind in ("tokens", "segmentation"):
+        found = found.reshape(len(found), -1)
+    elif task.kind in ("binary", "multiclass"):
+        found = found.reshape(len(found)) if found.size == len(found) else found
+    if found.ndim != (1 if task.kind in ("binary", "multiclass") else 2):
+        raise wrong_answer(recipe, "batch", targets, f"targets as a {task.kind} task has them")
+    return found
+
+
+def _check_finite(what: str, values: NDArray[Any], rows: Ints | None, advice: str) -> None:
+    # A sum is finite where all are; the other way round it may overflow, and then each is looked at.
+    if np.isfinite(values.sum()):
+        return
+    wrong = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
+    if not wrong.size:
+        return
+    first = values[wrong[0]]
+    shown = first if np.ndim(first) == 0 else first[~np.isfinite(first)].flat[0]
+    where = f"row {rows[wrong[0]]}" if rows is not None else f"sample {wrong[0]} of the batch"
+    more = f" ({wrong.size} such in the batch)" if wrong.size > 1 else ""
+    raise InputError(f"the {what} of {where} is {shown}{more}: {advice}.")
