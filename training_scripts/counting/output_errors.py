@@ -1,0 +1,77 @@
+"""How far the outputs of a regression lie from their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from drivetrain.training_scripts.counting import checks, exact_sum
+from drivetrain.training_scripts.counting.exact_sum import SIZE
+from drivetrain.training_scripts.counting.sums import side_by_side
+from drivetrain.training_scripts.metric import Counts, Floats, Samples
+
+OutputError = Literal["absolute", "squared", "relative", "pinball"]
+
+
+@dataclass(frozen=True)
+class OutputErrors:
+    """Of each output the exact sum of an error a sample, and (last cell) how many samples.
+
+    absolute  |target - output|
+    squared   (target - output)^2, to a hundred bits a sample: the difference of close numbers is kept exactly
+    relative  |target - output| / max(|target|, 2^-52)
+    pinball   quantile * (target - output) where that is positive, else (1 - quantile) * (output - target)
+    """
+
+    num_outputs: int
+    error: OutputError
+    quantile: float = 0.5
+    """Of pinball."""
+
+    @property
+    def size(self) -> int:
+        return SIZE * self.num_outputs + 1
+
+    def count(self, samples: Samples) -> Counts:
+        targets, predicted = checks.outputs(samples, self.num_outputs)
+        differences = targets - predicted
+        terms: Sequence[Floats]
+        if self.error == "squared":
+            # What the rounded difference leaves (Knuth, TAOCP 2, 4.2.2): target - output = difference + rest.
+            back = differences - targets
+            rests = (targets - (differences - back)) - (predicted + back)
+            terms = [*exact_sum.products(differences, differences), 2 * differences * rests]
+        elif self.error == "pinball":
+            terms = [differences * np.where(differences >= 0, self.quantile, self.quantile - 1)]
+        elif self.error == "relative":
+            terms = [np.abs(differences) / np.maximum(np.abs(targets), np.finfo(np.float64).eps)]
+        else:
+            terms = [np.abs(differences)]
+        return _by_output(terms, self.num_outputs, len(targets))
+
+
+@dataclass(frozen=True)
+class OutputTargets:
+    """Of each output the exact sum of the targets, then of each output that of their squares, and how many samples."""
+
+    num_outputs: int
+
+    @property
+    def size(self) -> int:
+        return 2 * SIZE * self.num_outputs + 1
+
+    def count(self, samples: Samples) -> Counts:
+        targets, _ = checks.outputs(samples, self.num_outputs)
+        high, low = exact_sum.products(targets, targets)
+        sums = [exact_sum.spread(targets[:, place]) for place in range(self.num_outputs)]
+        squares = [exact_sum.spread(np.stack([high[:, i], low[:, i]], axis=1)) for i in range(self.num_outputs)]
+        return side_by_side([*sums, *squares], len(targets))
+
+
+def _by_output(terms: Sequence[Floats], num_outputs: int, n: int) -> Counts:
+    """An exact sum an output of terms of shape [n, num_outputs] each."""
+    stacked = np.stack(terms, axis=2)
+    return side_by_side([exact_sum.spread(stacked[:, place]) for place in range(num_outputs)], n)

@@ -1,0 +1,124 @@
+"""What precision, recall, F1, specificity, Dice and IoU share: a quotient a class, and its averages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from drivetrain.training_scripts.counting.outcomes import ClassTable, Outcomes
+from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+
+AVERAGES = ("macro", "micro", "weighted")
+
+
+class Quotients(NamedTuple):
+    """Of each class, int64 [C] each."""
+
+    tops: Ints
+    bottoms: Ints
+    failed: Ints
+    """Where 0 / 0 is the model's failure: the value of such a class is 0. Elsewhere it has none."""
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """A metric that is a quotient a class.
+
+    Results are `macro` (the mean over classes), `micro` (all classes counted together) and `weighted` (the mean,
+    weighted by the targets of each class). A binary task has one result, that of class 1, unless an average is asked
+    for. As in scikit-learn, macro takes the classes that occur, be it among targets or predictions (multilabel: all
+    labels), and 0 / 0 counts as 0 in an average (`zero_division=0`).
+    """
+
+    average: str = "all"
+    """`macro`, `micro` or `weighted` for that one alone, `none` for each class and no average, `all` for the three."""
+    per_class: bool = False
+    """Each class as well, `class_0`, `class_1`, ...; without those whose quotient is 0 / 0 by no fault of the model."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "multilabel", "segmentation")
+    higher_is_better: ClassVar[bool | None] = True
+
+    def __post_init__(self) -> None:
+        if self.average not in (allowed := ("all", "none", *AVERAGES)):
+            raise unknown_name("average", self.average, allowed)
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"outcomes": _outcomes(task)}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        table = _outcomes(task).table(counted["outcomes"])
+        quotients = self.quotients(table)
+        kept = self._kept(task, table)
+        if not kept.any():
+            raise UndefinedError("no sample that counts is of any class, or predicted to be")
+        classes = quotients.tops / np.maximum(quotients.bottoms, 1)
+        defined = (quotients.bottoms > 0) | (quotients.failed > 0)
+        values: dict[str, float] = {}
+        if task.kind == "binary" and self.average != "none":
+            if self.average == "all" and not defined[1]:
+                raise UndefinedError(self.reason(1))
+            if defined[1]:
+                values[""] = float(classes[1])
+        wanted = AVERAGES if self.average == "all" and task.kind != "binary" else (self.average,)
+        for average in wanted:
+            if average == "macro":
+                values[average] = math.fsum(classes[kept]) / int(kept.sum())
+            elif average == "micro":
+                bottom = int(quotients.bottoms[kept].sum())
+                values[average] = int(quotients.tops[kept].sum()) / bottom if bottom else 0.0
+            elif average == "weighted":
+                weight = int(table.actual[kept].sum())
+                values[average] = math.fsum((classes * table.actual)[kept]) / weight if weight else 0.0
+        if self.per_class or self.average == "none":
+            values |= {f"class_{place}": float(classes[place]) for place in np.flatnonzero(defined).tolist()}
+        return {name: Value(value) for name, value in values.items()}
+
+    def quotients(self, table: ClassTable) -> Quotients:
+        """What is divided by what."""
+        raise NotImplementedError
+
+    def reason(self, place: int) -> str:
+        """Why a class has no value, as a clause."""
+        return f"no sample is of class {place}, or predicted to be"
+
+    def _kept(self, task: Task, table: ClassTable) -> np.ndarray:
+        """Whether an average takes a class, bool [C]."""
+        if task.kind == "multilabel":
+            return np.ones(len(table.found), bool)
+        return (table.actual + table.claimed) > 0
+
+
+@dataclass(frozen=True)
+class ByRegion(ByClass):
+    """A metric of regions, of which one may be the background."""
+
+    background: int = -1
+    """A class that averages leave out, -1 for none. Its pixels still count against the other classes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.background < -1:
+            raise InputError(f"background={self.background}; allowed is the number of a class, or -1 for none.")
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        if self.background >= task.num_classes:
+            raise InputError(
+                f"background={self.background}; allowed is the number of a class, 0 to {task.num_classes - 1}, or -1 "
+                "for none."
+            )
+        return super().tallies(task)
+
+    def _kept(self, task: Task, table: ClassTable) -> np.ndarray:
+        kept = super()._kept(task, table)
+        if self.background >= 0:
+            kept[self.background] = False
+        return kept
+
+
+def _outcomes(task: Task) -> Outcomes:
+    return Outcomes(task.kind, task.num_classes)

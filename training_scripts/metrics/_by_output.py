@@ -1,0 +1,43 @@
+"""What the metrics of a regression share: a value an output, and their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from drivetrain.training_scripts.counting.output_errors import OutputError, OutputErrors
+from drivetrain.training_scripts.counting.sums import num_samples, totals
+from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, Value
+
+
+@dataclass(frozen=True)
+class ByOutput:
+    """A metric that is the mean over the outputs of a value each, as scikit-learn's `uniform_average` is."""
+
+    per_output: bool = False
+    """Each output as well: `output_0`, `output_1`, ..."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("regression",)
+    higher_is_better: ClassVar[bool | None] = False
+    error: ClassVar[OutputError]
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"errors": OutputErrors(task.num_classes, self.error)}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        n = num_samples(counted["errors"])
+        return self.averaged([self.of_mean(total / n) for total in totals(counted["errors"])])
+
+    def of_mean(self, mean: Fraction) -> float:
+        """An output's value from the mean of its errors."""
+        return float(mean)
+
+    def averaged(self, outputs: Sequence[float]) -> Mapping[str, Value]:
+        """The values, from that of each output."""
+        values = {"": Value(math.fsum(outputs) / len(outputs))}
+        if self.per_output:
+            values |= {f"output_{place}": Value(value) for place, value in enumerate(outputs)}
+        return values

@@ -1,0 +1,72 @@
+"""Calibration error: how far the model's confidence lies from how often it is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from drivetrain.training_scripts.counting.confidence import Bin, Confidences
+from drivetrain.training_scripts.errors import InputError, unknown_name
+from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+
+NORMS = ("l1", "l2", "max")
+MOST_BINS = 1000
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Of bins of equal width: |share of right samples - mean confidence|, weighted by samples (C. Guo et al., "On
+    Calibration of Modern Neural Networks", 2017). Its curve is the reliability diagram.
+
+    The confidence of a sample is the score of its predicted class; in a binary task it is that of class 1, which is
+    `right` where class 1 is the target (scikit-learn's calibration_curve).
+    """
+
+    bins: int = 15
+    """How many bins."""
+    norm: str = "l1"
+    """`l1` the mean of the distances, `l2` the root of the mean of their squares, `max` the largest one."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
+    higher_is_better: ClassVar[bool | None] = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bins <= MOST_BINS:
+            raise InputError(f"bins={self.bins}; allowed are 1 to {MOST_BINS} bins.")
+        if self.norm not in NORMS:
+            raise unknown_name("norm", self.norm, NORMS)
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"confidences": self._confidences(task)}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        bins = self._confidences(task).filled(counted["confidences"])
+        if not bins:
+            raise UndefinedError("there is no sample")
+        n = sum(each.num_samples for each in bins)
+        # Exact differences, rounded once: nothing is lost where confidence and share are almost the same.
+        distances = [abs(float(each.num_right - each.confidence)) for each in bins]
+        if self.norm == "l1":
+            return {"": Value(math.fsum(distances) / n)}
+        if self.norm == "max":
+            return {"": Value(max(d / each.num_samples for d, each in zip(distances, bins, strict=True)))}
+        squares = math.fsum(d * d / each.num_samples for d, each in zip(distances, bins, strict=True))
+        return {"": Value(math.sqrt(squares / n))}
+
+    def curves(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Mapping[str, Any]]:
+        bins: list[Bin] = self._confidences(task).filled(counted["confidences"])
+        return {
+            "": {
+                "kind": "reliability",
+                "x": [float(each.confidence / each.num_samples) for each in bins],
+                "y": [each.num_right / each.num_samples for each in bins],
+                "counts": [each.num_samples for each in bins],
+                "x_label": "mean confidence",
+                "y_label": "share of class 1" if task.kind == "binary" else "share of right predictions",
+            }
+        }
+
+    def _confidences(self, task: Task) -> Confidences:
+        return Confidences(task.kind, task.num_classes, self.bins)

@@ -1,0 +1,19 @@
+"""Dice: how well regions overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drivetrain.training_scripts.counting.outcomes import ClassTable
+from drivetrain.training_scripts.metrics._by_class import ByRegion, Quotients
+
+
+@dataclass(frozen=True)
+class Metric(ByRegion):
+    """2 * intersection / (one area + other area), a class, over all pixels of all samples (L. Dice, "Measures of the
+    Amount of Ecologic Association Between Species", 1945). Of samples that are one class each, it is F1."""
+
+    def quotients(self, table: ClassTable) -> Quotients:
+        return Quotients(2 * table.found, table.actual + table.claimed, failed=np.zeros_like(table.actual))

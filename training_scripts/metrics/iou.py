@@ -1,0 +1,18 @@
+"""Intersection over union, or Jaccard index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drivetrain.training_scripts.counting.outcomes import ClassTable
+from drivetrain.training_scripts.metrics._by_class import ByRegion, Quotients
+
+
+@dataclass(frozen=True)
+class Metric(ByRegion):
+    """Intersection / union, a class, over all pixels of all samples (scikit-learn's jaccard_score)."""
+
+    def quotients(self, table: ClassTable) -> Quotients:
+        return Quotients(table.found, table.actual + table.claimed_in_vain, failed=np.zeros_like(table.actual))

@@ -1,0 +1,32 @@
+"""The loss that the recipe was trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from drivetrain.training_scripts.counting.sums import LossSum
+from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, Value
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The mean of the recipe's losses over the samples: their exact sum / samples, rounded once."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = (
+        "multiclass",
+        "binary",
+        "multilabel",
+        "regression",
+        "tokens",
+        "segmentation",
+        "values",
+    )
+    higher_is_better: ClassVar[bool | None] = False
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"losses": LossSum()}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        return {"": Value(LossSum().mean(counted["losses"]))}

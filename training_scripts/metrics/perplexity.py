@@ -1,0 +1,32 @@
+"""Perplexity: among how many equally likely tokens a model hesitates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from drivetrain.training_scripts.counting.sums import LossSum
+from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+
+
+@dataclass(frozen=True)
+class Metric:
+    """e to the power of the mean loss, for recipes whose loss is the mean of -log p over the tokens of a sample.
+
+    Each sample counts alike, however many tokens it has.
+    """
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")
+    higher_is_better: ClassVar[bool | None] = False
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"losses": LossSum()}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        mean = LossSum().mean(counted["losses"])
+        try:
+            return {"": Value(math.exp(mean))}
+        except OverflowError:
+            raise UndefinedError(f"the mean loss is {mean:g}, and its exponential is no 64-bit number") from None

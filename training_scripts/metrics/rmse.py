@@ -1,0 +1,21 @@
+"""Root mean squared error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from drivetrain.training_scripts.counting.output_errors import OutputError
+from drivetrain.training_scripts.counting.sums import root
+from drivetrain.training_scripts.metrics._by_output import ByOutput
+
+
+@dataclass(frozen=True)
+class Metric(ByOutput):
+    """The root of the mean of (target - output)^2, of each output (scikit-learn's root_mean_squared_error)."""
+
+    error: ClassVar[OutputError] = "squared"
+
+    def of_mean(self, mean: Fraction) -> float:
+        return root(mean)
