@@ -211,7 +211,7 @@ def load_metrics(text: str, task: Task) -> dict[str, Metric]:
     if not text.strip():
         from drivetrain.training_scripts.metrics import DEFAULTS
 
-        text = DEFAULTS[task.kind]
+        text = ", ".join(DEFAULTS[task.kind])
     named = [(name, options, _load_metric(name, options, task)) for name, options in _parse(text)]
     found: dict[str, Metric] = {}
     for name, options, metric in named:
