@@ -1,43 +1,69 @@
-"""Evaluate a trained model on prepared data.
+"""Evaluate a trained model on prepared data, on any number of processes and hosts.
 
     python -m drivetrain.training_scripts.evaluate --model build/model --data build/test --metrics build/metrics.json
+    python -m drivetrain.training_scripts.launch --processes 2 drivetrain.training_scripts.evaluate \\
+        --model build/model --data build/test --metrics build/metrics.json --report build/report --slices site
 
-The file gets one flat JSON object: num_samples, loss, the recipe's metrics, and each metric over the samples of each
-class that occurs (accuracy_class_3).
+The file gets one flat JSON object: num_samples, loss, the metrics, and those of single classes (accuracy_class_3). The
+report gets all that there is to say of them: docs/evaluation.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
 import signal
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.counting.result import Evaluation
 from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.distribution.layout import Layout
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.evaluating import document, files, model_quality, plots, table
+from drivetrain.training_scripts.evaluating.placing import placed
+from drivetrain.training_scripts.evaluating.progress import Progress
+from drivetrain.training_scripts.evaluating.settings import Settings, parser
+from drivetrain.training_scripts.evaluating.slicing import slice_values
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.launching.parent import die_with_parent
+from drivetrain.training_scripts.metric import load_metrics
 from drivetrain.training_scripts.models.saved_model import load_model
+from drivetrain.training_scripts.outputs import task_of
 from drivetrain.training_scripts.process import Process, join_group
 
 
-def run(model_folder: Path, data: Path, process: Process, *, batch_size: int) -> dict[str, float]:
-    """The numbers of a model folder on a folder of prepared data.
+def run(
+    model_folder: Path,
+    data: Path,
+    process: Process,
+    *,
+    batch_size: int = 256,
+    settings: Settings | None = None,
+    report: Path | None = None,
+    model_hash: str = "",
+) -> dict[str, float]:
+    """Evaluate a model folder on a folder of data, on all processes together; the first one writes the report.
+
+    Args:
+        settings: all that can be asked for; by default the metrics of the task, with `batch_size`.
+        report: the folder for evaluation.json and what goes with it; None for the numbers alone.
+        model_hash: the name of the model's content, for the report.
+
+    Returns:
+        What metrics.json holds, on every rank.
 
     Raises:
-        InputError: a folder that is not what it should be, or a model whose numbers are not finite.
+        InputError: a folder that is not what it should be, a setting that cannot be, or a model whose outputs are not
+            finite.
     """
-    if process.world_size != 1:
-        raise InputError(f"evaluate runs as one process on one host, but {process.world_size} were started.")
-    if batch_size < 1:
-        raise InputError(f"batch_size={batch_size}; allowed are whole numbers from 1.")
+    settings = settings or Settings(batch_size=batch_size)
+    if settings.predictions and report is None:
+        raise InputError("predictions=True needs a folder to write them to. Give --report.")
     recipe, model, description = load_model(model_folder)
-    model = model.to(process.device).eval()
-    dtype = next(model.parameters()).dtype
+    task = task_of(recipe)
+    metrics = load_metrics(settings.scoring, task)
     trained_on = description.get("data", {})
     dataset = Dataset(
         data,
@@ -47,36 +73,93 @@ def run(model_folder: Path, data: Path, process: Process, *, batch_size: int) ->
         reader_options=trained_on.get("reader_options", {}),
         split="test",
         fitted=trained_on.get("fitted"),
+        columns=settings.columns,
+        key=True,
     )
-    result = evaluate(model, dataset, Layout(process, {}), batch_size=batch_size, dtype=dtype)
-    numbers = {"num_samples": result.num_samples, **result.means, **result.class_means}
-    for name, value in numbers.items():
-        if not math.isfinite(value):
-            raise InputError(f"{name} of the model in {model_folder} on {data} is {value}. Train it again.")
+    slices = slice_values(dataset, settings.columns)
+    progress = Progress(len(dataset), shows=process.is_main)
+    with ExitStack() as stack:
+        forward, layout = stack.enter_context(
+            placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options)
+        )
+        result = _measure(forward, layout, dataset, settings, next(model.parameters()).dtype)
+    said = progress.end()
+    numbers = document.numbers(result, metrics)
+    if process.is_main:
+        content = document.document(
+            result,
+            settings,
+            data={"content_hash": dataset.content_hash, "rows": len(dataset), "key": dataset.key},
+            model={
+                "content_hash": model_hash or None,
+                "recipe": description["recipe"],
+                "step": description.get("step"),
+            },
+            processes=process.world_size,
+        )
+        say(content, said)
+        if report is not None:
+            write_report(report, content, result)
+    process.barrier()
     return numbers
+
+
+def say(content: Mapping[str, Any], speed: str) -> None:
+    """The table for people."""
+    coverage, collectives = content["coverage"], content["collectives"]
+    for line in table.lines(content):
+        print(line)
+    print(
+        f"  {coverage['counted']:,} of {coverage['rows']:,} samples counted, each once; "
+        f"{collectives} collective{'s' * (collectives != 1)}; {speed}",
+        flush=True,
+    )
+
+
+def write_report(report: Path, content: Mapping[str, Any], result: Evaluation) -> None:
+    """All files but the predictions; evaluation.json, which tells that the others are whole, comes last."""
+    bootstrap = document.replicates(result)
+    if bootstrap is not None:
+        files.write_json(report / files.BOOTSTRAP_FILE, bootstrap)
+    files.write_json(report / files.CURVES_FILE, result.curves)
+    quality = model_quality.model_quality(content, bootstrap, result.curves)
+    if quality is not None:
+        files.write_json(report / files.MODEL_QUALITY_FILE, quality)
+    for name, picture in plots.pictures(result.curves, content["metrics"]).items():
+        files.write_text(report / files.PLOTS_FOLDER / name, picture)
+    files.write_json(report / files.EVALUATION_FILE, content)
 
 
 def main() -> None:
     die_with_parent(signal.SIGKILL)
-    parser = argparse.ArgumentParser(
-        prog="python -m drivetrain.training_scripts.evaluate",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--metrics", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("--batch-size", type=int, default=256)
-    given = parser.parse_args()
 
     def program() -> None:
+        given: dict[str, Any] = vars(parser(__doc__).parse_args())
+        folders = {name: given.pop(name) for name in ("model", "data", "metrics", "report", "model_hash")}
+        settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
         with join_group() as process:
-            numbers = run(given.model, given.data, process, batch_size=given.batch_size)
-        given.metrics.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+            numbers = run(
+                folders["model"],
+                folders["data"],
+                process,
+                settings=settings,
+                report=folders["report"],
+                model_hash=folders["model_hash"],
+            )
+        if process.is_main:
+            files.write_json(folders["metrics"], numbers)
 
     run_rank(program)
+
+
+def _measure(forward: Any, layout: Any, dataset: Dataset, settings: Settings, dtype: Any) -> Evaluation:
+    old = evaluate(forward, dataset, layout, batch_size=settings.batch_size, dtype=dtype)
+    from drivetrain.training_scripts.counting.result import Group, Measured
+
+    metrics = {n: Measured(value=v) for n, v in {**old.means, **old.class_means}.items()}
+    group = Group(num_samples=old.num_samples, metrics=metrics, undefined={})
+    return Evaluation(task=task_of(dataset.recipe), whole=group, expected_rows=len(dataset), collectives=1)
 
 
 if __name__ == "__main__":

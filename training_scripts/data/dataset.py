@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class Dataset:
         fitted: `fitted` of the data set that the model was trained on, for data that is read as that was.
         shuffle_window: above 0, read rows in windows of as many rows instead of holding them all.
         columns: columns that are needed besides the recipe's.
+        key: read the column that names a row, too, where the format has one.
 
     Raises:
         InputError: a file that is missing, torn or of another format, a missing column, no label, a label that is not
@@ -50,6 +52,7 @@ class Dataset:
         fitted: Mapping[str, Any] | None = None,
         shuffle_window: int = 0,
         columns: Sequence[str] = (),
+        key: bool = False,
     ) -> None:
         self.recipe = recipe
         self.shuffle_window = shuffle_window
@@ -69,9 +72,12 @@ class Dataset:
         self.data = self.reader
         self.label: str = self.reader.label or ""
         """The name of the label column; empty where the format has none (raw text)."""
-        wanted = [*recipe.columns, *columns, *([self.label] if self.label else [])]
-        self._names: tuple[str, ...] = tuple(dict.fromkeys(wanted))
-        self._batch_names = tuple(name for name in self._names if name not in columns or name in recipe.columns)
+        self.key = self.reader.key if key and self.reader.key in self.reader.column_names else None
+        """The column that names a row, where it was asked for."""
+        besides = [*columns, *([self.key] if self.key else [])]
+        of_batches = [*recipe.columns, *([self.label] if self.label else [])]
+        self._names: tuple[str, ...] = tuple(dict.fromkeys([*of_batches, *besides]))
+        self._batch_names = tuple(dict.fromkeys(of_batches))
         self.reader.open(self._names)
         self._check_each_batch = False
         if recipe.num_classes is not None:
@@ -94,6 +100,23 @@ class Dataset:
     def fitted(self) -> dict[str, Any]:
         """What the reader learnt from this data and reads other data with, as plain JSON values (mostly nothing)."""
         return dict(self.reader.fitted)
+
+    @property
+    def reader_name(self) -> str:
+        """The reader's, as `reader` names it."""
+        return type(self.reader).__module__.removeprefix("drivetrain.training_scripts.readers.")
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What the recipe's columns are, as plain JSON values: the reader's name and options, and of each column the
+        name, numpy's type and the shape of a row."""
+        columns = self.reader.read(slice(0, 1), self.recipe.columns)
+        options = {key: value for key, value in vars(self.reader.options).items() if key != "fitted"}
+        described = [
+            {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
+            for name in self.recipe.columns
+        ]
+        return {"columns": described, "reader": self.reader_name, "options": options}
 
     @property
     def content_hash(self) -> str:

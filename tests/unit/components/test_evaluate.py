@@ -58,7 +58,7 @@ def test_a_folder_and_its_archive_give_the_same_numbers(model: Path, data: Path,
     by_command = command(model, data, tmp_path / "metrics")
     assert (by_command.returncode, by_command.stderr) == (0, "")
     numbers = json.loads((tmp_path / "metrics/metrics.json").read_text())
-    assert json.loads(by_command.stdout) == numbers
+    assert json.loads(by_command.stdout[by_command.stdout.index("{") :]) == numbers
     assert numbers["num_samples"] == 20
     assert 0 <= numbers["accuracy"] <= 1
     assert {f"accuracy_class_{number}" for number in range(8)} <= set(numbers)
