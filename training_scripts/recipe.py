@@ -65,7 +65,9 @@ class Recipe(Protocol):
     def batch(self, columns: Columns, label: str) -> Batch:
         """Rows (a mapping of column name to array of shape [samples, ...]) as tensors.
 
-        `label` is the name of the column that is to be predicted, empty where the data has none.
+        `label` is the name of the column that is to be predicted. It is empty where the data has none (raw text), and
+        where predictions are wanted: there may then be a column "" of zeros (int64 [samples]), so that a recipe that
+        makes targets of `columns[label]` makes some, which nobody looks at.
         """
         ...
 
@@ -165,6 +167,31 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
         missing = [name for name in vars(Recipe) if not name.startswith("_") and not hasattr(recipe, name)]
         raise InputError(f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}.")
     return recipe
+
+
+def unlabelled_batch(recipe: Recipe, columns: Columns) -> Batch:
+    """Rows without a label, to be predicted; the targets mean nothing.
+
+    Raises:
+        InputError: the recipe makes no batch of them.
+    """
+    missing = [name for name in recipe.columns if name not in columns]
+    if missing:
+        raise InputError(f"the rows lack {', '.join(missing[:5])}; {type(recipe).__module__} takes them.")
+    num_rows = len(columns[recipe.columns[0]])
+    given: dict[str, NDArray[Any]] = {**columns, "": np.zeros(num_rows, dtype=np.int64)}
+    try:
+        batch = recipe.batch(given, "")
+    except InputError:
+        raise
+    except Exception as error:  # the recipe's own code, which was written for rows with a label
+        raise InputError(
+            f"{type(recipe).__module__}: batch() of the recipe makes no batch of rows without a label "
+            f"({type(error).__name__}: {error}). With an empty `label` it has to return any targets, one a row."
+        ) from error
+    if not isinstance(batch, Batch) or len(batch.inputs) != num_rows:
+        raise wrong_answer(recipe, "batch", getattr(batch, "inputs", batch), f"a Batch of {num_rows} rows")
+    return batch
 
 
 def wrong_answer(recipe: Recipe, method: str, answer: object, wanted: str) -> InputError:

@@ -54,7 +54,7 @@ def export(target: Path, name: str, *more: object, checkpoint: str = "newest") -
 
 
 def folder(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -64,6 +64,7 @@ def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, forked: Any, dig
     more = ["--best"] if config.keep_best else []
     exported = export(tmp_path, "exported", *more)
     assert folder(exported) == folder(tmp_path / "model")
+    assert "code/inference.py" in folder(exported)
     described = json.loads((exported / "model.json").read_text())
     assert described["training"]["world_size"] == 2 and "validation_loss" in described["metrics"]
     if config.keep_best:

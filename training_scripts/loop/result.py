@@ -15,9 +15,10 @@ from torch import Tensor
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.loop.config import Config, Folders
 from drivetrain.training_scripts.loop.watch import Watch
-from drivetrain.training_scripts.models.saved_model import save_model
+from drivetrain.training_scripts.models.saved_model import CODE, save_model
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.serving.code_folder import code_of
 
 HISTORY_FILE = "history.json"
 
@@ -51,7 +52,8 @@ def save_result(
 def describe(
     config: Config, process: Process, dataset: Dataset, history: History, watch: Watch, *, steps: int
 ) -> dict[str, Any]:
-    """What model.json says of the model that would be handed on after `steps` steps, but for the weights' part.
+    """What model.json says of the model that would be handed on after `steps` steps, but for the weights' part; and
+    under `code` the files of its code/.
 
     Checkpoints keep it, so that one can become a model folder (drivetrain.training_scripts.checkpoints export). The
     metrics are none where these very weights have not been validated.
@@ -65,6 +67,8 @@ def describe(
         "recipe_options": parse_options(config.recipe_options, "recipe"),
         "precision": config.precision,
         "columns": list(recipe.columns),
+        # What a request has to bring: types and shapes as the reader gave them, and how it made them.
+        "inputs": dataset.inputs,
         "label": dataset.label,
         "num_classes": recipe.num_classes,
         "input_statistics": dataset.statistics,
@@ -86,6 +90,7 @@ def describe(
         "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
         "best": best,
         "versions": {"python": platform.python_version(), **_versions()},
+        CODE: code_of(recipe, dataset.reader_name),
     }
 
 

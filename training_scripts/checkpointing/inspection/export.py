@@ -18,6 +18,7 @@ from drivetrain.training_scripts.checkpointing.inspection.consolidated import pi
 from drivetrain.training_scripts.checkpointing.inspection.contents import STATE_FILE, read_state
 from drivetrain.training_scripts.checkpointing.inspection.trainings import Training, held
 from drivetrain.training_scripts.checkpointing.inspection.whole_files import (
+    CODE_FOLDER,
     DESCRIPTION_FILE,
     WEIGHTS_FILE,
     named_as_given,
@@ -72,7 +73,7 @@ def export(
     """Verify the files that are needed, and write their tensors as one.
 
     Args:
-        to: NAME.safetensors for a file; anything else is a model folder: model.safetensors and model.json.
+        to: NAME.safetensors for a file; anything else is a model folder: model.safetensors, model.json and code/.
         progress: told a name, bytes so far and bytes in all.
 
     Raises:
@@ -219,7 +220,7 @@ def _refuse_occupied(to: Path, is_file: bool, force: bool) -> None:
     if to.exists() and not to.is_dir():
         raise InputError(f"{to} is a file. Give a folder, or a name that ends with {SUFFIX}.")
     held = sorted(path.name for path in to.iterdir()) if to.is_dir() else []
-    strange = [name for name in held if name not in (DESCRIPTION_FILE, WEIGHTS_FILE)]
+    strange = [name for name in held if name not in (CODE_FOLDER, DESCRIPTION_FILE, WEIGHTS_FILE)]
     if strange:
         raise InputError(f"{to} holds {strange[0]}, which no export wrote; nothing there is replaced. Give another.")
     if held and not force:

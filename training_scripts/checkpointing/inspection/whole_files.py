@@ -8,13 +8,14 @@ import os
 import shutil
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.training_scripts.errors import InputError
 
 # As in drivetrain.training_scripts.models.saved_model, which needs torch.
 DESCRIPTION_FILE, WEIGHTS_FILE, MODEL_FORMAT = "model.json", "model.safetensors", 1
+CODE, CODE_FOLDER = "code", "code"
 _UNFINISHED = ".partial"
 
 
@@ -65,12 +66,23 @@ def _partial(to: Path, data: Iterable[bytes | bytearray]) -> Generator[tuple[Pat
 
 
 def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mapping[str, Any]) -> tuple[int, str]:
-    """As write_file, a model folder. A new one gets its name when it is whole. In an old one nothing changes before
-    the new weights are durable; then model.json, without which it is no model, goes first and comes last."""
+    """As write_file, a model folder; `code` of the description (name -> text) becomes the files of code/.
+
+    A new one gets its name when it is whole. In an old one nothing changes before the new weights and code are durable;
+    then model.json, without which it is no model, goes first and comes last.
+
+    Raises:
+        InputError: a file of code/ would lie elsewhere.
+    """
+    code = _checked_code(description.get(CODE, {}))
     if to.is_dir():
-        with _partial(to / WEIGHTS_FILE, data) as (weights, size, digest):
+        with _partial(to / WEIGHTS_FILE, data) as (weights, size, digest), _partial_code(to, code) as new_code:
             (to / DESCRIPTION_FILE).unlink(missing_ok=True)
             _sync(to)
+            if (to / CODE_FOLDER).is_dir():
+                shutil.rmtree(to / CODE_FOLDER)
+            if code:
+                new_code.rename(to / CODE_FOLDER)
             weights.replace(to / WEIGHTS_FILE)
             write_file(to / DESCRIPTION_FILE, [_described(description, size, digest)])
         return size, digest
@@ -78,6 +90,7 @@ def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mappi
     folder.mkdir()
     try:
         size, digest = write_file(folder / WEIGHTS_FILE, data)
+        _write_code(folder / CODE_FOLDER, code)
         write_file(folder / DESCRIPTION_FILE, [_described(description, size, digest)])
         folder.rename(to)
         _sync(to.parent)
@@ -87,10 +100,45 @@ def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mappi
     return size, digest
 
 
+def _checked_code(code: Any) -> Mapping[str, str]:
+    """The files of code/: what a checkpoint says comes from outside, and is not to be written just anywhere."""
+    for name, text in code.items() if isinstance(code, Mapping) else [(CODE, None)]:
+        path = PurePosixPath(name)
+        plain = not path.is_absolute() and ".." not in path.parts and path.suffix == ".py" and "\0" not in name
+        if not plain or not isinstance(text, str):
+            raise InputError(f"the checkpoint's description names {name!r:.100}, which is no module of the model's code.")
+    return code
+
+
+@contextmanager
+def _partial_code(to: Path, code: Mapping[str, str]) -> Generator[Path]:
+    """The files of code/ in a durable folder beside it, which goes with the context, unless it was renamed."""
+    partial = to / _unfinished(CODE_FOLDER)
+    try:
+        _write_code(partial, code)
+        yield partial
+    finally:
+        if partial.is_dir():
+            shutil.rmtree(partial)
+
+
+def _write_code(folder: Path, code: Mapping[str, str]) -> None:
+    for name, text in code.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as stream:
+            stream.write(text.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+    for made in {folder.joinpath(name).parent for name in code}:
+        _sync(made)
+
+
 def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
     """model.json, as models.saved_model writes it."""
     weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
-    complete = {"format": MODEL_FORMAT, "weights": weights, **description}
+    described = {name: value for name, value in description.items() if name != CODE}
+    complete = {"format": MODEL_FORMAT, "weights": weights, **described}
     return (json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
 
 

@@ -1,0 +1,85 @@
+"""Answer requests with the model of this folder: SageMaker's PyTorch inference contract, and a command.
+
+    python code/inference.py --input rows.csv --output predictions.jsonl
+
+A server imports this file, calls model_fn once, and input_fn, predict_fn and output_fn a request. Bodies are JSON, JSON
+Lines, CSV or application/x-npy (request.py), answers too (response.py). torch and numpy are all that it needs.
+https://sagemaker.readthedocs.io/en/v2/frameworks/pytorch/using_pytorch.html#serve-a-pytorch-model
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_PACKAGE = "drivetrain.training_scripts.serving"
+# The modules that this model was trained with. (They are beside this file in a model folder, and only there.)
+_MODULES = Path(__file__).resolve().parent / "modules"
+if _MODULES.is_dir():
+    sys.path.insert(0, str(_MODULES))
+
+
+def _own(name: str) -> ModuleType:
+    """A module of the model's own.
+
+    Raises:
+        ImportError: another drivetrain was imported before, which may be of another version.
+    """
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the folder's content has a name: its hash
+    try:
+        module = importlib.import_module(f"{_PACKAGE}.{name}")
+    finally:
+        sys.dont_write_bytecode = bytecode
+    file = Path(str(module.__file__)).resolve()
+    if _MODULES.is_dir() and not file.is_relative_to(_MODULES):
+        raise ImportError(f"{file} was imported before the model's own modules. Serve the model in a fresh process.")
+    return module
+
+
+_model = _own("model")
+_request = _own("request")
+_response = _own("response")
+_inputs: Any = None
+
+
+def model_fn(model_dir: str) -> Any:
+    """The model of a folder, on a GPU where there is one."""
+    global _inputs
+    model = _model.ServedModel.load(Path(model_dir))
+    _inputs = model.inputs
+    return model
+
+
+def input_fn(body: str | bytes, content_type: str) -> Any:
+    """The columns of a request.
+
+    Raises:
+        ValueError: a content type or a body that is none, or rows that the model does not take; one line.
+    """
+    inputs = _inputs or _model.inputs_of(_model.description_of(Path(__file__).resolve().parents[1]))
+    return _request.columns_of(body, content_type, inputs)
+
+
+def predict_fn(data: Any, model: Any) -> Any:
+    """What the model says of the columns.
+
+    Raises:
+        ValueError: values that the model does not take; one line.
+    """
+    return model.predict(data)
+
+
+def output_fn(prediction: Any, accept: str) -> tuple[str | bytes, str]:
+    """The body of the answer, and its content type.
+
+    Raises:
+        ValueError: a content type that is none.
+    """
+    return _response.body_of(prediction, accept)
+
+
+if __name__ == "__main__":
+    sys.exit(_own("command").main(Path(__file__).resolve().parents[1]))
