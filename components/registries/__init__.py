@@ -135,7 +135,8 @@ class Registry(Protocol):
     ) -> tuple[int, bool]:
         """The version of this content in the group, and whether this call made it.
 
-        Of a content that is registered already nothing is changed.
+        Of a content that is registered already nothing is changed. Of several calls at the same moment, which get the
+        same number, a server may tell more than one that it made it.
         """
         ...
 
@@ -248,6 +249,21 @@ def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"metric {name!r} is {value!r:.60}. Allowed: a finite number.")
     return dict(metrics or {})
+
+
+def checked_package(group: str, package: Mapping[str, Any]) -> dict[str, Any]:
+    """A model package.
+
+    Raises:
+        InputError: it cannot be written as JSON.
+    """
+    import json
+
+    try:
+        json.dumps(dict(package), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the model package of group {group!r} cannot be written as JSON: {error}.") from None
+    return dict(package)
 
 
 def closest(given: str, allowed: Iterable[str]) -> str:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.components.errors import InputError
 from drivetrain.components.registries import (
     Approval,
     ModelEvent,
@@ -25,8 +24,9 @@ from drivetrain.components.registries import (
     checked_group,
     checked_hash,
     checked_metrics,
-    closest,
+    checked_package,
 )
+from drivetrain.components.registries._selection import chosen, no_group
 
 if TYPE_CHECKING:
     import sqlite3  # imported where it is used: it takes 5 ms, and most programs that import this folder open nothing
@@ -110,10 +110,7 @@ class LocalRegistry:
         checked_hash(content_hash)
         status = checked_approval(approval)
         numbers = json.dumps(checked_metrics(metrics), sort_keys=True)
-        try:
-            request = json.dumps(dict(package), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"the model package of group {group!r} cannot be written as JSON: {error}.") from None
+        request = json.dumps(checked_package(group, package))
         with self._writing() as database:
             found = database.execute(
                 "SELECT version FROM model_versions WHERE group_name = ? AND content_hash = ?", (group, content_hash)
@@ -160,27 +157,12 @@ class LocalRegistry:
         )
         if not rows:
             there = [name for (name,) in self._rows("SELECT name FROM model_groups")]
-            raise InputError(f"{self.path} has no group {group!r}. {closest(group, there)}")
+            raise no_group(str(self.path), group, there)
         return [self._version(row) for row in rows]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
         """One version: a number, `latest`, or `approved` (the newest approved one)."""
-        wanted = str(which)
-        every = self.versions(group)
-        if wanted == "latest":
-            return every[0]
-        if wanted == "approved":
-            for version in every:
-                if version.status == "Approved":
-                    return version
-            raise InputError(
-                f"no version of {group!r} is approved. Approve one: drivetrain models approve {group} "
-                f"{every[0].version}"
-            )
-        for version in every:
-            if str(version.version) == wanted:
-                return version
-        raise InputError(f"{group!r} has no version {wanted!r}. Allowed: 1 to {every[0].version}, latest, approved.")
+        return chosen(group, which, self.versions(group))
 
     def champion(self, group: str) -> ModelVersion | None:
         """The newest approved version; None where there is none."""

@@ -1,7 +1,14 @@
 """A place for the local registry: a database that does not exist yet."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def location(folder: Path) -> str:
-    return str(folder / "home" / "ledger.db")
+@contextmanager
+def place(folder: Path) -> Generator[tuple[str, dict[str, str]]]:
+    yield str(folder / "home" / "ledger.db"), {}
+
+
+def unreachable(location: str) -> tuple[str, dict[str, str]]:
+    return str(Path(location).parent), {}

@@ -1,0 +1,376 @@
+"""SageMaker Model Registry: `sagemaker`, or `sagemaker:eu-west-1`. Needs boto3 (pip install 'drivetrain[s3]').
+
+A content has one version because
+
+1. what is there is looked for first: the hash is a property of a version, and stands at the end of its description,
+   which lists show: a group costs one request for a hundred versions, and one more for each version that somebody
+   else registered without it (a step of a pipeline, say);
+2. a request to make one carries a ClientToken that depends on group and hash alone: the service makes one of any
+   number of such requests;
+3. should the service have forgotten the token between two that come at the same time, the lowest number is the
+   version, and the other is taken back; see _selection.registered_once.
+
+The request is one, and holds all that is kept: nothing is half registered. The service keeps no history that can be
+read: changes are told by EventBridge ("SageMaker Model Package State Change"), and who decided by CloudTrail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+import threading
+import uuid
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from drivetrain.components import model_package
+from drivetrain.components.errors import InputError
+from drivetrain.components.model_card import as_package_card, with_metrics
+from drivetrain.components.registries import (
+    ModelEvent,
+    ModelGroup,
+    ModelVersion,
+    RegistryError,
+    checked_approval,
+    checked_group,
+    checked_hash,
+    checked_metrics,
+    checked_package,
+)
+from drivetrain.components.registries._selection import Kept, chosen, no_group, registered_once
+
+ATTEMPTS = 5
+"""Of each request that fails with 5xx, throttling or a lost connection, with growing pauses (botocore's "standard")."""
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
+MOST_DESCRIPTION = 1024
+
+_HASH_IN_DESCRIPTION = re.compile(r" ?content sha256:([0-9a-f]{64})$")
+# Says of a version that this file made it, and so may take it back.
+_MADE_BY = "drivetrain-registered-by"
+_GONE = ("Failed", "Deleting")
+_DENIED = ("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403")
+_ABSENT = re.compile(r"does not exist|not found|could not find|cannot find", re.IGNORECASE)
+
+
+def connect(location: str) -> SageMakerRegistry:
+    """The registry of a region; without one, of AWS's configuration. Endpoint and credentials are found as AWS's own
+    tools find them."""
+    return SageMakerRegistry(location or None)
+
+
+class _Listed(NamedTuple):
+    """What a list says of a version."""
+
+    version: int
+    arn: str
+    status: str
+    content_hash: str
+
+
+class SageMakerRegistry:
+    """The registry of an account in a region. One object serves any number of threads."""
+
+    keeps_history = False
+
+    def __init__(self, region: str | None = None) -> None:
+        self.region = region
+        self._hashes: dict[str, str] = {}  # of versions whose description does not say it
+        self._guard = threading.Lock()
+
+    def register(
+        self,
+        group: str,
+        content_hash: str,
+        package: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, float] | None = None,
+        execution: str | None = None,
+        approval: str = "PendingManualApproval",
+    ) -> tuple[int, bool]:
+        """The version of this content in the group, and whether this call made it; see Registry."""
+        checked_group(group)
+        checked_hash(content_hash)
+        status = checked_approval(approval)
+        request = _request(group, content_hash, checked_package(group, package), checked_metrics(metrics), execution)
+        request["ModelApprovalStatus"] = status
+        arns: dict[int, str] = {}
+
+        def holding() -> list[Kept]:
+            found: list[Kept] = []
+            for listed in self._list(group):
+                if listed.content_hash == content_hash:
+                    arns[listed.version] = listed.arn
+                    found.append(Kept(listed.version, untouched=False))
+            if len(found) > 1:
+                found = [Kept(kept.version, self._is_untouched(arns[kept.version])) for kept in found]
+            return found
+
+        def create() -> int:
+            self._make_group(group)
+            with self._told(f"registering in {group!r}"):
+                arn = str(self._client.create_model_package(**request)["ModelPackageArn"])
+            number = int(arn.rpartition("/")[2])
+            arns[number] = arn
+            self._describe(arn)  # a token that the service remembers may be that of a version deleted since
+            return number
+
+        def delete(version: int) -> None:
+            with self._told(f"taking back {group!r} version {version}", absent=True):
+                self._client.delete_model_package(ModelPackageName=arns[version])
+
+        return registered_once(holding, create, delete)
+
+    def groups(self) -> list[ModelGroup]:
+        """Every group that has a version, by name."""
+        found: list[ModelGroup] = []
+        with self._told("listing groups"):
+            pages = self._client.get_paginator("list_model_package_groups").paginate()
+            summaries = [each for page in pages for each in page["ModelPackageGroupSummaryList"]]
+        for summary in summaries:
+            name = str(summary["ModelPackageGroupName"])
+            listed = self._list(name)
+            if listed:
+                found.append(
+                    ModelGroup(
+                        name=name,
+                        num_versions=len(listed),
+                        latest=self._describe(listed[0].arn),
+                        approved=next((each.version for each in listed if each.status == "Approved"), None),
+                        created_at=summary["CreationTime"].timestamp(),
+                    )
+                )
+        return sorted(found, key=lambda group: group.name)
+
+    def versions(self, group: str) -> list[ModelVersion]:
+        """Every version of a group, the newest first: one request for each, and one for a hundred."""
+        return [self._describe(listed.arn) for listed in self._existing(group)]
+
+    def version(self, group: str, which: int | str = "latest") -> ModelVersion:
+        """One version: a number, `latest`, or `approved` (the newest approved one)."""
+        return self._describe(chosen(group, which, self._existing(group)).arn)
+
+    def champion(self, group: str) -> ModelVersion | None:
+        """The newest approved version; None where there is none."""
+        approved = self._list(group, ModelApprovalStatus="Approved")
+        return self._describe(approved[0].arn) if approved else None
+
+    def find(self, group: str, content_hash: str) -> ModelVersion | None:
+        """The version of a content; None where it is not registered."""
+        checked_hash(content_hash)
+        found = [listed for listed in self._list(group) if listed.content_hash == content_hash]
+        return self._describe(found[-1].arn) if found else None
+
+    def set_status(
+        self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
+    ) -> ModelVersion:
+        """Approve, reject or put back a version; see Registry. The service knows itself who calls: `by` is not kept."""
+        wanted = checked_approval(status)
+        current = self.version(group, version)
+        if (current.status, current.reason) == (wanted, reason):
+            return current
+        with self._told(f"deciding on {group!r} version {version}"):
+            self._client.update_model_package(
+                ModelPackageArn=current.arn, ModelApprovalStatus=wanted, ApprovalDescription=reason or ""
+            )
+        return self._describe(current.arn)
+
+    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
+        """Always an error: see Registry."""
+        raise InputError(
+            "SageMaker keeps no history of model versions that can be read. Changes are told by EventBridge, as "
+            "'SageMaker Model Package State Change'; who decided stands in CloudTrail."
+        )
+
+    @cached_property
+    def _client(self) -> Any:
+        with self._guard, self._told("connecting"):
+            try:
+                session: Any = importlib.import_module("boto3.session")
+                config: Any = importlib.import_module("botocore.config")
+            except ModuleNotFoundError:
+                raise RegistryError(
+                    "the registry sagemaker needs the package boto3. Install it with: pip install 'drivetrain[s3]'."
+                ) from None
+            settings = config.Config(
+                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=ANSWER_SECONDS,
+            )
+            return session.Session(region_name=self.region).client("sagemaker", config=settings)
+
+    def _list(self, group: str, **filters: str) -> list[_Listed]:
+        """The versions of a group, the newest first; none where there is no such group."""
+        found: list[_Listed] = []
+        with self._told(f"listing the versions of {group!r}", absent=True):
+            pages = self._client.get_paginator("list_model_packages").paginate(
+                ModelPackageGroupName=group,
+                SortBy="CreationTime",
+                SortOrder="Descending",
+                PaginationConfig={"PageSize": 100},
+                **filters,
+            )
+            for page in pages:
+                for summary in page["ModelPackageSummaryList"]:
+                    if summary.get("ModelPackageStatus") not in _GONE:
+                        found.append(self._listed(summary))
+        return sorted(found, reverse=True)
+
+    def _listed(self, summary: Mapping[str, Any]) -> _Listed:
+        arn = str(summary["ModelPackageArn"])
+        said = _HASH_IN_DESCRIPTION.search(str(summary.get("ModelPackageDescription") or ""))
+        content_hash = said[1] if said else self._hashes.get(arn)
+        if content_hash is None:
+            content_hash = self._hashes[arn] = self._describe(arn).content_hash
+        status = str(summary.get("ModelApprovalStatus") or "PendingManualApproval")
+        return _Listed(int(summary["ModelPackageVersion"]), arn, status, content_hash)
+
+    def _existing(self, group: str) -> list[_Listed]:
+        listed = self._list(group)
+        if not listed:
+            with self._told("listing groups"):
+                pages = self._client.get_paginator("list_model_package_groups").paginate()
+                there = [
+                    str(e["ModelPackageGroupName"]) for page in pages for e in page["ModelPackageGroupSummaryList"]
+                ]
+            raise no_group(self._name, group, [name for name in there if name != group])
+        return listed
+
+    def _describe(self, arn: str) -> ModelVersion:
+        with self._told(f"reading {arn}"):
+            said: dict[str, Any] = self._client.describe_model_package(ModelPackageName=arn)
+            words = self._client.meta.service_model.operation_model("CreateModelPackage").input_shape.members
+        # The status is no part of the request any more: it is what was decided last.
+        package = {name: value for name, value in said.items() if name in words and name != "ModelApprovalStatus"}
+        content_hash = model_package.content_hash(package)
+        description = str(package.get("ModelPackageDescription") or "")
+        if suffix := _HASH_IN_DESCRIPTION.search(description):
+            content_hash = content_hash or suffix[1]
+            package["ModelPackageDescription"] = description[: suffix.start()]
+        if not package.get("ModelPackageDescription"):
+            package.pop("ModelPackageDescription", None)
+        created = said["CreationTime"].timestamp()
+        changed = said.get("LastModifiedTime")
+        return ModelVersion(
+            group=str(said.get("ModelPackageGroupName", "")),
+            version=int(said.get("ModelPackageVersion", 0)),
+            arn=arn,
+            content_hash=content_hash,
+            status=checked_approval(str(said.get("ModelApprovalStatus") or "PendingManualApproval")),
+            reason=said.get("ApprovalDescription") or None,
+            package=package,
+            metrics=model_package.metrics(package),
+            execution=model_package.lineage(package).get("execution"),
+            created_at=created,
+            modified_at=changed.timestamp() if changed is not None else created,
+        )
+
+    def _is_untouched(self, arn: str) -> bool:
+        version = self._describe(arn)
+        ours = model_package.properties(version.package).get(_MADE_BY) is not None
+        return ours and version.modified_at == version.created_at
+
+    def _make_group(self, group: str) -> None:
+        """A group; another process may make it at the same time."""
+        there = False
+        with self._told(f"reading group {group!r}", absent=True):
+            self._client.describe_model_package_group(ModelPackageGroupName=group)
+            there = True
+        if not there:
+            with self._told(f"making group {group!r}", absent=True, there=True):
+                self._client.create_model_package_group(ModelPackageGroupName=group)
+
+    @property
+    def _name(self) -> str:
+        return f"SageMaker{f' in {self.region}' if self.region else ''}"
+
+    @contextmanager
+    def _told(self, doing: str, *, absent: bool = False, there: bool = False) -> Generator[None]:
+        """What the service or the way to it has against a request, in words that say what to do.
+
+        Args:
+            absent: whether it is fine that the thing is not there.
+            there: whether it is fine that the thing is there already.
+        """
+        try:
+            errors: Any = importlib.import_module("botocore.exceptions")
+        except ModuleNotFoundError:
+            yield
+            return
+        try:
+            yield
+        except errors.ClientError as error:
+            said, code, status = _answer(error.response)
+            if absent and _ABSENT.search(str(error)):
+                return
+            if there and (code in ("ConflictException", "ResourceInUse") or "already exists" in str(error)):
+                return
+            raise self._refused(doing, said, code, status) from None
+        except errors.ParamValidationError as error:
+            raise InputError(f"the model package cannot be registered: {_line(error)}") from None
+        except (
+            errors.NoCredentialsError,
+            errors.PartialCredentialsError,
+            errors.CredentialRetrievalError,
+            errors.TokenRetrievalError,
+            errors.SSOError,
+        ) as error:
+            raise RegistryError(
+                f"{self._name} cannot be asked: {_line(error)} Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, or give the job a role."
+            ) from None
+        except errors.NoRegionError:
+            raise RegistryError(
+                "SageMaker cannot be asked: no region. Write sagemaker:REGION, or set AWS_DEFAULT_REGION."
+            ) from None
+        except errors.BotoCoreError as error:
+            raise RegistryError(
+                f"{self._name} cannot be reached, {doing}, in {ATTEMPTS} attempts: {_line(error)} Check the network "
+                "and the region, and try again."
+            ) from None
+
+    def _refused(self, doing: str, said: str, code: str, status: int) -> InputError:
+        if code in _DENIED or status in (401, 403):
+            return RegistryError(
+                f"{self._name} refuses, {doing}: {said} ({code}). Allow the role the actions on model "
+                "packages and their groups (sagemaker:CreateModelPackage, ...)."
+            )
+        if status >= 500 or status == 429 or "Throttling" in code:
+            return RegistryError(
+                f"{self._name} failed, {doing}, in {ATTEMPTS} attempts: {said} ({code}). Try again later."
+            )
+        return InputError(f"{self._name} does not take it, {doing}: {said} ({code}).")
+
+
+def _request(
+    group: str, content_hash: str, package: Mapping[str, Any], metrics: Mapping[str, float], execution: str | None
+) -> dict[str, Any]:
+    """CreateModelPackage's input: the package, and what the registry keeps in it."""
+    request = {name: value for name, value in package.items() if name != "ModelPackageName"}
+    request["ModelPackageGroupName"] = group
+    request["ClientToken"] = str(uuid.UUID(hashlib.sha256(f"{group}/{content_hash}".encode()).hexdigest()[:32]))
+    said = f"content sha256:{content_hash}"
+    description = str(request.get("ModelPackageDescription") or "")[: MOST_DESCRIPTION - len(said) - 1]
+    request["ModelPackageDescription"] = f"{description} {said}" if description else said
+    request["CustomerMetadataProperties"] = {
+        **model_package.properties(package),
+        model_package.CONTENT_HASH: content_hash,
+        _MADE_BY: "register_model",
+    }
+    if execution is not None:
+        request["MetadataProperties"] = {**request.get("MetadataProperties", {}), "GeneratedBy": execution}
+    if metrics:
+        request["ModelCard"] = as_package_card(with_metrics(model_package.card(package), metrics))
+    return request
+
+
+def _answer(response: Mapping[str, Any]) -> tuple[str, str, int]:
+    error = response.get("Error", {})
+    message = " ".join(str(error.get("Message") or "no reason given").split())[:160].rstrip(".")
+    return message, str(error.get("Code", "")), int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".") + "."
