@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,13 @@ from numpy.typing import NDArray
 from drivetrain.training_scripts import reader
 from drivetrain.training_scripts.data.content import content_hash
 from drivetrain.training_scripts.data.host_memory import host_arrays
+from drivetrain.training_scripts.data.pictures import MODES, decoded
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice, check_whole_number
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _SPLITS = {"train": ("train", "training"), "test": ("val", "valid", "validation", "test")}
-_MODES = {1: "L", 3: "RGB"}
 _PLACES = {"image": (0, None), "label": (1, None)}
 
 
@@ -49,7 +48,7 @@ class Options:
         check_whole_number(self, "held_mib", least=0)
         check_choice(self, "fit", ("crop", "stretch"))
         check_choice(self, "split", tuple(_SPLITS))
-        if self.channels not in _MODES:
+        if self.channels not in MODES:
             raise ValueError(f"channels={self.channels}; allowed are 1 and 3")
 
 
@@ -123,7 +122,8 @@ class Reader(reader.Reader):
             self._pool, self._pool_process = ThreadPoolExecutor(max(1, min(8, cores)), "decode"), os.getpid()
 
         def decode(place: int, row: int) -> None:
-            images[place] = _decoded(self._files[row], self.options)
+            path, options = self._files[row], self.options
+            images[place] = decoded(path, str(path), size=options.size, fit=options.fit, channels=options.channels)
 
         for _ in self._pool.map(decode, places.tolist(), rows.tolist()):
             pass
@@ -149,31 +149,3 @@ def _folders(folder: Path) -> list[Path]:
 
 def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-
-
-def _decoded(path: Path, options: Options) -> NDArray[Any]:
-    """A picture, upright, as uint8 [size, size, channels].
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        from PIL import Image, ImageOps
-    except ImportError:
-        raise InputError("Pictures are read with Pillow, which is not installed: pip install pillow.") from None
-    mode, side = _MODES[options.channels], options.size
-    try:
-        with Image.open(path) as opened:
-            opened.draft(mode, (2 * side, 2 * side))  # JPEG: decode no finer than needed
-            image: Any = ImageOps.exif_transpose(opened)
-            if image.mode == "P" and "transparency" in image.info:
-                image = image.convert("RGBA")
-            image = image.convert(mode)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path} cannot be read as a picture ({error}). Remove it or copy it again.") from None
-    width, height = image.size
-    square = min(width, height)
-    left, upper = (width - square) / 2, (height - square) / 2
-    box = (left, upper, left + square, upper + square) if options.fit == "crop" else None
-    image = image.resize((side, side), Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
-    return np.asarray(image).reshape(side, side, options.channels)

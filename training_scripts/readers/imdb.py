@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,21 +19,14 @@ from numpy.typing import NDArray
 from drivetrain.training_scripts import reader
 from drivetrain.training_scripts.data.content import content_hash
 from drivetrain.training_scripts.data.host_memory import host_arrays, host_folder
+from drivetrain.training_scripts.data.words import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice, check_whole_number
 
-PADDING, UNKNOWN = 0, 1
-FIRST_WORD = 2
 CLASSES = ("neg", "pos")
 _TRAIN, _TEST = ("train",), ("test", "val", "validation")
 _INNER = "aclImdb"  # the folder in the archive
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text: runs of letters and digits in lower case, `don't` in one piece, no punctuation."""
-    return _WORD.findall(unicodedata.normalize("NFC", text.replace("<br />", " ")).lower().replace("’", "'"))
 
 
 def build_vocabulary(counts: Mapping[str, int], size: int) -> list[str]:
@@ -115,7 +106,7 @@ class Reader(reader.Reader):
             both = self.content_hash + "\n".join(vocabulary)
             self.content_hash = hashlib.sha256(both.encode()).hexdigest()
         self.fitted = {"vocabulary": vocabulary}
-        tokens_of = {word: FIRST_WORD + number for number, word in enumerate(vocabulary)}
+        tokens_of = numbers_of(vocabulary)
         shapes = {"tokens": ((len(self), self.options.length), np.int32), "length": ((len(self),), np.int64)}
         with host_arrays(self.process, shapes) as filling:
             for row in range(filling.number, len(self), filling.count):

@@ -136,7 +136,7 @@ def _imports(name: str, path: Path, *, everywhere: bool) -> Iterator[str]:
 
 
 def _statements(node: ast.AST, *, everywhere: bool) -> Iterator[ast.AST]:
-    """What runs when a module is imported (`everywhere`: when its functions are called, too), type checking left out."""
+    """What runs when a module is imported (`everywhere`: and when its functions are called), type checking left out."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             for other in child.orelse:

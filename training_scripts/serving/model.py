@@ -43,7 +43,7 @@ class Inputs:
 
     columns: tuple[Input, ...]
     raw: ModuleType | None = None
-    """A module of raw/: `NAMES`, and `columns(values, options, fitted)`."""
+    """A module of raw/: `NAMES`, `TYPES`, and `columns(values, options, fitted)`."""
     options: Mapping[str, Any] | None = None
     fitted: Mapping[str, Any] | None = None
 
@@ -123,9 +123,7 @@ class ServedModel:
             InputError: the recipe or the model does not take them.
         """
         num_rows = len(next(iter(columns.values())))
-        parts = [
-            self.answers({name: values[rows] for name, values in columns.items()}) for rows in _slices(num_rows)
-        ]
+        parts = [self.answers({name: values[rows] for name, values in columns.items()}) for rows in _slices(num_rows)]
         scores = [part.scores for part in parts if part.scores is not None]
         predicted = np.concatenate([part.predicted for part in parts])
         return Predictions(self.task, predicted, np.concatenate(scores) if scores else None)

@@ -6,8 +6,10 @@
     text/csv                with a header of names in any order, or without one in the order of the columns
     application/x-npy       an array [rows, ...] (numpy.save): of a model with one column its values, else a column each
 
-Names that the model does not take are left out. Nothing is guessed: a value that is missing, or is no number, or does
-not fit the type, is an error that names its row, counted from 1.
+Of a model whose reader makes the columns of something else (raw/), that may be given in their place: a text, a picture
+in base64; and a body that is one of them is one row. Names that the model does not take are left out. Nothing is
+guessed: a value that is missing, or is no number, or does not fit the type, is an error that names its row, counted
+from 1.
 """
 
 from __future__ import annotations
@@ -51,8 +53,11 @@ def table_of(body: Body, content_type: str, inputs: Inputs) -> Table:
     """The values of a request by name, as they were given."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     kind = _ALIASES.get(kind, kind)
+    whole: Mapping[str, str] = inputs.raw.TYPES if inputs.raw is not None else {}
+    if kind in whole:
+        return {whole[kind]: [_text(body, "text") if kind.startswith("text/") else body]}
     if kind not in _READERS:
-        raise InputError(f"content type {content_type!r} is not taken. Allowed: {', '.join(_READERS)}.")
+        raise InputError(f"content type {content_type!r} is not taken. Allowed: {', '.join((*_READERS, *whole))}.")
     return _READERS[kind](body, inputs)
 
 

@@ -1,0 +1,32 @@
+"""Words of a text and their numbers: as the reader `imdb` gives them to a model, and as a request's become them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+PADDING, UNKNOWN = 0, 1
+FIRST_WORD = 2
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: runs of letters and digits in lower case, `don't` in one piece, no punctuation."""
+    return _WORD.findall(unicodedata.normalize("NFC", text.replace("<br />", " ")).lower().replace("’", "'"))
+
+
+def numbers_of(vocabulary: Sequence[str]) -> dict[str, int]:
+    """The token of each word of a vocabulary."""
+    return {word: FIRST_WORD + number for number, word in enumerate(vocabulary)}
+
+
+def tokens_of(text: str, numbers: Mapping[str, int], length: int) -> tuple[NDArray[np.int64], int]:
+    """A text as tokens of shape [length], filled up with PADDING, and how many of them are none (at least 1)."""
+    found = [numbers.get(word, UNKNOWN) for word in words_of(text)[:length]] or [UNKNOWN]
+    tokens = np.full(length, PADDING, dtype=np.int64)
+    tokens[: len(found)] = found
+    return tokens, len(found)
