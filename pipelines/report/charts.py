@@ -123,14 +123,15 @@ class _Frame:
 
 def ticks(low: float, high: float, about: int) -> list[float]:
     """Round numbers (1, 2, 2.5 or 5 times a power of ten apart) that hold [low, high] between them."""
-    if not high > low:
-        margin = abs(low) * 0.1 or 0.5
+    if not high - low > 1e-290:
+        margin = max(abs(low) * 0.1, 1e-280) if low else 0.5
         low, high = low - margin, high + margin
     rough = (high - low) / max(about, 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next((factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 10)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(place * step, 12) for place in range(first, last + 1)]
+    digits = max(12, 3 - math.floor(math.log10(step)))  # enough for losses of 1e-14, too
+    return [round(place * step, digits) for place in range(first, last + 1)]
 
 
 def tick_text(tick: float, all_ticks: Sequence[float]) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivetrain.pipelines.report.dag import Dag
+from drivetrain.pipelines.report.decision import DecisionFacts
+from drivetrain.pipelines.report.evaluation import EvaluationFacts
 from drivetrain.pipelines.report.goodput import JobTimes
 
 
@@ -114,6 +116,8 @@ class RunFacts:
     goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
     """Training step that is not done -> the newest checkpoint that lies in its store."""
     measured: tuple[Measured, ...] = ()
+    evaluations: tuple[EvaluationFacts, ...] = ()
+    decisions: tuple[DecisionFacts, ...] = ()
     artifacts: tuple[ArtifactFacts, ...] = ()
     models: tuple[ModelFacts, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -124,6 +128,11 @@ class RunFacts:
     def seconds(self) -> float:
         """Wall time until the end, or until now while it runs."""
         return (self.ended if self.ended is not None else self.written) - self.started
+
+    def plain_numbers(self) -> tuple[Measured, ...]:
+        """What steps returned whose findings are not told in another way."""
+        told = {one.step for one in (*self.evaluations, *self.decisions) if not one.problem}
+        return tuple(one for one in self.measured if one.step not in told)
 
     def step(self, name: str) -> StepFacts | None:
         return next((step for step in self.steps if step.name == name), None)

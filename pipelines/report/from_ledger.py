@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Node
 from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.findings import decisions, evaluations
 from drivetrain.pipelines.report.goodput import JobTimes
 from drivetrain.pipelines.report.job_times import job_times
 from drivetrain.pipelines.report.logs import tail
@@ -49,6 +50,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
     definition = _definition(ledger.home, row.id)
     # What a cached step gave is that of the execution from which it was taken.
     made_by = {step.name: step.cache_of or row.id for step in rows}
+    artifacts = tuple(_artifacts(ledger, made_by))
     return RunFacts(
         id=row.id,
         pipeline=row.pipeline,
@@ -83,7 +85,9 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             if saved is not None
         },
         measured=tuple(_measured(ledger.home, rows, definition)),
-        artifacts=tuple(_artifacts(ledger, made_by)),
+        evaluations=evaluations(ledger.home, artifacts),
+        decisions=decisions(ledger.home, artifacts),
+        artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
         environment=_environment(ledger.home, row.id),
         written=time.time(),

@@ -9,11 +9,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
-from drivetrain.pipelines.report.facts import Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.pipelines.report.decision_section import decision_section, verdict
+from drivetrain.pipelines.report.document import definitions, document, place_code, section, tile
+from drivetrain.pipelines.report.evaluation_section import evaluation_section
+from drivetrain.pipelines.report.facts import RunFacts, StepFacts
 from drivetrain.pipelines.report.interruptions import interruptions
-from drivetrain.pipelines.report.markup import Content, Markup, el, escape, join
+from drivetrain.pipelines.report.markup import Content, Markup, el, escape
+from drivetrain.pipelines.report.metric_table import interval_words, value_words
+from drivetrain.pipelines.report.model_section import models_section
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
 from drivetrain.pipelines.report.reasons import in_a_line, known_paths
 from drivetrain.pipelines.report.saving import Prices
@@ -23,65 +27,59 @@ from drivetrain.pipelines.report.words import (
     duration,
     moment_with_zone,
     number,
-    place,
     size,
     status_class,
     status_word,
 )
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 MAX_VALUE_CHARACTERS = 400
 
 
 def render(run: RunFacts, prices: Prices | None = None) -> str:
     """The whole page; `prices` say what spot machines saved."""
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
-    head = join(
-        [
-            el("meta", charset="utf-8"),
-            el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-            el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            el("meta", name="generator", content="drivetrain"),
-            el("title", title),
-            el("style", Markup(asset("palette.css") + asset("dag.css") + asset("page.css"))),
-        ],
-        "\n",
+    told = bool(run.evaluations or run.decisions)
+    return document(
+        title,
+        _header(run),
+        el(
+            "main",
+            _failure(run),
+            _decisions(run),
+            _graph(run),
+            _training(run),
+            _interruptions(run, prices),
+            _evaluations(run),
+            _measured(run),
+            models_section(run),
+            _steps(run),
+            _parameters(run),
+            _lineage(run),
+            _environment(run),
+        ),
+        el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
+        styles=("evaluation.css",) if told else (),
     )
-    body = join(
-        [
-            _header(run),
-            el(
-                "main",
-                _failure(run),
-                _graph(run),
-                _training(run),
-                _interruptions(run, prices),
-                _measured(run),
-                _models(run),
-                _steps(run),
-                _parameters(run),
-                _lineage(run),
-                _environment(run),
-            ),
-            el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
-        ],
-        "\n",
-    )
-    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
 def _header(run: RunFacts) -> Markup:
     ran = sum(step.status == "Succeeded" for step in run.steps)
     cached = sum(step.status == "Cached" for step in run.steps)
     tiles = [
-        _tile("Duration", duration(run.seconds), "so far" if run.ended is None else ""),
-        _tile("Steps", f"{ran + cached} of {len(run.steps)}", f"{cached} from the cache" if cached else "done"),
+        tile("Duration", duration(run.seconds), "so far" if run.ended is None else ""),
+        tile("Steps", f"{ran + cached} of {len(run.steps)}", f"{cached} from the cache" if cached else "done"),
     ]
-    for measured in run.measured[-1:]:
+    evaluated = [one for one in run.evaluations if one.measures]
+    for evaluation in evaluated[-1:]:
+        tiles += [
+            tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
+            for one in evaluation.overall()[:2]
+        ]
+    for measured in run.plain_numbers()[-1:] if not evaluated else ():
         shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
-        tiles += [_tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
+        tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
     for model in run.models[-1:]:
-        tiles.append(_tile("Model", f"{model.group} {model.version}", approval_words(model.status)))
+        tiles.append(tile("Model", f"{model.group} {model.version}", approval_words(model.status)))
     facts = [("Execution", el("code", run.id)), ("Started", moment_with_zone(run.started))]
     if run.ended is not None:
         facts.append(("Ended", moment_with_zone(run.ended)))
@@ -89,20 +87,13 @@ def _header(run: RunFacts) -> Markup:
         "header",
         el("div", el("h1", run.pipeline), _status(run.status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
+        [verdict(decision) for decision in run.decisions],
         el("div", tiles, class_="tiles"),
     )
 
 
-def _tile(label: str, value: str, note: str) -> Markup:
-    return el("div", el("span", label), el("b", value), el("small", note) if note else None, class_="tile")
-
-
 def _status(status: str) -> Markup:
     return el("span", status_word(status), class_=f"status {status_class(status)}")
-
-
-def _section(title: str, *content: Content, id: str) -> Markup:
-    return el("section", el("h2", title, id=id), content, aria_labelledby=id)
 
 
 def _failure(run: RunFacts) -> Markup | None:
@@ -116,10 +107,34 @@ def _failure(run: RunFacts) -> Markup | None:
     if run.reason and not any(step.reason and step.reason in run.reason for step in failed):
         blocks.insert(0, el("p", known_paths(run.reason)))
     blocks += [
-        el("p", f"{name} goes on from step {saved.training_step:,}: ", _place(saved.uri))
+        el("p", f"{name} goes on from step {saved.training_step:,}: ", place_code(saved.uri))
         for name, saved in run.goes_on_from.items()
     ]
     return el("section", el("h2", "What went wrong", id="failure"), blocks, class_="failure", aria_labelledby="failure")
+
+
+def _decisions(run: RunFacts) -> list[Markup]:
+    shown = [one for one in run.decisions if not one.problem]  # what is wrong with a file is said at the top
+    return [
+        section(
+            "Decision" if len(shown) == 1 else f"Decision of {one.step}",
+            decision_section(one),
+            id=f"decision-{place}",
+        )
+        for place, one in enumerate(shown, 1)
+    ]
+
+
+def _evaluations(run: RunFacts) -> list[Markup]:
+    lead = next((one.metric for one in run.decisions if one.metric), "")
+    return [
+        section(
+            "Evaluation" if len(run.evaluations) == 1 else f"Evaluation of {one.step}",
+            evaluation_section(one, lead),
+            id=f"evaluation-{place}",
+        )
+        for place, one in enumerate(run.evaluations, 1)
+    ]
 
 
 def _graph(run: RunFacts) -> Markup | None:
@@ -129,7 +144,7 @@ def _graph(run: RunFacts) -> Markup | None:
         drawing: Markup = el("p", f"{len(run.dag.nodes):,} steps are too many for one picture; the table has them all.")
     else:
         drawing = el("div", dag_svg(run.dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
-    return _section("Pipeline", drawing, id="pipeline")
+    return section("Pipeline", drawing, id="pipeline")
 
 
 def _training(run: RunFacts) -> Markup | None:
@@ -138,7 +153,7 @@ def _training(run: RunFacts) -> Markup | None:
     told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
     if not charts and not told:
         return None
-    return _section("Training", told, el("div", charts, class_="charts"), id="training")
+    return section("Training", told, el("div", charts, class_="charts"), id="training")
 
 
 def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
@@ -146,11 +161,12 @@ def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
         return None
     several = len(run.job_times) > 1
     blocks = [[el("h3", times.step) if several else None, interruptions(times, prices)] for times in run.job_times]
-    return _section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
+    return section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
 
 
 def _measured(run: RunFacts) -> Markup | None:
-    if not run.measured:
+    measured = run.plain_numbers()
+    if not measured:
         return None
     tables = [
         el(
@@ -165,46 +181,10 @@ def _measured(run: RunFacts) -> Markup | None:
                 ],
             ),
         )
-        for one in run.measured
+        for one in measured
         if overall(one)
     ]
-    return _section("Results", el("div", el("div", tables), class_charts(run.measured), class_="charts"), id="results")
-
-
-def _models(run: RunFacts) -> Markup | None:
-    return (
-        _section("Registered model", [_model(run, model) for model in run.models], id="model") if run.models else None
-    )
-
-
-def _model(run: RunFacts, model: ModelFacts) -> Markup:
-    rows: list[tuple[str, Content]] = [("Status", approval_words(model.status))]
-    if model.registered_by and model.registered_by != run.id:
-        rows.append(("Registered by", [el("code", model.registered_by), " (the same content, so one version)"]))
-    rows += [
-        ("Model", _place(model.model_uri) if model.model_uri else None),
-        ("Content", el("code", model.content_hash) if model.content_hash else None),
-        ("Execution", el("code", run.id)),
-        ("Code", el("code", run.code_hash) if run.code_hash else None),
-    ]
-    data = [item for item in run.artifacts if item.flow == "input" and item.from_step is None and item.name != "code"]
-    rows += [
-        (f"Data of {item.step}", [_place(item.uri), f" sha256 {item.digest[:12]}…" if item.digest else ""])
-        for item in data
-    ]
-    numbers = overall(Measured(step="", numbers=model.numbers))
-    if numbers:
-        rows.append(("Numbers", ", ".join(f"{words(name)} {number(value)}" for name, value in numbers.items())))
-    return el("div", el("h3", f"{model.group} version {model.version}"), _definitions(rows), class_="model")
-
-
-def _place(uri: str) -> Markup:
-    """A place, short; whole for the pointer that rests on it."""
-    return el("code", place(uri), title=uri)
-
-
-def _definitions(rows: list[tuple[str, Content]]) -> Markup:
-    return el("dl", [(el("dt", name), el("dd", value)) for name, value in rows if value is not None], class_="facts")
+    return section("Results", el("div", el("div", tables), class_charts(measured), class_="charts"), id="results")
 
 
 def _steps(run: RunFacts) -> Markup:
@@ -214,7 +194,7 @@ def _steps(run: RunFacts) -> Markup:
     head = el("tr", [el("th", name, scope="col") for name in ("Step", "Status", "Time", "When", "Tries", "Why")])
     rows = [_step(step, start, total, run.written) for step in run.steps]
     table = el("table", el("thead", head), el("tbody", rows), class_="steps")
-    return _section("Steps", el("div", table, class_="scroll", tabindex=0), id="steps")
+    return section("Steps", el("div", table, class_="scroll", tabindex=0), id="steps")
 
 
 def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
@@ -252,7 +232,7 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
 def _parameters(run: RunFacts) -> Markup | None:
     tables = [_value_table("Of the pipeline", run.parameters)] if run.parameters else []
     tables += [_value_table(f"Of {step.title}", step.settings) for step in run.steps if step.settings]
-    return _section("Parameters", el("div", tables, class_="values"), id="parameters") if tables else None
+    return section("Parameters", el("div", tables, class_="values"), id="parameters") if tables else None
 
 
 def _value_table(caption: str, values: Mapping[str, Any]) -> Markup:
@@ -273,7 +253,7 @@ def _lineage(run: RunFacts) -> Markup | None:
             el("th", item.step, scope="row"),
             el("td", "read" if item.flow == "input" else "wrote"),
             el("td", item.name),
-            el("td", _place(item.uri)),
+            el("td", place_code(item.uri)),
             el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
             el("td", el("code", item.digest[:16], title=item.digest)),
             el("td", _origin(run, item.from_step, item.from_execution)),
@@ -282,7 +262,7 @@ def _lineage(run: RunFacts) -> Markup | None:
     ]
     table = el("table", el("thead", el("tr", [el("th", name, scope="col") for name in head])), el("tbody", rows))
     detail = el("details", el("summary", count(len(rows), "folder")), el("div", table, class_="scroll", tabindex=0))
-    return _section("Lineage", detail, id="lineage")
+    return section("Lineage", detail, id="lineage")
 
 
 def _origin(run: RunFacts, step: str | None, execution: str | None) -> Content:
@@ -299,7 +279,7 @@ def _environment(run: RunFacts) -> Markup | None:
     }
     if not facts:
         return None
-    return _section("Environment", _definitions([(name, el("code", value)) for name, value in facts.items()]),
+    return section("Environment", definitions([(name, el("code", value)) for name, value in facts.items()]),
                     id="environment")  # fmt: skip
 
 

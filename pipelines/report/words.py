@@ -76,6 +76,13 @@ def number(value: float | int | bool) -> str:
     return f"{value:,.{digits}f}"
 
 
+def signed(value: float) -> str:
+    """A difference, with its sign and three significant digits: +0.0083, -0.00214, 0."""
+    if not value or not math.isfinite(value):
+        return number(value)
+    return f"{value:+.3g}" if 1e-5 <= abs(value) < 1000 else f"{'+' if value > 0 else ''}{number(value)}"
+
+
 def share(value: float) -> str:
     """`91.2 %`; a dash where it is no number."""
     return f"{value * 100:.1f} %" if math.isfinite(value) else "–"
@@ -101,9 +108,9 @@ def size(num_bytes: int) -> str:
     raise AssertionError("unreachable")
 
 
-def count(amount: int, noun: str) -> str:
-    """`1 step`, `3 steps`."""
-    return f"{amount:,} {noun}" + ("" if amount == 1 else "s")
+def count(amount: int, noun: str, plural: str = "") -> str:
+    """`1 step`, `3 steps`; `2 classes` where the plural is given."""
+    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
 
 
 def place(uri: str) -> str:

@@ -1,0 +1,96 @@
+"""JSON that a program of somebody's wrote: read within limits, and taken for what it is, not for what it should be."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_TEXT = 200
+
+
+class UnreadableError(ValueError):
+    """A file that is there and cannot be shown; the message is a clause that says why."""
+
+
+def read_object(path: Path, most_bytes: int = MAX_BYTES) -> dict[str, Any] | None:
+    """The JSON object in a file; None where there is no such file. NaN and Infinity, which JSON has not, are None.
+
+    Raises:
+        UnreadableError: it is too large, no JSON object, or cannot be read.
+    """
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read ({error.strerror or error})") from None
+    if len(content) > most_bytes:
+        raise UnreadableError(f"is larger than {most_bytes / 1024 / 1024:.0f} MB")
+    try:
+        found: Any = json.loads(content, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):  # not UTF-8, not JSON, an integer of thousands of digits
+        raise UnreadableError("is no JSON") from None
+    if not isinstance(found, dict):
+        raise UnreadableError("is no JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def finite(value: object) -> float | None:
+    """A finite number; None for anything else, also for an integer beyond the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def drawable(value: object) -> float | None:
+    """A finite number with which a picture's scale can be reckoned: of at most 1e100."""
+    number = finite(value)
+    return number if number is not None and abs(number) <= 1e100 else None
+
+
+def whole(value: object) -> int | None:
+    """A count: a whole number that is not negative and has at most 15 digits."""
+    number = finite(value)
+    return int(number) if number is not None and number.is_integer() and 0 <= number < 1e15 else None
+
+
+def text(value: object, most: int = MAX_TEXT) -> str:
+    """A text, or a number as one; empty for anything else. A long one is cut."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    try:
+        said = str(value)
+    except ValueError:  # an integer of thousands of digits
+        return ""
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """An object; empty for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> list[Any]:
+    """A list; empty for anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def objects(value: object, most: int) -> Iterator[dict[str, Any]]:
+    """The objects in a list, at most so many entries of it."""
+    for entry in listed(value)[:most]:
+        if isinstance(entry, dict):
+            yield cast("dict[str, Any]", entry)
+
+
+def texts(value: Mapping[str, Any], most: int) -> dict[str, str]:
+    """Names and texts."""
+    return {text(name): text(said) for name, said in list(value.items())[:most] if text(said)}
