@@ -24,7 +24,6 @@ from drivetrain.training_scripts.evaluating import document, files, model_qualit
 from drivetrain.training_scripts.evaluating.placing import placed
 from drivetrain.training_scripts.evaluating.progress import Progress
 from drivetrain.training_scripts.evaluating.settings import Settings, parser
-from drivetrain.training_scripts.evaluating.slicing import slice_values
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.launching.parent import die_with_parent
@@ -76,7 +75,6 @@ def run(
         columns=settings.columns,
         key=True,
     )
-    slices = slice_values(dataset, settings.columns)
     progress = Progress(len(dataset), shows=process.is_main)
     with ExitStack() as stack:
         forward, layout = stack.enter_context(

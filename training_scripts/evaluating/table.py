@@ -14,7 +14,7 @@ _MARK = "_class_"
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The table of what evaluation.json holds."""
     bootstrap = document["bootstrap"]
-    interval = f"{bootstrap['confidence']:.4g} interval" if bootstrap else ""
+    interval = f"{100 * bootstrap['confidence']:.4g} % interval" if bootstrap else ""
     metrics: Mapping[str, Any] = document["metrics"]
     overall = [name for name in metrics if _MARK not in name]
     of_classes = [name for name in metrics if _MARK in name]

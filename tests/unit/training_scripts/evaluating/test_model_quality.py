@@ -1,0 +1,68 @@
+"""The forms of SageMaker's own statistics.json."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from drivetrain.training_scripts.evaluating.model_quality import model_quality
+
+
+def document(kind: str, **metrics: float) -> dict[str, Any]:
+    return {"task": {"kind": kind}, "num_samples": 9, "metrics": {n: {"value": v} for n, v in metrics.items()}}
+
+
+def test_binary() -> None:
+    curves = {
+        "confusion_matrix": {"kind": "matrix", "rows": ["0", "1"], "columns": ["0", "1"], "cells": [[1, 2], [0, 1]]},
+        "roc_curve": {"kind": "roc", "x": [0.0, 1.0], "y": [0.5, 1.0]},
+        "pr_curve": {"kind": "pr", "x": [1.0, 0.0], "y": [0.25, 1.0]},
+    }
+    measured = document("binary", recall=0.75, specificity=0.5, accuracy=0.5, auroc=0.9, loss=3.0)
+    found = model_quality(measured, {"metrics": {"recall": [0.5, None, 1.0], "accuracy": [0.5]}}, curves)
+    deviation = statistics.stdev([0.5, 1.0])
+    assert found == {
+        "version": 0.0,
+        "dataset": {"item_count": 9},
+        "binary_classification_metrics": {
+            "confusion_matrix": {"0": {"0": 1, "1": 2}, "1": {"0": 0, "1": 1}},
+            "recall": {"value": 0.75, "standard_deviation": deviation},
+            "accuracy": {"value": 0.5},  # of one replicate there is no deviation
+            "true_positive_rate": {"value": 0.75, "standard_deviation": deviation},
+            "true_negative_rate": {"value": 0.5},
+            "false_positive_rate": {"value": 0.5},
+            "false_negative_rate": {"value": 0.25, "standard_deviation": deviation},
+            "auc": {"value": 0.9},
+            "receiver_operating_characteristic_curve": {
+                "false_positive_rates": [0.0, 1.0],
+                "true_positive_rates": [0.5, 1.0],
+            },
+            "precision_recall_curve": {"recalls": [1.0, 0.0], "precisions": [0.25, 1.0]},
+        },
+    }
+
+
+def test_multiclass_and_regression() -> None:
+    found = model_quality(document("multiclass", accuracy=0.9, f1_weighted=0.8, f1_macro=0.7), None, {})
+    assert found and found["multiclass_classification_metrics"] == {
+        "accuracy": {"value": 0.9},
+        "weighted_f1": {"value": 0.8},
+    }
+    found = model_quality(document("regression", mae=1.0, r2=-0.5), None, {})
+    assert found and found["regression_metrics"] == {"mae": {"value": 1.0}, "r2": {"value": -0.5}}
+
+
+def test_there_is_no_form_for_other_tasks() -> None:
+    assert model_quality(document("tokens", perplexity=3.0), None, {}) is None
+    assert model_quality(document("multiclass", loss=3.0), None, {}) is None
+
+
+def test_long_curves_are_thinned_and_keep_their_ends() -> None:
+    many = [number / 999 for number in range(1000)]
+    found = model_quality(document("binary"), None, {"roc_curve": {"x": many, "y": many}})
+    assert found
+    rates = found["binary_classification_metrics"]["receiver_operating_characteristic_curve"]
+    kept = rates["false_positive_rates"]
+    assert len(kept) == 250
+    assert (kept[0], kept[-1]) == (0.0, 1.0)
+    assert kept == rates["true_positive_rates"] == sorted(kept)
