@@ -134,6 +134,8 @@ class Metric(Protocol):
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         """The values: suffix -> value. "" is the metric itself (`f1`), "macro" becomes `f1_macro`.
 
+        One of several that the samples do not define may be NaN, with the reason as its advice.
+
         Args:
             counted: the sums under the names of `tallies`, shape [size] each.
 

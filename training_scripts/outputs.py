@@ -26,7 +26,8 @@ class Answers(NamedTuple):
 
 def task_of(recipe: Recipe) -> Task:
     """What a recipe's model predicts: its optional attribute `task` (a kind), or what `num_classes` tells: two classes
-    are binary, more are multiclass, none are values. Its optional `class_names` name the classes.
+    are binary, more are multiclass, none are values. Its optional `class_names` name the classes. What is no class is
+    counted by its optional `num_outputs`: the outputs of a regression (1 unless it says so), labels, or tokens.
 
     Raises:
         InputError: no such kind, or names that are not one a class.
@@ -41,7 +42,7 @@ def task_of(recipe: Recipe) -> Task:
         raise InputError(
             f"{type(recipe).__module__}: class_names has {len(names)} names, and num_classes is {num_classes}."
         )
-    return Task(kind, num_classes, names)
+    return Task(kind, num_classes or int(getattr(recipe, "num_outputs", kind == "regression")), names)
 
 
 def answers_of(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
