@@ -52,17 +52,10 @@ class Confidences:
         inner_edges = np.linspace(0, 1, self.bins + 1)[1:-1]
         bins = np.searchsorted(inner_edges, confidences)
         sums = exact_sum.spread(confidences)
-        cells = np.concatenate(
-            [
-                sums.cells + (bins * SIZE)[:, None],
-                (self.bins * (SIZE + right) + bins)[:, None],
-            ],
-            axis=1,
-        )
-        amounts = np.ones_like(cells)
-        if sums.amounts is not None:
-            amounts[:, :-1] = sums.amounts
-        return Counts(cells, amounts)
+        assert sums.amounts is not None
+        outcomes = (self.bins * (SIZE + right) + bins)[:, None]
+        cells = np.concatenate([sums.cells + (bins * SIZE)[:, None], outcomes], axis=1)
+        return Counts(cells, np.concatenate([sums.amounts, np.ones_like(outcomes)], axis=1))
 
     def filled(self, counted: Ints) -> list[Bin]:
         """The bins that are not empty, upwards."""

@@ -36,13 +36,10 @@ class LossSum:
 
 def side_by_side(sums: Sequence[Counts], n: int) -> Counts:
     """Counts of exact sums of the same n samples, one after the other, and how many samples: SIZE * sums + 1 cells."""
-    cells = [counts.cells.reshape(n, -1) + SIZE * place for place, counts in enumerate(sums)]
-    amounts = [np.ones_like(c.cells) if c.amounts is None else c.amounts for c in sums]
-    last = np.full((n, 1), SIZE * len(sums), np.int64)
-    return Counts(
-        np.concatenate([*cells, last], axis=1),
-        np.concatenate([*(a.reshape(n, -1) for a in amounts), np.ones_like(last)], axis=1),
-    )
+    last = np.full((n, 1), SIZE * len(sums))
+    cells = [counts.cells + SIZE * place for place, counts in enumerate(sums)]
+    amounts = [counts.amounts for counts in sums if counts.amounts is not None]
+    return Counts(np.concatenate([*cells, last], axis=1), np.concatenate([*amounts, np.ones_like(last)], axis=1))
 
 
 def totals(counted: Ints) -> list[Fraction]:
