@@ -93,7 +93,8 @@ def run(
                 "recipe": description["recipe"],
                 "step": description.get("step"),
             },
-            processes=process.world_size,
+            processes=process.local_world_size,
+            hosts=process.world_size // process.local_world_size,
         )
         say(content, said)
         if report is not None:

@@ -14,14 +14,20 @@ FORMAT = 1
 
 
 def document(
-    result: Evaluation, settings: Settings, *, data: Mapping[str, Any], model: Mapping[str, Any], processes: int
+    result: Evaluation,
+    settings: Settings,
+    *,
+    data: Mapping[str, Any],
+    model: Mapping[str, Any],
+    processes: int = 1,
+    hosts: int = 1,
 ) -> dict[str, Any]:
     """evaluation.json (docs/evaluation.md describes it).
 
     Args:
         data: what was measured on: content_hash, rows, key.
         model: what was measured: content_hash, recipe, step.
-        processes: of all hosts together.
+        processes: of each host.
     """
     task, bootstrap = result.task, result.bootstrap
     return {
@@ -38,6 +44,7 @@ def document(
             "strategy": settings.strategy,
             "strategy_options": settings.strategy_options,
             "processes": processes,
+            "hosts": hosts,
         },
         "collectives": result.collectives,
         "coverage": {"rows": result.expected_rows, "counted": result.num_samples},

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from drivetrain.components.errors import InputError
 from drivetrain.components.evaluate import evaluate
 
 OPTIONS = {"channels": 2, "hidden": 4}
@@ -90,7 +91,24 @@ def test_bad_data_is_one_line_from_the_program(model: Path, data: Path, tmp_path
     assert not (tmp_path / "metrics/metrics.json").exists()
 
 
-def test_several_hosts_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
-    ended = command(model, data, tmp_path / "metrics", DRIVETRAIN_HOSTS="a,b", DRIVETRAIN_HOST="a")
+def test_the_folder_of_a_training_without_checkpoints(data: Path, tmp_path: Path) -> None:
+    """A folder of data has a manifest.json too."""
+    with pytest.raises(InputError, match="holds no model: neither"):
+        evaluate(data, data)
+
+
+def test_a_step_of_what_is_no_folder_of_checkpoints(model: Path, data: Path) -> None:
+    with pytest.raises(InputError, match=r"checkpoint='120', but .*model is no folder of checkpoints"):
+        evaluate(model, data, checkpoint="120")
+
+
+def test_a_place_of_checkpoints_in_which_nothing_is_whole(data: Path, tmp_path: Path) -> None:
+    """What the program that opens it says is the reason of the step."""
+    folder = tmp_path / "checkpoints" / "step-00000012"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    ended = command(tmp_path / "checkpoints", data, tmp_path / "metrics", DRIVETRAIN_FAILURE_FILE=str(tmp_path / "why"))
     assert ended.returncode == 2
-    assert ended.stderr == "error: evaluate runs on one host, but this step has 2 (a, b). Give it one.\n"
+    assert ended.stderr.startswith("error: ")
+    assert (tmp_path / "why").read_text() == ended.stderr
+    assert "step-00000012" in ended.stderr or "no whole checkpoint" in ended.stderr
