@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -97,7 +97,7 @@ def evaluate(
 
 
 @contextmanager
-def _opened(model: Path, checkpoint: str) -> Iterator[Path]:
+def _opened(model: Path, checkpoint: str) -> Generator[Path]:
     """The model's folder: given, unpacked, or made of a checkpoint."""
     is_folder = model.is_dir() and not (model / DESCRIPTION).is_file() and not (model / ARCHIVE).is_file()
     if not (is_folder and _has_checkpoints(model)):

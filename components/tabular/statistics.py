@@ -71,10 +71,11 @@ class _Values:
     def add(self, column: Array) -> bool:
         """Take in the next rows; False as soon as there are too many values, or one is too long."""
         rows = self._rows
-        for part in (column.slice(0, _FIRST_ROWS), column) if len(column) > 4 * _FIRST_ROWS else (column,):
-            counts: Any = part.value_counts()
-            if len(counts) > MAX_VALUES + 1:  # (null may be one of them)
-                return False
+        if len(column) > 4 * _FIRST_ROWS and len(column.slice(0, _FIRST_ROWS).value_counts()) > MAX_VALUES + 1:
+            return False
+        counts = column.value_counts()
+        if len(counts) > MAX_VALUES + 1:  # (null may be one of them)
+            return False
         values, counted = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
         for value, number in zip(values, counted, strict=True):
             if value is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Generator[Path]:
     """A name to write under; the file gets its own when the block ends well, and is removed when it does not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _partial(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ WHOLE = ("single", "dp", "ddp")
 @contextmanager
 def placed(
     recipe: Recipe, model: nn.Module, process: Process, *, strategy: str, strategy_options: str
-) -> Iterator[tuple[Forward, Layout]]:
+) -> Generator[tuple[Forward, Layout]]:
     """What computes outputs in eval mode, and how the ranks share the work.
 
     Under a strategy that shares the model out every rank must take part in each forward pass, and the passes end
@@ -57,7 +57,7 @@ def placed(
 @contextmanager
 def _by_strategy(
     recipe: Recipe, model: nn.Module, process: Process, name: str, options: dict[str, Any], precision: str
-) -> Iterator[tuple[Forward, Layout]]:
+) -> Generator[tuple[Forward, Layout]]:
     from drivetrain.training_scripts.strategy import Common, load_strategy
 
     strategy_class, built = load_strategy(name, options)
