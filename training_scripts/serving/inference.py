@@ -20,6 +20,7 @@ _PACKAGE = "drivetrain.training_scripts.serving"
 _MODULES = Path(__file__).resolve().parent / "modules"
 if _MODULES.is_dir():
     sys.path.insert(0, str(_MODULES))
+    sys.dont_write_bytecode = True  # the folder's content has a name, its hash, and is to keep it
 
 
 def _own(name: str) -> ModuleType:
@@ -28,11 +29,7 @@ def _own(name: str) -> ModuleType:
     Raises:
         ImportError: another drivetrain was imported before, which may be of another version.
     """
-    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the folder's content has a name: its hash
-    try:
-        module = importlib.import_module(f"{_PACKAGE}.{name}")
-    finally:
-        sys.dont_write_bytecode = bytecode
+    module = importlib.import_module(f"{_PACKAGE}.{name}")
     file = Path(str(module.__file__)).resolve()
     if _MODULES.is_dir() and not file.is_relative_to(_MODULES):
         raise ImportError(f"{file} was imported before the model's own modules. Serve the model in a fresh process.")
