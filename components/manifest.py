@@ -27,7 +27,8 @@ statistics
     have `min` and `max` as ISO 8601 text. A label that names classes (integer, bool or text) has `distinct`, and
     `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. An integer, bool or text column other than
     the key with at most 256 values, none a text of more than 256 characters, has `values` of the same form (missing
-    ones left out): what an evaluation can be sliced by. Readers must allow for further entries.
+    ones left out): what an evaluation can be sliced by. All columns list at most 10,000 values; where they have more,
+    those with the fewest come first. Readers must allow for further entries.
 content_hash
     SHA-256 of the data's identity: the manifest without `content_hash` and `statistics`, as
     `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. The shards' checksums are in

@@ -15,6 +15,8 @@ MAX_CLASSES = 100_000
 MAX_VALUES = 256
 # A longer text is no name of anything; and a manifest of a small data set must not hold its documents.
 MAX_VALUE_LENGTH = 256
+# Of all columns together: a table of thousands of columns must not have a manifest larger than itself.
+MAX_ALL_VALUES = 10_000
 # Rows that are looked at before all of a piece: a column of many values mostly shows them here.
 _FIRST_ROWS = 1024
 
@@ -54,12 +56,22 @@ class TableStatistics:
     def entries(self) -> dict[str, Mapping[str, Any]]:
         """The manifest's `statistics`."""
         found: dict[str, Mapping[str, Any]] = {name: column.entries() for name, column in self._columns.items()}
-        for name, values in self._values.items():
-            found[name] = {**found[name], "values": values.entries()}
+        for name, values in self._listed_values().items():
+            found[name] = {**found[name], "values": values}
         if self._label is not None and self._counts_classes:
             classes = [{"value": value, "rows": self.classes[value]} for value in sorted(self.classes)]
             found[self._label] = {**found[self._label], "distinct": len(classes), "classes": classes}
         return found
+
+    def _listed_values(self) -> dict[str, list[dict[str, Any]]]:
+        """Those of all columns, or of as many as there is room for: columns of few values first."""
+        listed = {name: values.entries() for name, values in self._values.items()}
+        room, kept = MAX_ALL_VALUES, set[str]()
+        for name in sorted(listed, key=lambda name: len(listed[name])):
+            room -= len(listed[name])
+            if room >= 0:
+                kept.add(name)
+        return {name: values for name, values in listed.items() if name in kept}
 
 
 class _Values:

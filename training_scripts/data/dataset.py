@@ -92,9 +92,9 @@ class Dataset:
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """What the reader knows of the columns that the recipe uses."""
+        """What the reader knows of the columns that the recipe uses, without the lists of their values."""
         known = self.reader.statistics
-        return {name: known[name] for name in self._names if name in known}
+        return {name: _without_values(known[name]) for name in self._names if name in known}
 
     @property
     def fitted(self) -> dict[str, Any]:
@@ -194,3 +194,7 @@ class Dataset:
         if not self.label:
             raise InputError(f"{self.reader.folder} has no labels.")
         return self.column(self.label)
+
+
+def _without_values(known: Any) -> Any:
+    return {key: entry for key, entry in known.items() if key != "values"} if isinstance(known, Mapping) else known

@@ -155,3 +155,11 @@ def test_the_key_is_not_counted() -> None:
     found = gathered.entries()
     assert "values" not in found["id"]
     assert found["x"]["values"] == [{"value": 3, "rows": 2}]
+
+
+def test_of_very_many_columns_those_with_few_values_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular_statistics, "MAX_ALL_VALUES", 5)
+    columns = {"a": [1, 2, 3], "b": [1, 1, 2], "c": [0, 0, 0], "d": [5, 6, 6]}
+    gathered = TableStatistics(pa.schema([(name, pa.int64()) for name in columns]), None)
+    gathered.add(pa.table(columns))
+    assert [name for name, entry in gathered.entries().items() if "values" in entry] == ["b", "c", "d"]
