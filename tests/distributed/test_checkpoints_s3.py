@@ -35,7 +35,8 @@ def uri(monkeypatch: pytest.MonkeyPatch) -> str:
 def fit(process: Process, data: Path, target: Path, checkpoints: Path | str) -> dict[str, bytes]:
     folders = Folders(train=data, validation=data, model=target / "model", output=target, checkpoints=checkpoints)
     train(CONFIG, folders, process)
-    return {path.name: path.read_bytes() for path in (target / "model").iterdir()} if process.is_main else {}
+    inside = [path for path in (target / "model").rglob("*") if path.is_file()] if process.is_main else []
+    return {str(path.relative_to(target)): path.read_bytes() for path in inside}
 
 
 def names(process: Process, uri: str) -> dict[str, int]:

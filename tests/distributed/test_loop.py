@@ -88,7 +88,8 @@ def description(target: Path) -> dict[str, Any]:
 
 
 def files(target: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (target / "model").iterdir()} | {
+    inside = [path for path in (target / "model").rglob("*") if path.is_file()]
+    return {str(path.relative_to(target / "model")): path.read_bytes() for path in inside} | {
         "history": (target / "output/history.json").read_bytes()
     }
 

@@ -31,7 +31,8 @@ def fit(process: Process, config: Config, data: Path, target: Path, checkpoints:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (folder / "model").iterdir()} | {
+    inside = [path for path in (folder / "model").rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder / "model")): path.read_bytes() for path in inside} | {
         "history": (folder / "history.json").read_bytes()
     }
 

@@ -79,7 +79,7 @@ def trial(given: Trial, shared: Shared) -> Found:
         *(("resume", path) for path in sorted(newest.iterdir())),
         *(("resume", newest / name) for name in _FOREIGN),
         *(("resume", checkpoints / name) for name in ("last.ckpt", "lock.json", ".metadata")),
-        *(("evaluation", path) for path in sorted((place / "model").iterdir())),
+        *(("evaluation", path) for path in sorted((place / "model").iterdir()) if path.is_file()),
         *(("evaluation", place / "model" / name) for name in _FOREIGN),
         *(("weights", given.folder / f"weights{suffix}") for suffix in (".pt", ".bin", ".safetensors", ".pth")),
         ("evaluation", data / "data.npz"),

@@ -282,8 +282,9 @@ def test_two_jobs_side_by_side_and_two_hosts_give_the_same_bytes(
         assert (job.returncode, err) == (0, "")
 
     def files(name: str) -> dict[str, bytes]:
-        found = [*(tmp_path / name / "model").iterdir(), tmp_path / name / "output" / "history.json"]
-        return {path.name: path.read_bytes() for path in found}
+        found = [*(tmp_path / name / "model").rglob("*"), tmp_path / name / "output" / "history.json"]
+        return {str(path.relative_to(tmp_path / name)): path.read_bytes() for path in found if path.is_file()}
 
-    assert set(files("a")) == {"model.safetensors", "model.json", "history.json"}
+    handed_on = {"model/model.safetensors", "model/model.json", "model/code/inference.py", "output/history.json"}
+    assert handed_on <= set(files("a"))
     assert files("a") == files("b") == files("c")

@@ -91,7 +91,8 @@ def trace(folder: Path, attempt: int, rank: int) -> list[Line]:
 
 def results(folder: Path) -> dict[str, Any]:
     """What a finished training hands on: the model's files, the validations, and all metrics without times."""
-    found: dict[str, Any] = {path.name: path.read_bytes() for path in sorted((folder / "model").iterdir())}
+    files = [path for path in sorted((folder / "model").rglob("*")) if path.is_file()]
+    found: dict[str, Any] = {str(path.relative_to(folder / "model")): path.read_bytes() for path in files}
     found["history.json"] = (folder / "output" / "history.json").read_text()
     lines = [json.loads(line) for line in (folder / "output" / "metrics.jsonl").read_text().splitlines()]
     found["metrics.jsonl"] = [{name: value for name, value in line.items() if name not in _TIMES} for line in lines]
