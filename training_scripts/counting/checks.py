@@ -97,19 +97,6 @@ def outputs(samples: Samples, num_outputs: int) -> tuple[Floats, Floats]:
     return targets, predicted
 
 
-def losses(samples: Samples) -> Floats:
-    """The losses, float64 [n].
-
-    Raises:
-        InputError: one that is not finite.
-    """
-    values = np.asarray(_given(samples.losses, "losses"), np.float64)
-    wrong = values[~np.isfinite(values)]
-    if wrong.size:
-        raise InputError(f"the loss of a sample is {wrong[0]:g}: the model has diverged, or a sample is not finite.")
-    return values
-
-
 def _given(values: NDArray[Any] | None, what: str) -> NDArray[Any]:
     if values is None:
         raise InputError(

@@ -57,6 +57,10 @@ class Confidences:
         cells = np.concatenate([sums.cells + (bins * SIZE)[:, None], outcomes], axis=1)
         return Counts(cells, np.concatenate([sums.amounts, np.ones_like(outcomes)], axis=1))
 
+    def settle(self, cells: Ints) -> None:
+        last = self.bins * SIZE
+        exact_sum.settle(cells[..., :last].reshape(*cells.shape[:-1], self.bins, SIZE))
+
     def filled(self, counted: Ints) -> list[Bin]:
         """The bins that are not empty, upwards."""
         sums = counted[: self.bins * SIZE].reshape(self.bins, SIZE)

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from drivetrain.training_scripts.counting import checks, exact_sum
+from drivetrain.training_scripts.counting import checks, exact_sum, sums
 from drivetrain.training_scripts.counting.exact_sum import SIZE
 from drivetrain.training_scripts.counting.sums import side_by_side
-from drivetrain.training_scripts.metric import Counts, Floats, Samples
+from drivetrain.training_scripts.metric import Counts, Floats, Ints, Samples
 
 OutputError = Literal["absolute", "squared", "relative", "pinball"]
 
@@ -50,7 +50,11 @@ class OutputErrors:
             terms = [np.abs(differences) / np.maximum(np.abs(targets), np.finfo(np.float64).eps)]
         else:
             terms = [np.abs(differences)]
-        return _by_output(terms, self.num_outputs, len(targets))
+        stacked = np.stack(terms, axis=2)
+        return side_by_side([exact_sum.spread(stacked[:, place]) for place in range(self.num_outputs)], len(targets))
+
+    def settle(self, cells: Ints) -> None:
+        sums.settle(cells)
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,10 @@ class OutputTargets:
     def count(self, samples: Samples) -> Counts:
         targets, _ = checks.outputs(samples, self.num_outputs)
         high, low = exact_sum.products(targets, targets)
-        sums = [exact_sum.spread(targets[:, place]) for place in range(self.num_outputs)]
-        squares = [exact_sum.spread(np.stack([high[:, i], low[:, i]], axis=1)) for i in range(self.num_outputs)]
-        return side_by_side([*sums, *squares], len(targets))
+        outputs = range(self.num_outputs)
+        plain = [exact_sum.spread(targets[:, place]) for place in outputs]
+        squares = [exact_sum.spread(np.stack([high[:, place], low[:, place]], axis=1)) for place in outputs]
+        return side_by_side([*plain, *squares], len(targets))
 
-
-def _by_output(terms: Sequence[Floats], num_outputs: int, n: int) -> Counts:
-    """An exact sum an output of terms of shape [n, num_outputs] each."""
-    stacked = np.stack(terms, axis=2)
-    return side_by_side([exact_sum.spread(stacked[:, place]) for place in range(num_outputs)], n)
+    def settle(self, cells: Ints) -> None:
+        sums.settle(cells)

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from drivetrain.training_scripts.counting import checks, exact_sum
+from drivetrain.training_scripts.counting import checks, exact_sum, sums
 from drivetrain.training_scripts.counting.exact_sum import SIZE
 from drivetrain.training_scripts.counting.sums import side_by_side
-from drivetrain.training_scripts.metric import Counts, Floats, Kind, Samples
+from drivetrain.training_scripts.metric import Counts, Floats, Ints, Kind, Samples
 
 ScoreError = Literal["brier", "log"]
 
@@ -54,6 +54,9 @@ class ScoreErrors:
             distances[np.arange(len(distances)), targets] -= 1
             errors = (distances**2).sum(axis=1)
         return side_by_side([exact_sum.spread(errors)], len(errors))
+
+    def settle(self, cells: Ints) -> None:
+        sums.settle(cells)
 
 
 def _log_errors(scores: np.ndarray, positive: np.ndarray) -> Floats:

@@ -4,34 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from drivetrain.training_scripts.counting import checks, exact_sum
+from drivetrain.training_scripts.counting import exact_sum
 from drivetrain.training_scripts.counting.exact_sum import SIZE
-from drivetrain.training_scripts.metric import Counts, Ints, Samples, UndefinedError
-
-
-@dataclass(frozen=True)
-class LossSum:
-    """The sum of the losses, and (last cell) how many."""
-
-    @property
-    def size(self) -> int:
-        return SIZE + 1
-
-    def count(self, samples: Samples) -> Counts:
-        losses = checks.losses(samples)
-        return side_by_side([exact_sum.spread(losses)], len(losses))
-
-    def mean(self, counted: Ints) -> float:
-        """
-        Raises:
-            UndefinedError: nothing was counted.
-        """
-        return exact_sum.mean(counted[:-1], num_samples(counted))
+from drivetrain.training_scripts.metric import Counts, Ints, UndefinedError
 
 
 def side_by_side(sums: Sequence[Counts], n: int) -> Counts:
@@ -40,6 +19,11 @@ def side_by_side(sums: Sequence[Counts], n: int) -> Counts:
     cells = [counts.cells + SIZE * place for place, counts in enumerate(sums)]
     amounts = [counts.amounts for counts in sums if counts.amounts is not None]
     return Counts(np.concatenate([*cells, last], axis=1), np.concatenate([*amounts, np.ones_like(last)], axis=1))
+
+
+def settle(cells: Ints) -> None:
+    """Carry within each of the sums of `side_by_side`, in place; `cells` has shape [..., SIZE * sums + 1]."""
+    exact_sum.settle(cells[..., :-1].reshape(*cells.shape[:-1], -1, SIZE))
 
 
 def totals(counted: Ints) -> list[Fraction]:

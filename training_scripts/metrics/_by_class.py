@@ -11,7 +11,7 @@ import numpy as np
 
 from drivetrain.training_scripts.counting.outcomes import ClassTable, Outcomes
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training_scripts.metric import Floats, Ints, Kind, Tally, Task, UndefinedError, Value
 
 AVERAGES = ("macro", "micro", "weighted")
 
@@ -38,7 +38,7 @@ class ByClass:
     average: str = "all"
     """`macro`, `micro` or `weighted` for that one alone, `none` for each class and no average, `all` for the three."""
     per_class: bool = False
-    """Each class as well, `class_0`, `class_1`, ...; without those whose quotient is 0 / 0 by no fault of the model."""
+    """Each class as well, `class_0`, `class_1`, ...; a quotient of 0 / 0 by no fault of the model is no value."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "multilabel", "segmentation")
     higher_is_better: ClassVar[bool | None] = True
@@ -56,27 +56,20 @@ class ByClass:
         kept = self._kept(task, table)
         if not kept.any():
             raise UndefinedError("no sample that counts is of any class, or predicted to be")
-        classes = quotients.tops / np.maximum(quotients.bottoms, 1)
+        shares = quotients.tops / np.maximum(quotients.bottoms, 1)
+        values = {average: Value(_mean(average, shares, quotients, table, kept)) for average in self._averages(task)}
         defined = (quotients.bottoms > 0) | (quotients.failed > 0)
-        values: dict[str, float] = {}
+        classes = [
+            Value(share) if there else Value(math.nan, advice=self.reason(place))
+            for place, (share, there) in enumerate(zip(shares.tolist(), defined.tolist(), strict=True))
+        ]
         if task.kind == "binary" and self.average != "none":
-            if self.average == "all" and not defined[1]:
-                raise UndefinedError(self.reason(1))
-            if defined[1]:
-                values[""] = float(classes[1])
-        wanted = AVERAGES if self.average == "all" and task.kind != "binary" else (self.average,)
-        for average in wanted:
-            if average == "macro":
-                values[average] = math.fsum(classes[kept]) / int(kept.sum())
-            elif average == "micro":
-                bottom = int(quotients.bottoms[kept].sum())
-                values[average] = int(quotients.tops[kept].sum()) / bottom if bottom else 0.0
-            elif average == "weighted":
-                weight = int(table.actual[kept].sum())
-                values[average] = math.fsum((classes * table.actual)[kept]) / weight if weight else 0.0
+            values = {"": classes[1], **values}
         if self.per_class or self.average == "none":
-            values |= {f"class_{place}": float(classes[place]) for place in np.flatnonzero(defined).tolist()}
-        return {name: Value(value) for name, value in values.items()}
+            values |= {f"class_{place}": value for place, value in enumerate(classes)}
+        if all(math.isnan(value.value) for value in values.values()):
+            raise UndefinedError(next(iter(values.values())).advice)
+        return values
 
     def quotients(self, table: ClassTable) -> Quotients:
         """What is divided by what."""
@@ -85,6 +78,11 @@ class ByClass:
     def reason(self, place: int) -> str:
         """Why a class has no value, as a clause."""
         return f"no sample is of class {place}, or predicted to be"
+
+    def _averages(self, task: Task) -> tuple[str, ...]:
+        if self.average == "none" or (self.average == "all" and task.kind == "binary"):
+            return ()
+        return AVERAGES if self.average == "all" else (self.average,)
 
     def _kept(self, task: Task, table: ClassTable) -> np.ndarray:
         """Whether an average takes a class, bool [C]."""
@@ -118,6 +116,17 @@ class ByRegion(ByClass):
         if self.background >= 0:
             kept[self.background] = False
         return kept
+
+
+def _mean(average: str, shares: Floats, quotients: Quotients, table: ClassTable, kept: np.ndarray) -> float:
+    """An average over the classes that are kept, 0 where it would be 0 / 0."""
+    if average == "macro":
+        return math.fsum(shares[kept]) / int(kept.sum())
+    if average == "micro":
+        top, bottom = float(quotients.tops[kept].sum()), int(quotients.bottoms[kept].sum())
+    else:
+        top, bottom = math.fsum((shares * table.actual)[kept]), int(table.actual[kept].sum())
+    return top / bottom if bottom else 0.0
 
 
 def _outcomes(task: Task) -> Outcomes:

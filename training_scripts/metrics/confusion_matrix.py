@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -52,12 +50,6 @@ class Metric:
                 "column_label": "predicted",
             }
         }
-
-    def coarser(self, task: Task, cells: int) -> Metric:
-        """Fewer classes with a row of their own."""
-        if self._matrix(task).size <= cells:
-            return self
-        return dataclasses.replace(self, shown=max(0, math.isqrt(max(cells, 0)) - 1))
 
     def _matrix(self, task: Task) -> ConfusionMatrix:
         return ConfusionMatrix(task.kind, task.num_classes, self.shown)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training_scripts.counting.sums import LossSum
+from drivetrain.training_scripts.counting.own_values import Mean
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, Value
+
+LOSS = Mean("loss", "float")
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Metric:
     higher_is_better: ClassVar[bool | None] = False
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"losses": LossSum()}
+        return LOSS.tallies(task)
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
-        return {"": Value(LossSum().mean(counted["losses"]))}
+        return LOSS.compute(task, counted)

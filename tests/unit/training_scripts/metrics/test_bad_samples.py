@@ -71,8 +71,3 @@ def test_scores_of_another_shape() -> None:
     for name in ("top_k", "brier", "log_loss", "calibration_error"):
         with pytest.raises(InputError, match=r"shape \[2, 4\]; a multiclass task of 3 classes needs \[2, 3\]"):
             counted(metric(name), Task("multiclass", 3), samples)
-
-
-def test_no_losses() -> None:
-    with pytest.raises(InputError, match="a metric needs losses"):
-        counted(metric("loss"), Task("values"), Samples())

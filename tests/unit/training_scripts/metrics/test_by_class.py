@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn import metrics as sklearn_metrics
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Samples, Task, UndefinedError
-from tests.unit.training_scripts.metrics.sampling import drawn, metric, off, values
+from tests.unit.training_scripts.metrics.sampling import counted, drawn, metric, off, values
 
 AVERAGES = ("macro", "micro", "weighted")
 ORACLES: dict[str, Callable[..., Any]] = {
@@ -91,12 +92,17 @@ def test_classes_and_averages_are_what_fractions_say(name: str, kind: Any, data:
     classes = quotients(name, task, samples)
     occurs = [kind == "multilabel" or bool((targets == c).any() or (predicted == c).any()) for c in range(len(classes))]
     actual = [int(((targets[:, c] if kind == "multilabel" else targets == c) == 1).sum()) for c in range(len(classes))]
-    found = values(metric(name, average="none"), task, samples)
+    try:
+        found = values(metric(name, average="none"), task, samples)
+    except UndefinedError:
+        found = {f"class_{place}": math.nan for place in range(task.num_classes)}
     for place, (top, bottom) in enumerate(classes):
         if bottom:
             assert found.pop(f"class_{place}") == top / bottom
         elif name == "precision" and actual[place]:
             assert found.pop(f"class_{place}") == 0
+        else:
+            assert math.isnan(found.pop(f"class_{place}"))
     assert not found
     shares = [Fraction(top, bottom or 1) for top, bottom in classes]
     macro = sum(s for s, o in zip(shares, occurs, strict=True) if o) / Fraction(sum(occurs))
@@ -127,9 +133,12 @@ def test_the_value_of_a_binary_task_is_that_of_class_1(drawn_samples: tuple[Task
 
 def test_classes_beside_averages() -> None:
     samples = Samples(targets=np.array([0, 0, 1, 3]), predicted=np.array([0, 1, 1, 1]))
-    found = values(metric("recall", per_class=True), Task("multiclass", 5), samples)
-    # Class 2 and 4 have no sample, and no recall.
-    assert found == {"macro": 0.5, "micro": 0.5, "weighted": 0.5, "class_0": 0.5, "class_1": 1.0, "class_3": 0.0}
+    task, own = Task("multiclass", 5), metric("recall", per_class=True)
+    found = own.compute(task, counted(own, task, samples))
+    reasons = {name: value.advice for name, value in found.items() if math.isnan(value.value)}
+    assert reasons == {"class_2": "no sample is of class 2", "class_4": "no sample is of class 4"}
+    plain = {name: value.value for name, value in found.items() if name not in reasons}
+    assert plain == {"macro": 0.5, "micro": 0.5, "weighted": 0.5, "class_0": 0.5, "class_1": 1.0, "class_3": 0.0}
     assert values(metric("precision", per_class=True), Task("multiclass", 5), samples)["class_3"] == 0.0
 
 

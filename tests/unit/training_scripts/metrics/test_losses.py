@@ -46,7 +46,7 @@ def test_no_sample(name: str) -> None:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_no_number(loss: float) -> None:
-    with pytest.raises(InputError, match=f"the loss of a sample is {loss}: the model has diverged"):
+    with pytest.raises(InputError, match=f"{loss} of sample 1 "):
         values(metric("loss"), TASK, Samples(losses=np.array([1.0, loss])))
 
 
