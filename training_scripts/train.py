@@ -18,6 +18,7 @@ from torch import Tensor
 
 from drivetrain.training_scripts.checkpointing.generators import kept_generators
 from drivetrain.training_scripts.checkpointing.tensors import model_parts
+from drivetrain.training_scripts.counting.samples import Amount
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.evaluation import evaluate
@@ -81,6 +82,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         history: History = []
         best: dict[str, Tensor] = {}  # this rank's parts of the best model
         owed: dict[str, Any] | None = None  # what there is still to report of the last step
+        values: dict[str, Amount] = {}  # of the recipe's own metrics
 
         journal.say(*training.lines)
         saved = saving.load_newest(strategy, best=best, check=training.check)
@@ -94,7 +96,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         finished = watch.gives_up or (step == schedule.total_steps and not owed)
         if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
             with kept_generators(process.device):  # which a training that was not interrupted would not have asked here
-                measured = validate(strategy, validation, num_rows=VALIDATION_BATCH)
+                measured = validate(strategy, validation, values=values, num_rows=VALIDATION_BATCH)
             if watched:
                 watch.check(measured)
         end = consumed if finished else plan.samples_until(schedule.total_steps, order)
@@ -136,7 +138,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                 if owed and not (at.validates and saving.stops):
                     metrics = {"train_loss": losses.of_epoch() if at.validates else losses.since_last()}
                     if at.validates and validation:
-                        measured = validate(strategy, validation, breaks_off=saving.evaluated)
+                        measured = validate(strategy, validation, values=values, breaks_off=saving.evaluated)
                         saving.validated()
                         metrics = {**metrics, **measured} if measured else {}
                 if owed and metrics:  # else the next start validates before it takes a step
@@ -187,11 +189,16 @@ def validate(
     strategy: Strategy,
     validation: Dataset,
     *,
+    values: dict[str, Amount],
     num_rows: int | None = None,
     breaks_off: Callable[[], bool] = lambda: False,
 ) -> dict[str, float]:
     """The means over the validation data (its first `num_rows`), on all ranks together, as `validation_<metric>`; none
-    where `breaks_off`, which is asked before each batch, says so on all ranks."""
+    where `breaks_off`, which is asked before each batch, says so on all ranks.
+
+    Args:
+        values: what the recipe's own metrics are, which the first validation finds out for those that follow.
+    """
 
     def forward(inputs: Tensor) -> Tensor | None:
         if breaks_off():
@@ -208,11 +215,13 @@ def validate(
                 batch_size=VALIDATION_BATCH,
                 dtype=strategy.precision.parameters,
                 num_rows=num_rows,
+                values=values or None,
             )
     except BrokenOffError:
         return {}
     finally:
         strategy.model.train()
+    values.update(result.values)
     return {f"validation_{name}": value for name, value in result.means.items()}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Task
 
 
@@ -48,12 +49,28 @@ class Slice(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Bootstrap:
-    """How the intervals were drawn: `by` is the column whose values are drawn, or `row`."""
+    """How intervals are drawn: samples of one value of the column `key` together; each by itself where it is ""."""
 
     replicates: int
-    seed: int
-    confidence: float
-    by: str = "row"
+    seed: int = 0
+    confidence: float = 0.95
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            InputError: a number that cannot be.
+        """
+        if self.replicates < 2 or not 0 <= self.seed < 2**63 or not 0 < self.confidence < 1:
+            raise InputError(
+                f"bootstrap with {self.replicates} replicates, seed {self.seed}, confidence {self.confidence}; allowed "
+                "are replicates from 2, seeds from 0 to 2**63 - 1, and a confidence between 0 and 1."
+            )
+
+    @property
+    def by(self) -> str:
+        """For people."""
+        return self.key or "row"
 
 
 @dataclass(frozen=True, kw_only=True)

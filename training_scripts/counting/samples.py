@@ -61,6 +61,22 @@ def amounts_of(samples: Samples) -> dict[str, Amount]:
     return {name: "bool" if values.dtype == np.bool_ else "float" for name, values in samples.values.items()}
 
 
+def no_samples(task: Task) -> Samples:
+    """Samples in the shapes of a task, none of them."""
+    one, each, none = (np.zeros(0, np.int64), np.zeros((0, task.num_classes)), np.zeros(0))
+    whole = each.astype(np.int64)
+    targets, scores, predicted = {
+        "binary": (one, none, one),
+        "multiclass": (one, each, one),
+        "multilabel": (whole, each, whole),
+        "regression": (each, None, each),
+        "tokens": (np.zeros((0, 0), np.int64), None, None),
+        "segmentation": (np.zeros((0, 0), np.int64), None, np.zeros((0, 0), np.int64)),
+        "values": (None, None, None),
+    }[task.kind]
+    return Samples(losses=none, targets=targets, scores=scores, predicted=predicted)
+
+
 def _own_metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     """
     Raises:

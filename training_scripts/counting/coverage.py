@@ -1,0 +1,81 @@
+"""Proof that each row was counted exactly once, whichever rank counted it.
+
+Every rank adds up hashes of the rows that it counted, and takes away those of an equal share of the rows that there
+are. Over all ranks this comes to nothing if each row was counted once; if not, to nothing with a chance of 2**-128.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drivetrain.training_scripts.counting.hashing import BLOCK, STEP, mix
+from drivetrain.training_scripts.metric import Ints
+
+SIZE = 6
+"""Cells: how many rows were counted, how many there are, and the differences of two sums of hashes, in halves."""
+
+_SECOND = np.uint64(0xD6E8FEB86659FD93)
+_HALF = 2**32 - 1
+
+
+class CoverageError(RuntimeError):
+    """Rows were counted twice or not at all: a mistake of the program, not of its input."""
+
+
+class Coverage:
+    """What one rank has counted of `num_rows` rows, of which `rank` of `world_size` takes away its share."""
+
+    def __init__(self, num_rows: int, rank: int, world_size: int) -> None:
+        self._num_counted = 0
+        share = slice(num_rows * rank // world_size, num_rows * (rank + 1) // world_size)
+        self._num_expected = share.stop - share.start
+        first = second = 0
+        for start in range(share.start, share.stop, BLOCK):
+            block = _sums(np.arange(start, min(start + BLOCK, share.stop), dtype=np.uint64))
+            first, second = first - block[0], second - block[1]
+        self._first, self._second = first, second
+
+    def count(self, rows: Ints) -> None:
+        """Row numbers, shape [n]."""
+        self._num_counted += len(rows)
+        for start in range(0, len(rows), BLOCK):
+            first, second = _sums(rows[start : start + BLOCK].astype(np.uint64))
+            self._first += first
+            self._second += second
+
+    def cells(self) -> Ints:
+        """To be added up over the ranks; shape [SIZE]."""
+        first, second = self._first % 2**64, self._second % 2**64
+        halves = (first & _HALF, first >> 32, second & _HALF, second >> 32)
+        return np.array([self._num_counted, self._num_expected, *halves], dtype=np.int64)
+
+
+def check(cells: Ints) -> int:
+    """How many rows were counted, of the sum of all ranks' cells.
+
+    Raises:
+        CoverageError: it was not each row once.
+    """
+    counted, expected, *halves = cells.tolist()
+    first, second = ((halves[place] + (halves[place + 1] << 32)) % 2**64 for place in (0, 2))
+    if counted == expected and not first and not second:
+        return counted
+    said = f"{counted} rows were counted of {expected}"
+    if counted < expected:
+        said += f": {expected - counted} are missing, or more, and others counted twice"
+    elif counted > expected:
+        said += f": {counted - expected} were counted twice, or more, and others are missing"
+    else:
+        said += ", but some of them twice, and as many are missing"
+    raise CoverageError(f"{said}. No number of this evaluation can be trusted; please report it.")
+
+
+def _sums(numbers: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> tuple[int, int]:
+    """Two sums of hashes modulo 2**64; the numbers are overwritten."""
+    numbers += STEP
+    hashes = mix(numbers)
+    first = int(hashes.sum())
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= _SECOND
+    hashes ^= hashes >> np.uint64(32)
+    return first, int(hashes.sum())
