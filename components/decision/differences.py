@@ -1,0 +1,126 @@
+"""How far a candidate's numbers lie from the champion's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from drivetrain.components.decision.evaluation import Evaluation, Measured
+from drivetrain.components.decision.pairs import Interval, fewest, paired
+from drivetrain.components.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A metric's difference candidate - champion. `bound` is how far the true one may lie beside it for the errors of
+    both values.
+
+    `defined` is the number of replicates that define it, None where there are no replicates; `interval` is None where
+    there are none, or too few.
+    """
+
+    metric: str
+    slice: str
+    candidate: float
+    champion: float
+    value: float
+    bound: float
+    higher_is_better: bool | None
+    defined: int | None
+    interval: Interval | None
+
+    @property
+    def gain(self) -> float:
+        """The difference in the direction in which the metric is better; of one without a direction, 0."""
+        return 0.0 if self.higher_is_better is None else self._oriented(self.value)
+
+    @property
+    def surest_gain(self) -> float | None:
+        """What is gained at least: at the interval's worse end, and the errors of both values taken off. Without
+        replicates, of the value itself; None where too few replicates define it."""
+        if self.interval is not None:
+            worse = self.interval.low if self.higher_is_better else self.interval.high
+            return self._oriented(worse) - self.bound
+        return self.gain - self.bound if self.defined is None else None
+
+    @property
+    def share_better(self) -> float | None:
+        """The share of the replicates in which the candidate is the better one."""
+        if self.interval is None or self.higher_is_better is None:
+            return None
+        return self.interval.share_greater if self.higher_is_better else self.interval.share_less
+
+    def _oriented(self, difference: float) -> float:
+        return difference if self.higher_is_better else -difference
+
+
+def differences(candidate: Evaluation, champion: Evaluation, confidence: float) -> Iterator[Difference]:
+    """Of every metric that both have: on the whole test set first, then on each slice."""
+    for name, ours in candidate.groups.items():
+        theirs = champion.groups[name]
+        for metric, value in ours.metrics.items():
+            if metric in theirs.metrics:
+                replicates = (ours.replicates.get(metric), theirs.replicates.get(metric))
+                yield _difference(metric, name, value, theirs.metrics[metric], replicates, confidence)
+
+
+def _difference(
+    metric: str,
+    name: str,
+    ours: Measured,
+    theirs: Measured,
+    replicates: tuple[Sequence[float | None] | None, Sequence[float | None] | None],
+    confidence: float,
+) -> Difference:
+    interval: Interval | None = None
+    defined: int | None = None
+    if replicates[0] is not None and replicates[1] is not None:
+        interval, defined = paired(replicates[0], replicates[1], confidence)
+    return Difference(
+        metric=metric,
+        slice=name,
+        candidate=ours.value,
+        champion=theirs.value,
+        value=ours.value - theirs.value,
+        bound=ours.bound + theirs.bound,
+        higher_is_better=ours.higher_is_better,
+        defined=defined,
+        interval=interval,
+    )
+
+
+def check_comparable(candidate: Evaluation, champion: Evaluation, version: int, confidence: float) -> None:
+    """Refuse to compare what was not measured on the same samples, slices and replicates.
+
+    Raises:
+        InputError: naming what differs, on both sides.
+    """
+    for what, ours, theirs in (
+        ("test sets", candidate.data_hash, champion.data_hash),
+        ("numbers of rows", candidate.rows, champion.rows),
+        ("numbers of samples", candidate.whole.num_samples, champion.whole.num_samples),
+        ("keys of a sample", candidate.key, champion.key),
+        ("slices", _slices(candidate), _slices(champion)),
+        ("bootstraps", _bootstrap(candidate), _bootstrap(champion)),
+    ):
+        if ours != theirs:
+            raise InputError(
+                f"the candidate ({candidate.source}) and version {version} ({champion.source}) were measured on "
+                f"different {what}: {ours or 'none'}, and {theirs or 'none'}. Give compare the data on which the "
+                "candidate was evaluated."
+            )
+    if candidate.resampling is not None and candidate.resampling.replicates < fewest(confidence):
+        raise InputError(
+            f"{candidate.resampling.replicates} bootstrap replicates are too few for an interval at confidence "
+            f"{confidence:g}: it needs {fewest(confidence)}. Evaluate with bootstrap={fewest(confidence)} or more, or "
+            "with bootstrap=0 to decide on the values alone."
+        )
+
+
+def _slices(evaluation: Evaluation) -> str:
+    return ", ".join(sorted(name for name in evaluation.groups if name))
+
+
+def _bootstrap(evaluation: Evaluation) -> str:
+    drawn = evaluation.resampling
+    return "" if drawn is None else f"{drawn.replicates} replicates of seed {drawn.seed} by {drawn.by}"
