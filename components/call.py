@@ -3,8 +3,8 @@
     python -m drivetrain.components.call digits:evaluate --model build/model --data build/test --max-digits 3
 
 One process, in any container or shell; `--help` lists the folders and parameters. A shipped component also runs as
-`python -m drivetrain.components.prepare_data`. Returned numbers are printed and, with `--metrics FOLDER`, written to
-FOLDER/metrics.json. Exit codes: 0 done, 1 the program raised, 2 bad input.
+`python -m drivetrain.components.prepare_data`. Returned numbers and texts are printed and, with `--metrics FOLDER`,
+written to FOLDER/metrics.json. Exit codes: 0 done, 1 the program raised, 2 bad input.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from drivetrain.components.errors import InputError
 
 # Set by the start file where the platform reads a failure reason from a file.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+# A pipeline hands texts on as parameters' values, of which the service takes so many characters.
+MOST_CHARACTERS = 1024
 
 
 def run(component: Component[..., Any], arguments: Sequence[str] | None = None) -> None:
@@ -47,11 +49,11 @@ def run(component: Component[..., Any], arguments: Sequence[str] | None = None) 
                 "declare them: -> dict[str, float].",
                 file=sys.stderr,
             )
-        numbers = returned_numbers(component, returned)
-        if numbers:
+        found = returned_values(component, returned)
+        if found:
             import json
 
-            text = json.dumps(numbers, indent=2, sort_keys=True, allow_nan=False) + "\n"
+            text = json.dumps(found, indent=2, sort_keys=True, allow_nan=False) + "\n"
             print(text, end="", flush=True)
             if metrics_folder is not None:
                 _make_folder(METRICS_OUTPUT, metrics_folder)
@@ -62,25 +64,31 @@ def run(component: Component[..., Any], arguments: Sequence[str] | None = None) 
         _fail_by(error)
 
 
-def returned_numbers(component: Component[..., Any], returned: Any) -> dict[str, float]:
-    """The program's result as a flat dict of finite numbers.
+def returned_values(component: Component[..., Any], returned: Any) -> dict[str, float | str]:
+    """The program's result as a flat dict of finite numbers and, where it declares them, texts.
 
     Raises:
-        TypeError: where the program returned something other than it declares, or a number that is not finite (a
-            decision cannot be taken on NaN).
+        TypeError: where the program returned something other than it declares, a number that is not finite (a decision
+            cannot be taken on NaN), or a text that a pipeline cannot hand on.
     """
     if component.metrics == ():
         return {}
-    numbers: dict[str, float] = {}
+    found: dict[str, float | str] = {}
     for name, given in _named(returned).items():
         value: Any = given.item() if hasattr(given, "item") else given  # numpy and torch scalars
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if name in component.texts:
+            if not isinstance(value, str) or len(value) > MOST_CHARACTERS or not value.isprintable():
+                raise TypeError(
+                    f"{component.name} returned {name}={given!r:.80}. Allowed: a text of one line, at most "
+                    f"{MOST_CHARACTERS:,} characters."
+                )
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise TypeError(f"{component.name} returned {name}={given!r}. Allowed: finite numbers.")
-        numbers[str(name)] = value
-    missing = [name for name in component.metrics or () if name not in numbers]
+        found[str(name)] = value
+    missing = [name for name in component.metrics or () if name not in found]
     if missing:
         raise TypeError(f"{component.name} did not return {missing[0]!r}, which its declaration promises.")
-    return numbers
+    return found
 
 
 def _named(returned: Any) -> Mapping[str, Any]:

@@ -5,8 +5,9 @@
         ...
 
 says all that an author, a compiler and a container must know: two input folders, one output folder, one parameter,
-and numbers that come back (they are written to a property file, on which a pipeline can decide). The decorated
-function stays a function: called with folders it just runs, in a test or a notebook.
+and numbers that come back (they are written to a property file, on which a pipeline can decide). Texts can come back
+beside them (a TypedDict with str fields): a hash, a reason. The decorated function stays a function: called with
+folders it just runs, in a test or a notebook.
 
 Folders are `pathlib.Path` to the function and to the type checker; `Input`, `Output` and `Checkpoints` only say which
 way the data flows. Parameters are str, int, float, bool, a `Literal` of those, or any of them `| None`.
@@ -88,8 +89,10 @@ class ComponentFolder(NamedTuple):
 class Component(NamedTuple, Generic[P, R]):
     """A typed function with its declaration. Calling it calls the function.
 
-    `metrics` holds the names of the numbers that come back, is empty when none do, and is None when they are only
-    known at run time (the function returns a dict). `needs` lists distributions the program imports. `logs` maps the
+    `metrics` holds the names of what comes back, is empty when nothing does, and is None when they are only known at
+    run time (the function returns a dict); `texts` are those among them that are texts, the others are numbers.
+    `cached` says whether an earlier result may stand in for a run: not where the program asks something that is not
+    among its inputs. `needs` lists distributions the program imports. `logs` maps the
     name of a training metric to the regular expression that finds it in the job's log, as SageMaker's
     MetricDefinitions do. `resumable` names the parameters of a training job that may change between a run and its
     resumption (epochs may grow), so that they do not move the checkpoints elsewhere.
@@ -107,6 +110,8 @@ class Component(NamedTuple, Generic[P, R]):
     resumable: tuple[str, ...]
     logs: Mapping[str, str]
     summary: str
+    texts: tuple[str, ...] = ()
+    cached: bool = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -140,6 +145,7 @@ def component(
     needs: Sequence[str] = ...,
     logs: Mapping[str, str] | None = ...,
     resumable: Sequence[str] = ...,
+    cached: bool = ...,
     name: str | None = ...,
 ) -> Callable[[Callable[P, R]], Component[P, R]]: ...
 def component(
@@ -150,6 +156,7 @@ def component(
     needs: Sequence[str] = (),
     logs: Mapping[str, str] | None = None,
     resumable: Sequence[str] = (),
+    cached: bool = True,
     name: str | None = None,
 ) -> Any:
     """Turn a typed function into a component.
@@ -160,6 +167,8 @@ def component(
         needs: distributions the program imports; those the image lacks travel with the code.
         logs: metric name -> regular expression with one group, for a training job's curves.
         resumable: parameters that may change when a training job is resumed.
+        cached: False for a program that looks at more than its inputs (a registry, the time): its steps run each time,
+            whatever the pipeline says of caching.
         name: the step's default name; the function's name unless given.
 
     Raises:
@@ -170,7 +179,13 @@ def component(
         from drivetrain.components.signature import declare
 
         return declare(
-            function, job=job, needs=tuple(needs), logs=dict(logs or {}), resumable=tuple(resumable), name=name
+            function,
+            job=job,
+            needs=tuple(needs),
+            logs=dict(logs or {}),
+            resumable=tuple(resumable),
+            cached=cached,
+            name=name,
         )
 
     return declared if function is None else declared(function)

@@ -49,6 +49,7 @@ def declare(
     needs: tuple[str, ...],
     logs: dict[str, str],
     resumable: tuple[str, ...],
+    cached: bool,
     name: str | None,
 ) -> Component[..., Any]:
     if not isinstance(function, types.FunctionType):
@@ -111,7 +112,7 @@ def declare(
                 f"{where}: {checkpoints.name!r} and {parameter.name!r} are both Checkpoints; one is."
             )
 
-    metrics = _returned_metrics(where, hints.get("return"))
+    metrics, texts = _returned(where, hints.get("return"))
     _check_folders(where, job, inputs, outputs, checkpoints, metrics)
     if metrics != () and METRICS_OUTPUT in hints:
         raise DeclarationError(
@@ -135,6 +136,8 @@ def declare(
         resumable=resumable,
         logs=types.MappingProxyType(logs),
         summary=(function.__doc__ or "").strip().partition("\n")[0].rstrip(),
+        texts=texts,
+        cached=cached,
     )
 
 
@@ -283,30 +286,34 @@ def _plain_parameter(
     )
 
 
-def _returned_metrics(where: str, annotation: Any) -> tuple[str, ...] | None:
-    """Names of the returned numbers: () for none, None when the function returns a dict of its own making."""
+def _returned(where: str, annotation: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Names of what is returned: () for nothing, None when the function returns a dict of its own making; and those of
+    the texts among them."""
     if annotation is None or annotation is type(None):
-        return ()
+        return (), ()
     if annotation in (int, float):
-        return ("value",)
+        return ("value",), ()
     allowed = (
-        "Allowed: None, a number, dict[str, float], or a TypedDict, NamedTuple or dataclass of numbers (they become "
-        "the step's property file)."
+        "Allowed: None, a number, dict[str, float], or a TypedDict, NamedTuple or dataclass of numbers and texts (they "
+        "become the step's property file)."
     )
     if typing.is_typeddict(annotation) or hasattr(annotation, "_fields") or hasattr(annotation, "__dataclass_fields__"):
         hints = typing.get_type_hints(annotation)
         for name, kind in hints.items():
-            if kind not in (int, float):
+            if kind not in (int, float, str):
                 raise DeclarationError(f"{where}: returns {name!r} of type {kind!r}. {allowed}")
-        # What may be missing cannot be decided on.
+        # What may be missing cannot be decided on. (Annotations that are texts hide NotRequired from TypedDict itself.)
+        marked = typing.get_type_hints(annotation, include_extras=True)
+        missing = {name for name, kind in marked.items() if typing.get_origin(kind) is typing.NotRequired}
         promised: frozenset[str] = getattr(annotation, "__required_keys__", frozenset(hints))
-        return tuple(name for name in hints if name in promised)
+        names = tuple(name for name in hints if name in promised - missing)
+        return names, tuple(name for name in names if hints[name] is str)
     if annotation is dict:
-        return None
+        return None, ()
     if typing.get_origin(annotation) is dict:
         keys, values = typing.get_args(annotation)
         if keys is str and set(typing.get_args(values) or [values]) <= {int, float}:
-            return None
+            return None, ()
     raise DeclarationError(f"{where}: returns {annotation!r}. {allowed}")
 
 

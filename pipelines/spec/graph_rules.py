@@ -138,10 +138,17 @@ def references_find_their_output(graph: Graph) -> Iterator[str]:
             elif isinstance(reference, MetricRef):
                 source = graph.by_name[reference.step]
                 names = source.metrics if isinstance(source, ProcessingStep) else ()
-                if names is not None and reference.name not in names:
+                texts = source.texts if isinstance(source, ProcessingStep) else ()
+                wanted = texts if reference.type == "String" else names
+                if wanted is not None and reference.name not in wanted:
                     yield (
-                        f"step {step.name!r} reads metric {reference.name!r} of {reference.step!r}, which returns "
-                        f"none of that name. {did_you_mean(reference.name, names)}"
+                        f"step {step.name!r} reads {'text' if wanted is texts else 'metric'} {reference.name!r} of "
+                        f"{reference.step!r}, which returns none of that name. {did_you_mean(reference.name, wanted)}"
+                    )
+                elif reference.type == "Float" and reference.name in texts:
+                    yield (
+                        f"step {step.name!r} reads {reference.name!r} of {reference.step!r} as a number, but it is a "
+                        "text. Take it by text(...)."
                     )
             elif isinstance(reference, LambdaOutputRef):
                 source = graph.by_name[reference.step]
@@ -197,9 +204,10 @@ def conditions_have_a_branch(graph: Graph) -> Iterator[str]:
 def registered_models_are_models(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if isinstance(step, RegisterStep):
-            for field in ("group", "model", "approval"):
-                if value_type(getattr(step, field)) != "String":
-                    yield f"step {step.name!r}: {field} is {value_type(getattr(step, field))}, not String."
+            for field in ("group", "model", "metrics", "evaluation", "decision", "approval"):
+                value = getattr(step, field)
+                if value is not None and value_type(value) != "String":
+                    yield f"step {step.name!r}: {field} is {value_type(value)}, not String."
 
 
 @rule

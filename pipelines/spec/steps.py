@@ -99,7 +99,9 @@ class ProcessingStep(JobStep):
     kind: Literal["processing"] = "processing"
     outputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] | None = ()
-    """Names of the numbers that come back; None when only the run will tell."""
+    """Names of what comes back; None when only the run will tell."""
+    texts: tuple[str, ...] = ()
+    """Those of them that are texts; the others are numbers."""
 
     def output_names(self) -> tuple[str, ...]:
         return (*self.outputs, *(("metrics",) if self.metrics != () else ()))
@@ -110,9 +112,22 @@ class ProcessingStep(JobStep):
         Raises:
             SpecError: when the step declares its numbers and this is none of them.
         """
+        if name in self.texts:
+            raise SpecError(f"{name!r} of step {self.name!r} is a text. Take it by step.text({name!r}).")
         if self.metrics is not None and name not in self.metrics:
-            raise SpecError(f"Step {self.name!r} returns no {name!r}. {did_you_mean(name, self.metrics)}")
+            numbers = [each for each in self.metrics if each not in self.texts]
+            raise SpecError(f"Step {self.name!r} returns no {name!r}. {did_you_mean(name, numbers)}")
         return MetricRef(step=self.name, name=name)
+
+    def text(self, name: str) -> MetricRef:
+        """A text that the step returns, such as a hash or a reason.
+
+        Raises:
+            SpecError: when the step declares no such text.
+        """
+        if name not in self.texts:
+            raise SpecError(f"Step {self.name!r} returns no text {name!r}. {did_you_mean(name, self.texts)}")
+        return MetricRef(step=self.name, name=name, type="String")
 
 
 class TrainingStep(JobStep):
@@ -145,12 +160,18 @@ class RegisterStep(BaseStep):
     model: Value
     metrics: Value | None = None
     """The folder with metrics.json."""
+    evaluation: Value | None = None
+    """The report of evaluate, whose model_quality.json becomes the version's; it stands before `metrics`."""
+    decision: Value | None = None
+    """The folder with decision.json."""
     approval: Value = "PendingManualApproval"
     image: str | None = None
     content_types: tuple[str, ...] = ("application/json",)
     response_types: tuple[str, ...] = ("application/json",)
     instance_types: tuple[str, ...] = ("ml.m5.large",)
     metadata: FrozenMap[Value] = Field(default_factory=dict)
+    card: FrozenMap[Any] | None = None
+    """The model card, in the service's schema: model_overview, intended_uses, ..."""
     retry: tuple[RetryPolicy, ...] = ()
 
 

@@ -143,17 +143,18 @@ class OutputRef(Reference):
 
 
 class MetricRef(Reference):
-    """A number that a processing step returned, read from its property file."""
+    """A number or text that a processing step returned, read from its property file."""
 
     kind: Literal["metric"] = "metric"
     step: str
     name: str
+    type: Literal["Float", "String"] = "Float"
 
     def value_type(self) -> ValueType:
-        return "Float"
+        return self.type
 
     def described(self) -> str:
-        return f"Metric {self.name!r} of step {self.step!r}"
+        return f"{'Text' if self.type == 'String' else 'Metric'} {self.name!r} of step {self.step!r}"
 
 
 class PropertyRef(Reference):

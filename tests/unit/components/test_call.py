@@ -259,6 +259,32 @@ def test_what_is_no_finite_number_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "metrics.json").exists()
 
 
+class Told(TypedDict):
+    accuracy: float
+    why: str
+
+
+@component
+def told() -> Told:
+    return SEEN["answer"]
+
+
+def test_texts_are_written_beside_numbers(tmp_path: Path) -> None:
+    SEEN["answer"] = {"accuracy": 0.5, "why": "above the floor"}
+    assert run(told, "--metrics", tmp_path) == 0
+    assert json.loads((tmp_path / "metrics.json").read_bytes()) == {"accuracy": 0.5, "why": "above the floor"}
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "x" * 1025, 0.5, None, "half a \ud800"])
+def test_texts_that_no_pipeline_hands_on(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any) -> None:
+    SEEN["answer"] = {"accuracy": 0.5, "why": value}
+    assert run(told, "--metrics", tmp_path) == 1
+    assert "told returned why=" in (said := capsys.readouterr().err) and "a text of one line" in said
+    SEEN["answer"] = {"accuracy": "0.5", "why": "x"}
+    assert run(told, "--metrics", tmp_path) == 1
+    assert not (tmp_path / "metrics.json").exists()
+
+
 def test_a_promised_number_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     SEEN["answer"] = {"right": 1}
     assert run(two) == 1

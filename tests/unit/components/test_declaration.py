@@ -26,6 +26,21 @@ class Scores(TypedDict):
     slowest: NotRequired[float]
 
 
+class Told(TypedDict):
+    accuracy: float
+    why: str
+    low: NotRequired[float]
+    note: NotRequired[str]
+
+
+# As under `from __future__ import annotations`.
+class ToldByTexts(TypedDict):
+    accuracy: "float"
+    why: "str"
+    low: "NotRequired[float]"
+    note: "NotRequired[str]"
+
+
 class Pair(NamedTuple):
     precision: float
     recall: float
@@ -121,7 +136,15 @@ def declare(text: str, **options: Any) -> Component[..., Any]:
     names: dict[str, Any] = {
         **{"__name__": "pipeline", "component": component, "Input": Input, "Output": Output, "Path": Path},
         **{"Checkpoints": Checkpoints, "Literal": Literal, "Annotated": Annotated, "Any": Any, "Iterator": Iterator},
-        **{"Scores": Scores, "Pair": Pair, "Loss": Loss, "dataclass": dataclasses.dataclass, "NamedTuple": NamedTuple},
+        **{
+            "Scores": Scores,
+            "Pair": Pair,
+            "Loss": Loss,
+            "Told": Told,
+            "ToldByTexts": ToldByTexts,
+            "dataclass": dataclasses.dataclass,
+            "NamedTuple": NamedTuple,
+        },
     }
     exec(text, names)
     function = next(value for value in names.values() if inspect.isfunction(value) and value.__module__ == "pipeline")
@@ -146,6 +169,18 @@ def declare(text: str, **options: Any) -> Component[..., Any]:
 def test_returned_numbers(returned: str, metrics: tuple[str, ...] | None) -> None:
     assert declare(f"def f(data: Input){returned}: ...").metrics == metrics
     assert declare(f"from __future__ import annotations\ndef f(data: Input){returned}: ...").metrics == metrics
+
+
+@pytest.mark.parametrize("kind", ["Told", "ToldByTexts"])
+def test_texts_come_back_beside_numbers_and_what_may_be_missing_is_not_promised(kind: str) -> None:
+    found = declare(f"def f() -> {kind}: ...")
+    assert (found.metrics, found.texts) == (("accuracy", "why"), ("why",))
+    assert declare("def f() -> float: ...").texts == ()
+
+
+def test_a_component_says_whether_it_may_be_cached() -> None:
+    assert declare("def f(data: Input): ...").cached
+    assert not declare("def f(data: Input): ...", cached=False).cached
 
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -213,9 +248,9 @@ REFUSED: dict[str, tuple[str, str]] = {
     "maybe a number": ("def f() -> float | None: ...", r"returns float \| None\. Allowed: None, a number"),
     "a dict of text": ("def f() -> dict[str, str]: ...", r"returns dict\[str, str\]\. Allowed"),
     "a dict with numbers as names": ("def f() -> dict[int, float]: ...", r"returns dict\[int, float\]\. Allowed"),
-    "text in a named tuple": (
-        "class Two(NamedTuple):\n a: float\n b: str\ndef f() -> Two: ...",
-        "returns 'b' of type <class 'str'>",
+    "a list in a named tuple": (
+        "class Two(NamedTuple):\n a: float\n b: list\ndef f() -> Two: ...",
+        "returns 'b' of type <class 'list'>",
     ),
     "async": ("async def f(): ...", "f cannot be a component: it is async or a generator"),
     "a generator": ("def f() -> Iterator[int]:\n yield 1", "f cannot be a component: it is async or a generator"),

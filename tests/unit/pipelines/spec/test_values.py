@@ -42,7 +42,7 @@ def test_a_reference_cannot_be_looked_into(value: object, look: Callable[[object
 
 
 def test_a_reference_can_be_shown() -> None:
-    assert repr(ACCURACY) == "MetricRef(kind='metric', step='evaluate', name='accuracy')"
+    assert repr(ACCURACY) == "MetricRef(kind='metric', step='evaluate', name='accuracy', type='Float')"
     assert "Floor" in repr(FLOOR)
 
 
