@@ -3,9 +3,10 @@
     data = step(prepare_data, raw=settings.dataset, key="id")
     model = step(train, train=data["train"], cluster=Cluster(processes=2))
     scores = step(evaluate, model=model["model"], data=data["test"])
-    new_version = register(model=model["model"], metrics=scores, group="digits")
-    gate = when(scores.metric("accuracy") >= 0.97, then=[new_version], otherwise=[fail("not good enough")])
-    return Pipeline(name="retraining", steps=[data, model, scores, gate])
+    compared = step(compare, evaluation=scores["report"], model=model["model"], data=data["test"], group="digits")
+    new_version = register(model=model["model"], evaluation=scores, decision=compared, group="digits")
+    gate = when(compared.metric("register").equals(1), then=[new_version])
+    return Pipeline(name="retraining", steps=[data, model, scores, compared, gate])
 
 Each builds a value of the spec; nothing runs, and what does not fit is refused where it is written.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from drivetrain.components import model_package
 from drivetrain.components.declaration import Component, ComponentParameter
 from drivetrain.pipelines.errors import SpecError, did_you_mean
 from drivetrain.pipelines.spec.conditions import All, Condition
@@ -79,6 +81,13 @@ def step(
         raise SpecError(f"step({component!r}): not a component. Decorate the function with @component.")
     label = name or component.name
     inputs, parameters = _bind(component, label, given)
+    if not component.cached:
+        if cache is not None and cache.enabled:
+            raise SpecError(
+                f"Step {label!r} is given cache=, but {component.name} looks at more than its inputs, so an earlier "
+                "result must not stand in for it. Leave cache= out."
+            )
+        cache = CachePolicy(enabled=False)
     common: dict[str, Any] = {
         "name": label,
         "display_name": display_name,
@@ -111,7 +120,7 @@ def step(
         )
     if checkpoint is not None:
         raise SpecError(f"Step {label!r} is a processing job, which has no checkpoints. Use a training component.")
-    return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics)
+    return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics, texts=component.texts)
 
 
 def script(
@@ -174,17 +183,40 @@ def register(
     model: Any,
     group: Any,
     metrics: ProcessingStep | Any | None = None,
+    evaluation: ProcessingStep | Any | None = None,
+    decision: ProcessingStep | Any | None = None,
     approval: Any = "PendingManualApproval",
     name: str = "register-model",
     image: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    intended_use: str = "",
+    card: Mapping[str, Any] | None = None,
     display_name: str | None = None,
     description: str | None = None,
     after: Sequence[BaseStep | Dependency] = (),
 ) -> RegisterStep:
-    """A new version of the model group; `metrics` is the step whose numbers are kept with it."""
+    """A new version of the model group.
+
+    Args:
+        metrics: the step whose numbers are kept with the version.
+        evaluation: the evaluate step (or its report folder), whose report is kept with the version.
+        decision: the compare step (or its decision folder). Of the step, the content's hash, the data's and the
+            verdict are kept too, by which a repeated execution finds the version.
+        intended_use: what the model is for; it stands on the model card.
+        card: more sections of the model card, in the service's schema: {"business_details": {...}}.
+        metadata: names and texts of your own, of at most 256 characters.
+
+    Raises:
+        SpecError: a step without the output that is needed; a section that a model card does not have.
+    """
     if isinstance(metrics, BaseStep):
         metrics = metrics["metrics"]
+    if isinstance(evaluation, BaseStep):
+        evaluation = evaluation["report"]
+    known: dict[str, Any] = {}
+    if isinstance(decision, BaseStep):
+        known = _decided(decision)
+        decision = decision["decision"]
     return RegisterStep(
         name=name,
         display_name=display_name,
@@ -193,10 +225,47 @@ def register(
         group=as_value(group),
         model=as_value(model),
         metrics=None if metrics is None else as_value(metrics),
+        evaluation=None if evaluation is None else as_value(evaluation),
+        decision=None if decision is None else as_value(decision),
         approval=as_value(approval),
         image=image,
-        metadata={key: as_value(value) for key, value in (metadata or {}).items()},
+        metadata={key: as_value(value) for key, value in {**known, **(metadata or {})}.items()},
+        card=_card(intended_use, card),
     )
+
+
+def _decided(step: BaseStep) -> dict[str, Any]:
+    """What compare's numbers and texts say of a version, under the names by which registries find it."""
+    texts = step.texts if isinstance(step, ProcessingStep) else ()
+    if not isinstance(step, ProcessingStep) or "content_hash" not in texts:
+        raise SpecError(
+            f"decision={step.name!r} is no step that compares: it returns no content_hash. Give step(compare, ...), or "
+            "the folder of a decision."
+        )
+    kept = {
+        model_package.CONTENT_HASH: "content_hash",
+        f"{model_package.LINEAGE}data": "data_hash",
+        f"{model_package.DECISION}verdict": "verdict",
+    }
+    return {name: step.text(text) for name, text in kept.items() if text in texts}
+
+
+# The schema of a model package's card
+# (https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-details.html#model-card-schema).
+_CARD_SECTIONS = (
+    *("model_overview", "intended_uses", "business_details"),
+    *("training_details", "evaluation_details", "additional_information"),
+)
+
+
+def _card(intended_use: str, card: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    for section in card or {}:
+        if section not in _CARD_SECTIONS:
+            raise SpecError(f"A model card has no section {section!r}. {did_you_mean(section, _CARD_SECTIONS)}")
+    if not intended_use:
+        return None if card is None else dict(card)
+    uses = {"intended_uses": intended_use, **(card or {}).get("intended_uses", {})}
+    return {**(card or {}), "intended_uses": uses}
 
 
 def when(

@@ -9,6 +9,7 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.programs import environment as environment_of
 from drivetrain.pipelines.targets.local.programs import host_count
 from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing, place
 from drivetrain.pipelines.targets.local.storage.objects import LONGEST_NAME, is_too_long, parse
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.container import Host
 
 HOSTS = "hosts"
+# The registry of the platform that a definition is compiled for; here it is this machine's.
+_REGISTRY, _REGISTRY_OF_PLATFORM = "DRIVETRAIN_REGISTRY", "sagemaker"
 
 
 def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: Plan) -> list[str]:
@@ -113,5 +116,19 @@ def bring_inputs(context: StepContext, channels: Sequence[Channel], hosts: Seque
 
 
 def platform_environment(context: StepContext) -> dict[str, str]:
-    """Variables that the service sets in every container."""
+    """Variables that the service sets everywhere."""
     return {"AWS_REGION": context.facts.region, "AWS_DEFAULT_REGION": context.facts.region}
+
+
+def job_environment(context: StepContext, named: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A job's variables: those of the platform, those `named` for the kind of job, its own; and where on this machine
+    the registry and the objects of S3 are."""
+    environment = {
+        **platform_environment(context),
+        **(named or {}),
+        **environment_of(context.arguments),
+        "DRIVETRAIN_OBJECT_STORE": str(context.home.objects),
+    }
+    if environment.get(_REGISTRY, _REGISTRY_OF_PLATFORM) == _REGISTRY_OF_PLATFORM:
+        environment[_REGISTRY] = f"local:{context.home.ledger}"
+    return environment

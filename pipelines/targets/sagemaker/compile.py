@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, assert_never
 
-from drivetrain.components.declaration import METRICS_FILE
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
@@ -44,15 +43,16 @@ from drivetrain.pipelines.targets.sagemaker.assets import (
     source_files,
 )
 from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
-from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, missing, stock_image
+from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, inference_image, missing, stock_image
 from drivetrain.pipelines.targets.sagemaker.jobs import (
     Site,
     processing_arguments,
     property_files,
     training_arguments,
 )
+from drivetrain.pipelines.targets.sagemaker.registration import producer_of, register_arguments
 from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
-from drivetrain.pipelines.targets.sagemaker.values import join, spell, text
+from drivetrain.pipelines.targets.sagemaker.values import spell, text
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel, find_wheels
 
 VERSION = "2020-12-01"
@@ -319,32 +319,11 @@ class _Compiler:
         """CreateModelPackage's input."""
         image = step.image or self.pipeline.deployment.image
         if image is None:
-            image = self.stock(gpu=False).uri
-        arguments: Json = {
-            "ModelPackageGroupName": text(step.group, self.graph),
-            "InferenceSpecification": {
-                "Containers": [{"Image": image, "ModelDataUrl": spell(step.model, self.graph)}],
-                "SupportedContentTypes": list(step.content_types),
-                "SupportedResponseMIMETypes": list(step.response_types),
-                "SupportedRealtimeInferenceInstanceTypes": list(step.instance_types),
-                "SupportedTransformInstanceTypes": list(step.instance_types),
-            },
-            "ModelApprovalStatus": text(step.approval, self.graph),
-        }
-        if step.metrics is not None:
-            arguments["ModelMetrics"] = {
-                "ModelQuality": {
-                    "Statistics": {
-                        "ContentType": "application/json",
-                        "S3Uri": join("/", spell(step.metrics, self.graph), METRICS_FILE),
-                    }
-                }
-            }
-        if step.metadata:
-            arguments["CustomerMetadataProperties"] = {
-                name: text(value, self.graph) for name, value in step.metadata.items()
-            }
-        return arguments
+            gpu = any(has_gpu(kind) for kind in step.instance_types)
+            image = inference_image(self.pipeline.deployment.region, gpu=gpu)
+        producer = producer_of(step, self.graph)
+        code = None if producer is None else self.site(producer).code.sha256
+        return register_arguments(step, self.graph, image=image, code=code)
 
 
 def type_name(step: Step) -> str:

@@ -69,15 +69,8 @@ def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str
             f"No stock image of {framework} {wanted} is known. Allowed: {', '.join(known)}. For another one, give its "
             "URI: deployment.image."
         )
-    account = table["accounts"].get(region)
-    if account is None:
-        raise UserError(
-            f"No account for stock images is documented for region {region!r}. "
-            f"{did_you_mean(region, table['accounts'])} For another one, give an image's URI: deployment.image."
-        )
-    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return Image(
-        uri=f"{account}.dkr.ecr.{region}.{suffix}/{entry['repository']}:{entry['tags'][processor]}",
+        uri=_uri(region, entry["repository"], entry["tags"][processor]),
         framework=framework,
         version=entry["version"],
         gpu=gpu,
@@ -85,6 +78,32 @@ def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str
         glibc=(entry["glibc"][0], entry["glibc"][1]),
         packages={**entry["packages"]["both"], **entry["packages"][processor]},
     )
+
+
+def inference_image(region: str, gpu: bool, framework: str = "pytorch") -> str:
+    """The URI of the newest stock image that serves a framework's models, in a region.
+
+    Raises:
+        UserError: no such framework or region is documented.
+    """
+    table = _table()
+    entry = next((each for each in table["inference"] if each["framework"] == framework), None)
+    if entry is None:
+        known = {each["framework"] for each in table["inference"]}
+        raise UserError(f"No stock image serves models of {framework!r}. {did_you_mean(framework, known)}")
+    return _uri(region, entry["repository"], entry["tags"]["gpu" if gpu else "cpu"])
+
+
+def _uri(region: str, repository: str, tag: str) -> str:
+    accounts = _table()["accounts"]
+    account = accounts.get(region)
+    if account is None:
+        raise UserError(
+            f"No account for stock images is documented for region {region!r}. "
+            f"{did_you_mean(region, accounts)} For another one, give an image's URI: deployment.image."
+        )
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"{account}.dkr.ecr.{region}.{suffix}/{repository}:{tag}"
 
 
 def image_uri(framework: str, version: str | None, region: str, instance_type: str) -> str:

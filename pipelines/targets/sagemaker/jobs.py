@@ -21,6 +21,8 @@ Json = dict[str, Any]
 PROCESSING_INPUT = "/opt/ml/processing/input"
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
 TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
+# What a component with `registry: str = "auto"` asks: the registry of the platform that it runs on.
+REGISTRY_VARIABLE, REGISTRY = "DRIVETRAIN_REGISTRY", "sagemaker"
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,8 @@ def _folder(path: FolderPath) -> str:
 
 def _environment(step: JobStep, graph: Graph) -> Json:
     environment = {name: text(value, graph) for name, value in step.environment.items()}
+    if step.parameters.get("registry") == "auto":
+        environment.setdefault(REGISTRY_VARIABLE, REGISTRY)
     if step.cluster.processes is not None:
         environment["DRIVETRAIN_PROCESSES"] = str(step.cluster.processes)
     if isinstance(step.cluster.spot, Spot) and step.cluster.spot.max_interruptions is not None:

@@ -77,7 +77,7 @@ def run(context: StepContext) -> StepResult:
     started = time.time()
     job = Job(
         command=command,
-        environment={**jobs.platform_environment(context), **programs.environment(arguments)},
+        environment=jobs.job_environment(context),
         hosts=hosts,
         log_folder=context.logs,
         time_limit_s=programs.time_limit_s(arguments),

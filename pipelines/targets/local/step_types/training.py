@@ -110,12 +110,9 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
 
     arguments = context.arguments
     algorithm = arguments["AlgorithmSpecification"]
-    environment = {
-        **jobs.platform_environment(context),
-        "TRAINING_JOB_NAME": name,
-        "TRAINING_JOB_ARN": context.facts.arn(f"training-job/{name}"),
-        **programs.environment(arguments),
-    }
+    environment = jobs.job_environment(
+        context, {"TRAINING_JOB_NAME": name, "TRAINING_JOB_ARN": context.facts.arn(f"training-job/{name}")}
+    )
     command = programs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
     working_folder = "/opt/ml"
     if command is None:

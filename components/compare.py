@@ -1,0 +1,235 @@
+"""Compare a candidate with the approved champion on the same test set, and decide whether it is registered.
+
+    python -m drivetrain.components.compare --evaluation build/report --model build/model --data build/test \\
+        --decision build/decision --metrics build/metrics --group digits --floors '{"accuracy": 0.97}'
+
+The champion is the newest approved version of the group. It is evaluated here, as the candidate was: on the same data,
+by the same command and settings, so that the bootstrap replicates of both are paired. A group without an approved
+version is a decision, too: the floors alone count. A registry that cannot be asked is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
+
+from drivetrain.components.declaration import Input, Output, component
+from drivetrain.components.errors import InputError
+
+if TYPE_CHECKING:
+    from drivetrain.components.decision import Decision, Evaluation
+    from drivetrain.components.registries import ModelVersion
+
+# evaluation.json's names of settings that evaluate's parameters call otherwise.
+_PARAMETERS = {"metrics": "scoring"}
+# Where the launcher leaves a failure's reason (drivetrain.components.call says more).
+_FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+_MOST_CHARACTERS = 1000
+
+
+class Compared(TypedDict):
+    """What a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is candidate -
+    champion of the metric that decides, and is there only where a champion was evaluated."""
+
+    register: int
+    floors_met: int
+    within_budgets: int
+    better: int
+    already_registered: int
+    has_champion: int
+    champion_version: int
+    value: float
+    verdict: str
+    why: str
+    content_hash: str
+    data_hash: str
+    difference: NotRequired[float]
+    low: NotRequired[float]
+    high: NotRequired[float]
+
+
+@component(needs=("torch", "pyarrow", "numpy", "safetensors", "boto3"), cached=False)
+def compare(
+    evaluation: Input,
+    model: Input,
+    data: Input,
+    decision: Output,
+    *,
+    group: str,
+    registry: str = "auto",
+    metric: str = "accuracy",
+    rule: Literal["better", "not_worse"] = "better",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    floors: str = "{}",
+    budgets: str = "{}",
+    processes: int = 0,
+) -> Compared:
+    """Decide whether a candidate is registered.
+
+    Args:
+        evaluation: the output `report` of the candidate's evaluate step.
+        model: the candidate, as evaluate was given it.
+        data: the test set on which the candidate was evaluated.
+        decision: gets decision.json and decision.md.
+        group: the model's name in the registry.
+        registry: KIND:LOCATION, or auto for the registry of the platform.
+        metric: the metric that decides.
+        rule: better (the interval of the difference lies above 0), or not_worse (above -margin).
+        margin: a difference of the metric: with better what must be gained, with not_worse what may be lost.
+        confidence: of the interval, such as 0.95.
+        floors: what metrics must reach, a JSON object: '{"accuracy": 0.97, "accuracy@site=north": 0.9}'; where less is
+            better, what they must not exceed.
+        budgets: by how much metrics may be worse than the champion's: '{"f1_macro": 0.01, "accuracy@site=*": 0.02}'.
+        processes: that evaluate the champion; 0 for as many as evaluated the candidate.
+
+    Raises:
+        InputError: a policy that cannot be decided on these numbers; an evaluation of another model or other data; a
+            registry that cannot be asked; a champion whose files are gone or cannot be evaluated any more.
+    """
+    from drivetrain.components.content_hash import content_hash
+    from drivetrain.components.decision import (
+        About,
+        Champion,
+        Registered,
+        check_policy,
+        decide,
+        policy,
+        read_evaluation,
+        write,
+    )
+    from drivetrain.components.registries import checked_group, open_registry
+
+    checked_group(group)
+    conditions = policy(metric=metric, rule=rule, margin=margin, confidence=confidence, floors=floors, budgets=budgets)
+    candidate = read_evaluation(evaluation)
+    check_policy(candidate, conditions)  # before anything is fetched
+    candidate_hash = content_hash(model)
+    if candidate.model_hash and candidate.model_hash != candidate_hash:
+        raise InputError(
+            f"{candidate.source} is the evaluation of another model: of the content {candidate.model_hash[:12]}, while "
+            f"{model} holds {candidate_hash[:12]}. Give the model that was evaluated."
+        )
+    opened = open_registry(registry)
+    known = opened.find(group, candidate_hash)
+    registered = None if known is None else Registered(version=known.version, status=known.status)
+    found = opened.champion(group)
+    champion: Champion | None = None
+    if found is not None:
+        evaluated: Evaluation | None = None
+        if registered is None:  # else the verdict does not depend on the champion
+            evaluated = _evaluated(found, candidate, data, processes)
+        champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
+    decided = decide(candidate, champion, conditions, registered=registered)
+    named = os.environ.get("DRIVETRAIN_REGISTRY", "local") if registry == "auto" else registry
+    write(decided, decision, About(group=group, registry=named, candidate_hash=candidate_hash))
+    print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
+    return _numbers(decided, candidate_hash)
+
+
+def _numbers(decided: Decision, candidate_hash: str) -> Compared:
+    candidate, champion = decided.candidate, decided.champion
+    numbers: Compared = {
+        "register": int(decided.verdict == "register"),
+        "floors_met": int(decided.floors_met),
+        "within_budgets": int(decided.within_budgets),
+        "better": int(decided.better),
+        "already_registered": 0 if decided.registered is None else decided.registered.version,
+        "has_champion": int(champion is not None),
+        "champion_version": 0 if champion is None else champion.version,
+        "value": candidate.whole.metrics[decided.policy.metric].value,
+        "verdict": decided.verdict,
+        "why": _in_one_line(decided.why),
+        "content_hash": candidate_hash,
+        "data_hash": candidate.data_hash or "unknown",  # registries take no empty texts
+    }
+    if decided.difference is not None:
+        numbers["difference"] = decided.difference.value
+        if decided.difference.interval is not None:
+            numbers["low"] = decided.difference.interval.low
+            numbers["high"] = decided.difference.interval.high
+    return numbers
+
+
+def _in_one_line(reasons: Sequence[str]) -> str:
+    """As much as a pipeline can hand on; names of slices come from data, and may hold anything."""
+    text = " ".join(reasons)[:_MOST_CHARACTERS]
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, processes: int) -> Evaluation:
+    """The champion's numbers, measured as the candidate's were."""
+    from drivetrain.components.artifacts import fetch
+    from drivetrain.components.content_hash import content_hash
+    from drivetrain.components.decision import read_evaluation
+    from drivetrain.components.evaluate import evaluate
+
+    named = f"the champion, version {champion.version} of {champion.group}"
+    settings = _settings(candidate, processes)
+    print(f"evaluating {named}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="drivetrain-champion-") as folder:
+        report, reason = Path(folder) / "report", Path(folder) / "reason"
+        try:
+            fetched = fetch(champion.artifact, Path(folder) / "model")
+            if champion.content_hash and content_hash(fetched) != champion.content_hash:
+                raise InputError(f"{champion.artifact} does not hold the files that were registered")
+            with _reason_to(reason):
+                evaluate(fetched, data, report, **settings)
+        except InputError as error:
+            raise InputError(_cannot(named, str(error))) from None
+        except SystemExit:
+            said = reason.read_text(encoding="utf-8").strip() if reason.exists() else "its log says why"
+            raise InputError(_cannot(named, said)) from None
+        return read_evaluation(report)
+
+
+def _cannot(named: str, reason: str) -> str:
+    return (
+        f"{named}, cannot be compared with: {reason.rstrip('.')}. Restore it, or reject that version: then the newest "
+        "approved one before it is the champion."
+    )
+
+
+def _settings(candidate: Evaluation, processes: int) -> dict[str, Any]:
+    """The parameters of evaluate with which the candidate was."""
+    from drivetrain.components.evaluate import evaluate
+
+    given: dict[str, Any] = dict(candidate.settings)
+    drawn = candidate.resampling
+    given |= {"bootstrap": 0 if drawn is None else drawn.replicates, "predictions": False}
+    if drawn is not None:
+        given["seed"] = drawn.seed
+    if processes:
+        given["processes"] = processes
+    named = {_PARAMETERS.get(name, name): _as_text(value) for name, value in given.items()}
+    return {name: value for name, value in named.items() if name in evaluate.parameters}
+
+
+def _as_text(value: Any) -> Any:
+    """A parameter's value: lists and objects of evaluation.json as the text that evaluate takes."""
+    if isinstance(value, list):
+        return ",".join(map(str, cast("list[Any]", value)))
+    return json.dumps(value) if isinstance(value, Mapping) else value
+
+
+@contextmanager
+def _reason_to(file: Path) -> Generator[None]:
+    """A failure's reason goes to `file`: the one of this step, of which the platform tells, is not the champion's."""
+    before = os.environ.get(_FAILURE_FILE)
+    os.environ[_FAILURE_FILE] = str(file)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FAILURE_FILE]
+        else:
+            os.environ[_FAILURE_FILE] = before
+
+
+if __name__ == "__main__":
+    compare.main()
