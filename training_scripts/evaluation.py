@@ -85,7 +85,7 @@ def evaluate(
         return Accumulator(
             process,
             task,
-            {**own_metrics(task, known), **(metrics or {})},
+            {**(own := own_metrics(task, known)), **{n: m for n, m in (metrics or {}).items() if n not in own}},
             num_rows=stop,
             slices=slices,
             bootstrap=bootstrap,
