@@ -1,0 +1,253 @@
+"""The component around the decision: what it asks, fetches and runs, and what it says when that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import drivetrain.components.evaluate as evaluating
+from drivetrain.components.compare import compare
+from drivetrain.components.content_hash import content_hash
+from drivetrain.components.errors import InputError
+from drivetrain.components.registries import open_registry
+
+SETTINGS = {
+    "metrics": "accuracy, f1",
+    "mode": "exact",
+    "slices": ["site", "device"],
+    "batch_size": 64,
+    "strategy": "tp",
+    "strategy_options": {"tensor": 2},
+    "processes": 2,
+    "something_new": 1,
+}
+DATA = "d" * 64
+
+
+def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str = DATA) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "format": 1,
+        "num_samples": 100,
+        "data": {"content_hash": data_hash, "rows": 100, "key": "id"},
+        "model": {"content_hash": model_hash},
+        "settings": SETTINGS,
+        "metrics": {"accuracy": {"value": accuracy, "bound": 0.0, "higher_is_better": True}},
+        "undefined": {},
+        "slices": [],
+        "bootstrap": {"replicates": 100, "seed": 5, "confidence": 0.9, "by": "id", "file": "bootstrap.json"},
+    }
+    (folder / "evaluation.json").write_text(json.dumps(document))
+    (folder / "bootstrap.json").write_text(json.dumps({"metrics": {"accuracy": [accuracy] * 100}, "slices": []}))
+    return folder
+
+
+def write_model(folder: Path, weights: str) -> Path:
+    folder.mkdir()
+    (folder / "model.json").write_text("{}")
+    (folder / "weights").write_text(weights)
+    return folder
+
+
+class Place:
+    """A candidate with its evaluation, and a registry to ask."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.model = write_model(folder / "candidate", "new")
+        self.report = write_report(folder / "report", 0.9, content_hash(self.model))
+        self.data = folder / "test"
+        self.data.mkdir()
+        self.registry = f"local:{folder}/home/ledger.db"
+
+    def compare(self, **given: Any) -> dict[str, Any]:
+        options = {"group": "digits", "registry": self.registry, **given}
+        evaluation, model = options.pop("evaluation", self.report), options.pop("model", self.model)
+        return dict(compare(evaluation, model, self.data, self.folder / "decision", **options))
+
+    def refused(self, **given: Any) -> str:
+        with pytest.raises(InputError) as caught:
+            self.compare(**given)
+        assert not (self.folder / "decision").exists(), "nothing was decided"
+        return str(caught.value)
+
+    def register(self, model: Path, *, approved: bool = False) -> int:
+        registry = open_registry(self.registry)
+        package = {"SourceUri": model.absolute().as_uri()}
+        version, _ = registry.register("digits", content_hash(model), package)
+        if approved:
+            registry.set_status("digits", version, "Approved")
+        return version
+
+    @property
+    def decided(self) -> dict[str, Any]:
+        return json.loads((self.folder / "decision" / "decision.json").read_bytes())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What evaluate is called with; it finds an accuracy of 0.8."""
+    calls: list[dict[str, Any]] = []
+
+    def evaluate(model: Path, data: Path, report: Path, **settings: Any) -> None:
+        calls.append({"model": model, "data": data, **settings})
+        write_report(report, 0.8, content_hash(model))
+
+    stand_in(monkeypatch, evaluate)
+    return calls
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]) -> None:
+    monkeypatch.setattr(evaluating, "evaluate", evaluating.evaluate._replace(function=function))
+
+
+def test_the_declaration() -> None:
+    assert compare.job == "processing" and not compare.cached
+    assert set(compare.inputs) == {"evaluation", "model", "data"} and set(compare.outputs) == {"decision"}
+    assert {name for name, parameter in compare.parameters.items() if parameter.required} == {"group"}
+    assert compare.metrics is not None and compare.texts == ("verdict", "why", "content_hash", "data_hash")
+    assert {"register", "floors_met", "better", "already_registered"} <= set(compare.metrics)
+    assert "difference" not in compare.metrics, "without a champion there is none"
+
+
+def test_no_group_is_a_decision(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    found = place.compare(floors='{"accuracy": 0.85}')
+    assert (found["register"], found["floors_met"], found["has_champion"], found["champion_version"]) == (1, 1, 0, 0)
+    assert found["content_hash"] == content_hash(place.model) and found["data_hash"] == DATA
+    assert "difference" not in found and evaluations == []
+    assert (place.decided["verdict"], place.decided["champion"]) == ("register", None)
+    assert "there is no champion yet" in (place.folder / "decision" / "decision.md").read_text()
+    assert not (place.folder / "home").exists(), "asking registers nothing"
+
+
+def test_versions_of_which_none_is_approved_are_no_champion(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    place.register(write_model(place.folder / "old", "old"))
+    assert place.compare()["register"] == 1 and evaluations == []
+    assert place.compare(floors='{"accuracy": 0.95}')["register"] == 0
+    assert place.decided["verdict"] == "below floors"
+
+
+def test_the_champion_is_evaluated_as_the_candidate_was(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    old = write_model(place.folder / "old", "old")
+    version = place.register(old, approved=True)
+    found = place.compare()
+    assert evaluations == [
+        {
+            **{"model": old, "data": place.data, "scoring": "accuracy, f1", "mode": "exact", "slices": "site,device"},
+            **{"batch_size": 64, "strategy": "tp", "strategy_options": '{"tensor": 2}', "processes": 2},
+            **{"bootstrap": 100, "seed": 5, "predictions": False},
+        }
+    ]
+    assert (found["register"], found["better"], found["champion_version"]) == (1, 1, version)
+    assert found["difference"] == found["low"] == found["high"] == pytest.approx(0.1)
+    assert found["verdict"] == "register" and "0.9000 against 0.8000 of version 1" in found["why"]
+    assert place.decided["champion"]["content_hash"] == content_hash(old)
+    assert place.decided["champion"]["metrics"]["accuracy"]["value"] == 0.8
+    place.compare(processes=1)
+    assert evaluations[-1]["processes"] == 1
+
+
+def test_the_champion_stays(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    place.register(write_model(place.folder / "old", "old"), approved=True)
+    write_report(place.report, 0.7, content_hash(place.model))
+    found = place.compare()
+    assert (found["register"], found["better"], found["floors_met"]) == (0, 0, 1)
+    assert found["difference"] == pytest.approx(-0.1)
+    assert place.decided["verdict"] == "keep champion"
+
+
+def test_what_is_registered_already_is_not_compared_again(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    place.register(write_model(place.folder / "old", "old"), approved=True)
+    version = place.register(place.model)
+    found = place.compare()
+    assert (found["register"], found["already_registered"], found["verdict"]) == (0, version, "already registered")
+    assert evaluations == [] and place.decided["already_registered"] == version
+    assert found["champion_version"] == 1
+
+
+def test_auto_is_the_registry_of_the_platform(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = place.register(place.model)
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", place.registry)
+    assert place.compare(registry="auto")["already_registered"] == version
+    assert place.decided["registry"] == place.registry
+
+
+def test_a_registry_that_cannot_be_asked_is_an_error(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    assert str(place.folder) in place.refused(registry=f"local:{place.folder}")
+    (place.folder / "no database").write_text("x" * 4096)
+    assert "is damaged or no SQLite file" in place.refused(registry=f"local:{place.folder}/no database")
+    assert "unknown kind 'lokal'. Did you mean 'local'?" in place.refused(registry="lokal:x")
+
+
+def test_a_champion_whose_files_are_gone_or_others(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    old = write_model(place.folder / "old", "old")
+    place.register(old, approved=True)
+    (old / "weights").write_text("changed")
+    message = place.refused()
+    assert message.startswith("the champion, version 1 of digits, cannot be compared with: ")
+    assert "does not hold the files that were registered" in message and "reject that version" in message
+    old.rename(place.folder / "moved")
+    assert "there is nothing at file://" in place.refused()
+    assert evaluations == []
+
+
+def test_a_champion_that_cannot_be_loaded_any_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.register(write_model(place.folder / "old", "old"), approved=True)
+    own = place.folder / "failure"
+    monkeypatch.setenv("DRIVETRAIN_FAILURE_FILE", str(own))
+
+    def evaluate(*_: Any, **__: Any) -> None:
+        Path(os.environ["DRIVETRAIN_FAILURE_FILE"]).write_text("rank 0 failed: no recipe 'gone'.\n")
+        sys.exit(2)
+
+    stand_in(monkeypatch, evaluate)
+    message = place.refused()
+    assert "version 1 of digits, cannot be compared with: rank 0 failed: no recipe 'gone'. Restore it" in message
+    assert not own.exists(), "the step's own reason is not the champion's"
+    assert os.environ["DRIVETRAIN_FAILURE_FILE"] == str(own)
+
+
+def test_a_champion_measured_on_other_data(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.register(write_model(place.folder / "old", "old"), approved=True)
+
+    def evaluate(model: Path, data: Path, report: Path, **_: Any) -> None:
+        write_report(report, 0.8, content_hash(model), data_hash="e" * 64)
+
+    stand_in(monkeypatch, evaluate)
+    message = place.refused()
+    assert f"different test sets: {DATA}, and {'e' * 64}." in message
+
+
+def test_the_evaluation_of_another_model(place: Place) -> None:
+    other = write_model(place.folder / "other", "other")
+    message = place.refused(model=other)
+    assert "is the evaluation of another model" in message and content_hash(other)[:12] in message
+
+
+def test_what_cannot_be_decided_is_said_before_anything_is_asked(place: Place) -> None:
+    nowhere = {"registry": f"local:{place.folder}"}
+    assert "has no 'f1'" in place.refused(metric="f1", **nowhere)
+    assert "has no slice 'site=north'" in place.refused(floors='{"accuracy@site=north": 0.9}', **nowhere)
+    assert "is not a legal name" in place.refused(group="no group", **nowhere)
+    assert "has no evaluation.json" in place.refused(evaluation=place.data, **nowhere)
+
+
+def test_as_a_command(place: Place) -> None:
+    arguments = {
+        **{"evaluation": place.report, "model": place.model, "data": place.data, "group": "digits"},
+        **{"decision": place.folder / "decision", "metrics": place.folder / "metrics", "registry": place.registry},
+    }
+    compare.main([f"--{name}={value}" for name, value in arguments.items()])
+    found = json.loads((place.folder / "metrics" / "metrics.json").read_bytes())
+    assert found["verdict"] == "register" and found["register"] == 1
