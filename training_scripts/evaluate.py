@@ -16,18 +16,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.counting.result import Evaluation
+from drivetrain.training_scripts.counting.result import Bootstrap, Evaluation
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluating import document, files, model_quality, plots, table
 from drivetrain.training_scripts.evaluating.placing import placed
+from drivetrain.training_scripts.evaluating.predictions import Predictions
 from drivetrain.training_scripts.evaluating.progress import Progress
 from drivetrain.training_scripts.evaluating.settings import Settings, parser
-from drivetrain.training_scripts.evaluation import evaluate
+from drivetrain.training_scripts.evaluating.slicing import slice_columns
+from drivetrain.training_scripts.evaluation import evaluate, probe
 from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.launching.parent import die_with_parent
-from drivetrain.training_scripts.metric import load_metrics
+from drivetrain.training_scripts.metric import Ints, Metric, Samples, load_metrics
 from drivetrain.training_scripts.models.saved_model import load_model
 from drivetrain.training_scripts.outputs import task_of
 from drivetrain.training_scripts.process import Process, join_group
@@ -75,14 +79,47 @@ def run(
         columns=settings.columns,
         key=True,
     )
+    slices = slice_columns(dataset.reader, settings.columns)
+    values = probe(recipe, model, dataset, task)
+    dtype = next(model.parameters()).dtype
     progress = Progress(len(dataset), shows=process.is_main)
+    if report is not None and process.is_main:
+        files.clear(report)
     with ExitStack() as stack:
+        predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
         forward, layout = stack.enter_context(
             placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options)
         )
-        result = _measure(forward, layout, dataset, settings, next(model.parameters()).dtype)
-    said = progress.end()
-    numbers = document.numbers(result, metrics)
+
+        def watched(inputs: Tensor) -> Tensor | None:
+            outputs = forward(inputs)
+            progress.add(settings.batch_size * layout.data_size)
+            return outputs
+
+        def keep(rows: Ints, samples: Samples) -> None:
+            assert predictions is not None
+            keys = dataset.reader.read(rows, [dataset.key])[dataset.key] if dataset.key else None
+            predictions.add(int(rows[0]), samples, keys)
+
+        result = evaluate(
+            watched,
+            dataset,
+            layout,
+            batch_size=settings.batch_size,
+            dtype=dtype,
+            task=task,
+            metrics=metrics,
+            slices=slices,
+            bootstrap=_bootstrap(settings, dataset),
+            exact=settings.mode == "exact",
+            values=values,
+            on_batch=keep if predictions else None,
+        )
+        said = progress.end()
+        if settings.scoring:
+            refuse_undefined(result, metrics)
+        if predictions is not None:
+            predictions.write()
     if process.is_main:
         content = document.document(
             result,
@@ -99,8 +136,31 @@ def run(
         say(content, said)
         if report is not None:
             write_report(report, content, result)
-    process.barrier()
-    return numbers
+    return document.numbers(result, metrics)
+
+
+def _bootstrap(settings: Settings, dataset: Dataset) -> Bootstrap | None:
+    if not settings.bootstrap:
+        return None
+    return Bootstrap(
+        replicates=settings.bootstrap,
+        seed=settings.seed,
+        confidence=settings.confidence,
+        key=dataset.key or "",
+    )
+
+
+def refuse_undefined(result: Evaluation, metrics: Mapping[str, Metric]) -> None:
+    """
+    Raises:
+        InputError: a metric that was asked for by name, and of which the samples define no value.
+    """
+    defined = {document.owner(name, metrics) for name in result.whole.metrics}
+    for name, why in result.whole.undefined.items():
+        if (owner := document.owner(name, metrics)) is not None and owner not in defined:
+            raise InputError(
+                f"{owner} is not defined by this data: {why}. Leave it out of scoring, or give data that defines it."
+            )
 
 
 def say(content: Mapping[str, Any], speed: str) -> None:
@@ -150,15 +210,6 @@ def main() -> None:
             files.write_json(folders["metrics"], numbers)
 
     run_rank(program)
-
-
-def _measure(forward: Any, layout: Any, dataset: Dataset, settings: Settings, dtype: Any) -> Evaluation:
-    old = evaluate(forward, dataset, layout, batch_size=settings.batch_size, dtype=dtype)
-    from drivetrain.training_scripts.counting.result import Group, Measured
-
-    metrics = {n: Measured(value=v) for n, v in {**old.means, **old.class_means}.items()}
-    group = Group(num_samples=old.num_samples, metrics=metrics, undefined={})
-    return Evaluation(task=task_of(dataset.recipe), whole=group, expected_rows=len(dataset), collectives=1)
 
 
 if __name__ == "__main__":

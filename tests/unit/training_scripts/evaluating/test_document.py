@@ -57,7 +57,7 @@ RESULT = Evaluation(
     task=Task("binary", 2),
     whole=WHOLE,
     slices=(NORTH,),
-    bootstrap=Bootstrap(replicates=3, seed=1, confidence=0.95, by="id"),
+    bootstrap=Bootstrap(replicates=3, seed=1, confidence=0.95, key="id"),
     expected_rows=360,
     collectives=1,
 )

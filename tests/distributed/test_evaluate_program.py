@@ -1,0 +1,241 @@
+"""The evaluate program: the same report from any number of ranks, to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+import torch
+
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.evaluate import run
+from drivetrain.training_scripts.evaluating.settings import Settings
+from drivetrain.training_scripts.models.saved_model import save_model
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import load_recipe
+
+OPTIONS = {"channels": 4, "hidden": 16}
+SITES = ("east", "north", "west")
+SETTINGS = Settings(batch_size=4, bootstrap=20, slices="site", predictions=True)
+
+
+def columns(prepared_data: ModuleType, num_rows: int) -> dict[str, Any]:
+    found = prepared_data.digit_columns(num_rows)
+    return {**found, "site": [SITES[row % 3] for row in range(num_rows)]}
+
+
+def write_data(prepared_data: ModuleType, folder: Path, given: dict[str, Any], sites: Any = SITES) -> Path:
+    """Prepared data whose manifest lists the values of `site`."""
+    prepared_data.write_prepared(folder, given)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["statistics"] = {"site": {"values": [{"value": site, "rows": 1} for site in sites]}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model that is right now and then."""
+    torch.manual_seed(0)
+    recipe = load_recipe("digits_cnn", OPTIONS)
+    tensors = recipe.model().state_dict()
+    tensors = {name: tensor * 3 for name, tensor in tensors.items()}
+    description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32", "step": 7}
+    save_model(tmp_path / "model", tensors, description)
+    return tmp_path / "model"
+
+
+def evaluated(process: Process, model: Path, data: Path, report: Path, settings: Settings) -> dict[str, float]:
+    return run(model, data, process, settings=settings, report=report, model_hash="abc")
+
+
+def refused(process: Process, *arguments: Any) -> str:
+    with pytest.raises(InputError) as raised:
+        evaluated(process, *arguments)
+    return str(raised.value)
+
+
+def read(report: Path) -> dict[str, Any]:
+    return json.loads((report / "evaluation.json").read_text())
+
+
+def contents(report: Path) -> dict[str, Any]:
+    """All files, but for what says how many processes there were."""
+    found: dict[str, Any] = {
+        str(path.relative_to(report)): path.read_bytes() for path in report.rglob("*") if path.is_file()
+    }
+    document = json.loads(found["evaluation.json"])
+    assert document["collectives"] == (document["settings"].pop("processes") > 1)
+    del document["collectives"]
+    return {**found, "evaluation.json": document}
+
+
+@pytest.mark.parametrize("num_rows", [1, 5, 50])
+def test_any_number_of_ranks_gives_the_same_bytes(
+    num_rows: int, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, num_rows))
+    (alone,) = forked(1, evaluated, model, data, tmp_path / "1", SETTINGS)
+    expected = contents(tmp_path / "1")
+    assert alone["num_samples"] == num_rows
+    assert {"evaluation.json", "bootstrap.json", "curves.json", "model_quality.json"} < set(expected)
+    assert "plots/confusion_matrix.svg" in expected
+    for world_size in (2, 3):
+        several = forked(world_size, evaluated, model, data, tmp_path / str(world_size), SETTINGS)
+        assert several == [alone] * world_size
+        assert contents(tmp_path / str(world_size)) == expected
+
+
+def test_what_the_report_says(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 50))
+    (numbers, _) = forked(2, evaluated, model, data, tmp_path / "report", SETTINGS)
+    found = read(tmp_path / "report")
+    assert found["num_samples"] == 50
+    assert found["coverage"] == {"rows": 50, "counted": 50}
+    assert found["collectives"] == 1
+    manifest = json.loads((data / "manifest.json").read_text())
+    assert found["data"] == {"content_hash": manifest["content_hash"], "rows": 50, "key": "id"}
+    assert found["model"] == {"content_hash": "abc", "recipe": "digits_cnn", "step": 7}
+    assert found["bootstrap"]["by"] == "id"
+    assert {one["value"]: one["num_samples"] for one in found["slices"]} == {"east": 17, "north": 17, "west": 16}
+    # The classes of the data, each a mean; of those that do not occur nothing is said but why.
+    assert "accuracy_class_7" in found["metrics"] and "accuracy_class_9" not in found["metrics"]
+    replicates = json.loads((tmp_path / "report/bootstrap.json").read_text())
+    assert len(replicates["metrics"]["accuracy"]) == 20
+    accuracy = found["metrics"]["accuracy"]
+    assert accuracy["low"] <= accuracy["value"] <= accuracy["high"]
+    assert {name: entry["value"] for name, entry in found["metrics"].items()}.items() <= numbers.items()
+    assert "multiclass_classification_metrics" in json.loads((tmp_path / "report/model_quality.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "world_size", "within"), [("fsdp", 2, 1e-6), ("tp", 2, 1e-5), ("pp", 2, 1e-5), ("fsdp", 3, 1e-6)]
+)
+def test_a_model_that_is_cut_up(
+    strategy: str, world_size: int, within: float, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 30))
+    whole = Settings(batch_size=4, bootstrap=20, slices="site", predictions=True)
+    cut = Settings(batch_size=4, bootstrap=20, slices="site", predictions=True, strategy=strategy)
+    (alone,) = forked(1, evaluated, model, data, tmp_path / "whole", whole)
+    several = forked(world_size, evaluated, model, data, tmp_path / "cut", cut)
+    assert several == [several[0]] * world_size
+    assert set(several[0]) == set(alone)
+    # (A bound says how scores share bins: one that goes over an edge moves a count.)
+    values = {name: value for name, value in alone.items() if not name.endswith("_bound")}
+    assert {name: several[0][name] for name in values} == pytest.approx(values, abs=within)
+    expected = parquet.read_table(tmp_path / "whole/predictions").to_pydict()
+    found = parquet.read_table(tmp_path / "cut/predictions").to_pydict()
+    assert found.keys() == expected.keys()
+    assert found["key"] == expected["key"]
+    assert found["predicted"] == expected["predicted"]
+    assert np.allclose(found["score_3"], expected["score_3"], atol=within, rtol=0)
+
+
+def test_scikit_learn_says_the_same_of_the_predictions(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    from sklearn import metrics
+
+    given = columns(prepared_data, 120)
+    given["label"] = np.arange(120) % 10  # all classes
+    data = write_data(prepared_data, tmp_path / "data", given)
+    settings = Settings(batch_size=16, bootstrap=0, predictions=True, mode="exact", slices="site")
+    forked(2, evaluated, model, data, tmp_path / "report", settings)
+    table = parquet.read_table(tmp_path / "report/predictions")
+    targets, predicted = table["target"].to_numpy(), table["predicted"].to_numpy()
+    scores = np.stack([table[f"score_{number}"].to_numpy() for number in range(10)], axis=1)
+    found = {name: entry["value"] for name, entry in read(tmp_path / "report")["metrics"].items()}
+    assert found["accuracy"] == metrics.accuracy_score(targets, predicted)
+    assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(targets, predicted), rel=1e-12)
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(targets, scores), rel=1e-12)
+    assert found["mcc"] == pytest.approx(metrics.matthews_corrcoef(targets, predicted), rel=1e-12)
+    for number in range(10):
+        auroc = metrics.roc_auc_score(targets == number, scores[:, number])
+        assert found[f"auroc_class_{number}"] == pytest.approx(auroc, rel=1e-12)
+    assert found["loss"] == pytest.approx(table["loss"].to_numpy().mean(), rel=1e-12)
+    # And of a slice.
+    of_site = np.array(given["site"])[table["row"].to_numpy()] == "north"
+    (north,) = [one for one in read(tmp_path / "report")["slices"] if one["value"] == "north"]
+    assert north["metrics"]["accuracy"]["value"] == metrics.accuracy_score(targets[of_site], predicted[of_site])
+    matrix = json.loads((tmp_path / "report/curves.json").read_text())["confusion_matrix"]["cells"]
+    assert matrix == metrics.confusion_matrix(targets, predicted, labels=range(10)).tolist()
+
+
+def test_a_bad_row_ends_all_ranks_with_one_error(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    given = columns(prepared_data, 30)
+    given["p5"] = given["p5"].astype(np.float64)
+    given["p5"][13] = np.nan
+    data = write_data(prepared_data, tmp_path / "data", given)
+    report = tmp_path / "report"
+    (alone,) = forked(1, refused, model, data, report, SETTINGS)
+    assert "row 13" in alone and "nan" in alone
+    for message in forked(3, refused, model, data, report, SETTINGS):
+        assert "row 13" in message and "nan" in message
+    assert not list(report.rglob("*.json")) and not list(report.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"slices": "size"}, "'size'"),
+        ({"slices": "p3"}, "p3"),
+        ({"scoring": "acuracy"}, "Did you mean 'accuracy'"),
+        ({"scoring": "mse"}, "multiclass"),
+        ({"strategy": "ddpp"}, "Did you mean 'ddp'"),
+        ({"strategy_options": "{"}, "are not JSON"),
+        ({"strategy_options": '{"bucket": 1}'}, "bucket"),
+        ({"strategy": "pp", "strategy_options": '{"stage": 2}'}, "needs"),
+    ],
+)
+def test_what_cannot_be_is_one_error(
+    changes: dict[str, Any], message: str, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
+    (said,) = forked(1, refused, model, data, tmp_path / "report", Settings(bootstrap=0, **changes))
+    assert message in said
+    assert not (tmp_path / "report/evaluation.json").exists()
+
+
+def test_a_value_that_the_manifest_does_not_list(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8), sites=("north", "east"))
+    for said in forked(2, refused, model, data, tmp_path / "report", SETTINGS):
+        assert "'west'" in said and "'site'" in said
+
+
+def test_predictions_need_a_folder(forked: Any, model: Path, tmp_path: Path) -> None:
+    (said,) = forked(1, refused, model, tmp_path, None, SETTINGS)
+    assert "--report" in said
+
+
+def test_a_metric_that_was_asked_for_by_name_must_be_defined(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    given = columns(prepared_data, 8)
+    given["label"] = np.zeros(8, dtype=np.int64)
+    data = write_data(prepared_data, tmp_path / "data", given)
+    report = tmp_path / "report"
+    forked(1, evaluated, model, data, report, SETTINGS)
+    assert any(name.startswith("auroc") for name in read(report)["undefined"])
+    for said in forked(2, refused, model, data, report, Settings(bootstrap=0, scoring="accuracy, auroc")):
+        assert said.startswith("auroc is not defined by this data: ")
+
+
+def test_an_earlier_report_is_replaced(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
+    report = tmp_path / "report"
+    forked(1, evaluated, model, data, report, SETTINGS)
+    assert (report / "predictions/part-00000.parquet").exists() and (report / "bootstrap.json").exists()
+    (report / "predictions/part-00001.parquet").write_bytes(b"of larger data")
+    forked(1, evaluated, model, data, report, Settings(bootstrap=0))
+    assert not list(report.glob("predictions/*")) and not (report / "bootstrap.json").exists()
+    assert read(report)["bootstrap"] is None
