@@ -21,7 +21,8 @@ class OutputErrors:
     """Of each output the exact sum of an error a sample, and (last cell) how many samples.
 
     absolute  |target - output|
-    squared   (target - output)^2, to a hundred bits a sample: the difference of close numbers is kept exactly
+    squared   (target - output)^2, to a hundred bits a sample, where it is above 1e-290: the difference of numbers that
+              are close to each other loses nothing
     relative  |target - output| / max(|target|, 2^-52)
     pinball   quantile * (target - output) where that is positive, else (1 - quantile) * (output - target)
     """
@@ -59,7 +60,10 @@ class OutputErrors:
 
 @dataclass(frozen=True)
 class OutputTargets:
-    """Of each output the exact sum of the targets, then of each output that of their squares, and how many samples."""
+    """Of each output the exact sum of the targets, then of each output that of their squares, and how many samples.
+
+    (Squares below 1e-290 lose digits, or all of them.)
+    """
 
     num_outputs: int
 

@@ -58,15 +58,10 @@ class ByClass:
             raise UndefinedError("no sample that counts is of any class, or predicted to be")
         shares = quotients.tops / np.maximum(quotients.bottoms, 1)
         values = {average: Value(_mean(average, shares, quotients, table, kept)) for average in self._averages(task)}
-        defined = (quotients.bottoms > 0) | (quotients.failed > 0)
-        classes = [
-            Value(share) if there else Value(math.nan, advice=self.reason(place))
-            for place, (share, there) in enumerate(zip(shares.tolist(), defined.tolist(), strict=True))
-        ]
         if task.kind == "binary" and self.average != "none":
-            values = {"": classes[1], **values}
+            values = {"": self._of_class(1, shares, quotients), **values}
         if self.per_class or self.average == "none":
-            values |= {f"class_{place}": value for place, value in enumerate(classes)}
+            values |= {f"class_{place}": self._of_class(place, shares, quotients) for place in range(task.num_classes)}
         if all(math.isnan(value.value) for value in values.values()):
             raise UndefinedError(next(iter(values.values())).advice)
         return values
@@ -78,6 +73,11 @@ class ByClass:
     def reason(self, place: int) -> str:
         """Why a class has no value, as a clause."""
         return f"no sample is of class {place}, or predicted to be"
+
+    def _of_class(self, place: int, shares: Floats, quotients: Quotients) -> Value:
+        if quotients.bottoms[place] or quotients.failed[place]:
+            return Value(float(shares[place]))
+        return Value(math.nan, advice=self.reason(place))
 
     def _averages(self, task: Task) -> tuple[str, ...]:
         if self.average == "none" or (self.average == "all" and task.kind == "binary"):
