@@ -1,0 +1,143 @@
+"""What metrics and curves of a ranking by score share: a histogram, each class against the rest, and averages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from drivetrain.training_scripts.counting import checks
+from drivetrain.training_scripts.counting.enclosure import Enclosure, mean
+from drivetrain.training_scripts.counting.score_histogram import (
+    FINEST,
+    ScoreHistogram,
+    check_resolution,
+    resolution_for,
+)
+from drivetrain.training_scripts.metric import Ints, Kind, Ranked, Ranking, Samples, Task, UndefinedError, Value
+
+WIDE = 1e-3
+"""A bound above this comes with advice."""
+ADVICE = "too many scores are equal or nearly so for a histogram: mode=exact gives the value itself"
+HISTOGRAM = "scores"
+
+
+def suffixes(task: Task) -> list[str]:
+    """What is added to a metric's name for each column of scores: nothing for the one of binary."""
+    return [""] if task.kind == "binary" else [f"class_{number}" for number in range(task.num_classes)]
+
+
+def _ranked_as(suffix: str) -> str:
+    return suffix or "class_1"
+
+
+def both_sides(suffix: str, positives: int, negatives: int) -> int:
+    """The number of pairs of a positive and a negative sample.
+
+    Raises:
+        UndefinedError: there is none.
+    """
+    some_positive(suffix, positives)
+    if not negatives:
+        raise UndefinedError(f"all samples are of {_ranked_as(suffix).replace('_', ' ')}")
+    return positives * negatives
+
+
+def some_positive(suffix: str, positives: int) -> int:
+    """`positives`.
+
+    Raises:
+        UndefinedError: there is none.
+    """
+    if not positives:
+        raise UndefinedError(f"there is no sample of {_ranked_as(suffix).replace('_', ' ')}")
+    return positives
+
+
+@dataclass(frozen=True)
+class OneVersusRest:
+    """A metric made of the histogram of scores."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("binary", "multiclass", "multilabel")
+    higher_is_better: ClassVar[bool | None] = True
+
+    resolution: int = 0
+    """2**resolution bins from 0 to 1, more of them near the ends; 0: as many as the number of classes lets fit into 16
+    MB, and no more than 16."""
+
+    def __post_init__(self) -> None:
+        check_resolution(self.resolution)
+
+    def tallies(self, task: Task) -> Mapping[str, ScoreHistogram]:
+        return {HISTOGRAM: ScoreHistogram.of(task, self.resolution)}
+
+    def coarser(self, task: Task, cells: int) -> OneVersusRest:
+        return replace(self, resolution=resolution_for(task, cells, finest=self.resolution or FINEST))
+
+    def columns(self, task: Task, counted: Mapping[str, Ints]) -> dict[str, tuple[Ints, Ints]]:
+        """Suffix -> (positives, negatives) of each bin."""
+        split = self.tallies(task)[HISTOGRAM].split(counted[HISTOGRAM])
+        return dict(zip(suffixes(task), split, strict=True))
+
+
+@dataclass(frozen=True)
+class AreaByClass(OneVersusRest):
+    """A metric that is a number a class, enclosed between two.
+
+    A binary task has one result. Of several classes, `macro` is the mean of all and, as in scikit-learn, not defined
+    where that of one class is not; `weighted` weighs a class by its positive samples, and one without any not at all.
+    """
+
+    per_class: bool = False
+    """Each class as well: `class_0`, `class_1`, ..., without those that are not defined."""
+
+    def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
+        """
+        Raises:
+            InputError: as the histogram.
+        """
+        targets = checks.class_targets(samples, task.kind, task.num_classes)
+        scores = checks.scores(samples, task.kind, task.num_classes).astype("float64", copy=False)
+        if task.kind == "binary":
+            return {_ranked_as(""): Ranking(scores, targets == 1)}
+        found: dict[str, Ranking] = {}
+        for number, name in enumerate(suffixes(task)):
+            positive = targets == number if task.kind == "multiclass" else targets[:, number] == 1
+            found[_ranked_as(name)] = Ranking(scores[:, number], positive)
+        return found
+
+    def ranked(self, task: Task, found: Mapping[str, Ranked]) -> dict[str, Ranked]:
+        """Suffix -> ranking of all samples, from the rankings of all metrics."""
+        return {name: found[_ranked_as(name)] for name in suffixes(task)}
+
+    def averages(self, task: Task, found: Mapping[str, Callable[[], Enclosure]], supports: Ints) -> Mapping[str, Value]:
+        """The values under their suffixes.
+
+        Args:
+            found: suffix -> what that class comes to; it may raise UndefinedError.
+            supports: positive samples of each class, shape [C].
+
+        Raises:
+            UndefinedError: nothing is defined; the reason is that of the first class.
+        """
+        defined: dict[str, Enclosure] = {}
+        weights: list[int] = []
+        reasons: list[UndefinedError] = []
+        missing = 0
+        for (name, one), support in zip(found.items(), supports.tolist(), strict=True):
+            try:
+                defined[name] = one()
+                weights.append(support)
+            except UndefinedError as error:
+                reasons.append(error)
+                missing += support
+        results: dict[str, Enclosure] = {}
+        if task.kind != "binary" and not reasons:
+            results["macro"] = mean(list(defined.values()))
+        if task.kind != "binary" and any(weights) and not missing:
+            results["weighted"] = mean(list(defined.values()), weights)
+        if task.kind == "binary" or self.per_class:
+            results |= defined
+        if not results:
+            raise reasons[0]
+        return {name: enclosure.value(ADVICE, WIDE) for name, enclosure in results.items()}

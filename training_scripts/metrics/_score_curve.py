@@ -1,0 +1,92 @@
+"""Curves over all thresholds, of the counts in a histogram of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from drivetrain.training_scripts.counting.score_histogram import lower_edges
+from drivetrain.training_scripts.metric import Floats, Ints, Task, UndefinedError, Value
+from drivetrain.training_scripts.metrics._one_versus_rest import HISTOGRAM, OneVersusRest
+
+MOST_POINTS = 1000
+"""Of a curve; all curves of a metric together have 100 times as many, and each of them 20 at least."""
+
+
+class Thresholds(NamedTuple):
+    """Falling thresholds where samples are, shape [m] each, and how many samples score as high or higher."""
+
+    scores: Floats
+    positives: Ints
+    negatives: Ints
+
+    @classmethod
+    def of(cls, positives: Ints, negatives: Ints, edges: Floats) -> Thresholds:
+        used = np.flatnonzero(positives + negatives)[::-1]
+        return cls(edges[used], np.cumsum(positives[used]), np.cumsum(negatives[used]))
+
+
+@dataclass(frozen=True)
+class CurveOfScores(OneVersusRest):
+    """A metric without numbers: one curve, of several classes one a class. Each point is exact."""
+
+    higher_is_better: ClassVar[bool | None] = None
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        """No values.
+
+        Raises:
+            UndefinedError: no class has a curve.
+        """
+        self.curves(task, counted)
+        return {}
+
+    def curves(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Mapping[str, Any]]:
+        """Suffix -> curve; a class that has none is left out.
+
+        Raises:
+            UndefinedError: no class has a curve.
+        """
+        edges = lower_edges(self.tallies(task)[HISTOGRAM].resolution)
+        columns = self.columns(task, counted)
+        most = max(20, min(MOST_POINTS, 100 * MOST_POINTS // len(columns)))
+        found: dict[str, Mapping[str, Any]] = {}
+        reasons: list[UndefinedError] = []
+        for name, (positives, negatives) in columns.items():
+            try:
+                found[name] = self.curve(name, Thresholds.of(positives, negatives, edges), most)
+            except UndefinedError as error:
+                reasons.append(error)
+        if not found:
+            raise reasons[0]
+        return found
+
+    def curve(self, name: str, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
+        """The curve of one class, of `most` points at most.
+
+        Raises:
+            UndefinedError: it has none.
+        """
+        raise NotImplementedError
+
+
+def thinned(x: Floats, y: Floats, most: int) -> Ints:
+    """The places of at most `most` points of a curve, both ends among them, as far apart along it as can be.
+
+    What is left out between two of them is no longer, in x and in y, than the way along the curve over `most` - 2.
+    """
+    if len(x) <= most:
+        return np.arange(len(x))
+    way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
+    marks = np.linspace(0.0, way[-1], most - 1)
+    return np.unique(np.append(np.searchsorted(way, marks).clip(max=len(x) - 1), len(x) - 1))
+
+
+def points(x: Floats, y: Floats, scores: Floats, most: int) -> dict[str, list[float | None]]:
+    """The curve through (x[0], y[0]), which no sample reaches, and a point for each threshold, as plain JSON."""
+    kept = thinned(x, y, most)
+    above: list[float | None] = [None, *scores.tolist()]
+    return {"x": x[kept].tolist(), "y": y[kept].tolist(), "thresholds": [above[place] for place in kept.tolist()]}

@@ -1,0 +1,29 @@
+"""Precision-recall curve: the share of positives among what is taken for positive against the share of positives found.
+
+Each point is exact, in histogram and in exact mode: counts at the edge of a bin. What lies between points is left out.
+The first point is (0, 1), as in scikit-learn: nothing found, and nothing wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drivetrain.training_scripts.metrics._one_versus_rest import some_positive
+from drivetrain.training_scripts.metrics._score_curve import CurveOfScores, Thresholds, points
+
+
+@dataclass(frozen=True)
+class Metric(CurveOfScores):
+    """Precision-recall curve (scikit-learn's precision_recall_curve)."""
+
+    def curve(self, name: str, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
+        scores, positives, negatives = thresholds
+        total = some_positive(name, int(positives[-1]) if len(positives) else 0)
+        recall = np.concatenate([[0.0], positives / total])
+        precision = np.concatenate([[1.0], positives / (positives + negatives)])
+        labels = {"x_label": "recall", "y_label": "precision"}
+        return {"kind": "pr", **points(recall, precision, scores, most), **labels}

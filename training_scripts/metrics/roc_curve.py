@@ -1,0 +1,27 @@
+"""ROC curve: the share of positives found against the share of negatives taken for positives, over all thresholds.
+
+Each point is exact, in histogram and in exact mode: counts at the edge of a bin. What lies between points is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drivetrain.training_scripts.metrics._one_versus_rest import both_sides
+from drivetrain.training_scripts.metrics._score_curve import CurveOfScores, Thresholds, points
+
+
+@dataclass(frozen=True)
+class Metric(CurveOfScores):
+    """ROC curve (scikit-learn's roc_curve)."""
+
+    def curve(self, name: str, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
+        scores, positives, negatives = thresholds
+        both_sides(name, int(positives[-1]) if len(positives) else 0, int(negatives[-1]) if len(negatives) else 0)
+        x, y = (np.concatenate([[0.0], counts / counts[-1]]) for counts in (negatives, positives))
+        labels = {"x_label": "false positive rate", "y_label": "true positive rate"}
+        return {"kind": "roc", **points(x, y, scores, most), **labels}
