@@ -27,10 +27,14 @@ MAX_SIDE = 100
 _MAX_SIDE_WITH_NUMBERS = 30
 _PER_CLASS = re.compile(r"(.+)_class_(.+)")
 # The number that belongs to a curve, and to its title.
-_MEASURES = {"roc_curve": "auroc", "pr_curve": "average_precision", "calibration": "calibration_error"}
-_WORDS = {"roc_curve": "ROC curve", "pr_curve": "Precision and recall", "auroc": "AUROC"}
+_MEASURES = {"roc_curve": "auroc", "pr_curve": "average_precision", "calibration_error": "calibration_error"}
+_TITLES = {
+    "roc_curve": "ROC curve",
+    "pr_curve": "Precision and recall",
+    "calibration_error": "Reliability",
+}
 # Curves that are held against the diagonal.
-_WITH_DIAGONAL = ("roc", "reliability", "calibration")
+_WITH_DIAGONAL = ("roc", "reliability")
 
 
 def pictures(curves: Mapping[str, Mapping[str, Any]], metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -109,7 +113,7 @@ def _measured(name: str, of: str, metrics: Mapping[str, Mapping[str, Any]]) -> s
     """`, AUROC 0.98`, where that was measured."""
     measure = _MEASURES.get(name, "")
     entry = metrics.get(f"{measure}_class_{of}" if of else measure)
-    words = _WORDS.get(measure) or measure.replace("_", " ")
+    words = "AUROC" if measure == "auroc" else measure.replace("_", " ")
     return f", {words} {entry['value']:.4g}" if entry else ""
 
 
@@ -128,7 +132,7 @@ def _matrix(title: str, matrix: Mapping[str, Any]) -> str:
         whole = sum(row) or 1
         for c, count in enumerate(row):
             share = count / whole
-            told = element("title", escape(f"true {name}, predicted {columns[c]}: {count:,} ({share:.1%})"))
+            told = element("title", escape(f"target {name}, predicted {columns[c]}: {count:,} ({share:.1%})"))
             x, y = left + c * side, top + r * side
             size = {"width": side - 1, "height": side - 1}
             opacity = round(0.06 + 0.94 * share, 3)
@@ -144,7 +148,7 @@ def _matrix(title: str, matrix: Mapping[str, Any]) -> str:
         for c, column in enumerate(columns):
             body.append(text(_fitting(str(column), side), left + (c + 0.5) * side, top - 6, text_anchor="middle"))
     width, height = left + len(columns) * side + 20, top + len(rows) * side + 20
-    x_label, y_label = str(matrix.get("x_label", "predicted")), str(matrix.get("y_label", "true"))
+    x_label, y_label = str(matrix.get("column_label", "predicted")), str(matrix.get("row_label", "target"))
     body.append(text(x_label, left + len(columns) * side / 2, top - 22, text_anchor="middle", class_="soft"))
     middle = top + len(rows) * side / 2
     turned = f"rotate(-90 16 {middle:.1f})"
@@ -168,7 +172,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _words(name: str) -> str:
-    return _WORDS.get(name) or name.replace("_", " ").capitalize()
+    return _TITLES.get(name) or name.replace("_", " ").capitalize()
 
 
 def _brief(count: float) -> str:

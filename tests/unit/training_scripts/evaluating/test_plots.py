@@ -47,7 +47,7 @@ def test_a_matrix_with_names_that_are_markup() -> None:
     assert texts(drawn["confusion_matrix.svg"]).count("9") == 3
     assert len(list(root.iter(f"{SVG}rect"))) == 1 + 9
     titles = [element.text for element in root.iter(f"{SVG}title")]
-    assert "true <class & 0>, predicted <class & 1>: 1 (9.1%)" in titles
+    assert "target <class & 0>, predicted <class & 1>: 1 (9.1%)" in titles
 
 
 def test_a_matrix_too_large_for_numbers_and_one_too_large_for_a_picture() -> None:
