@@ -74,7 +74,12 @@ class Accumulator:
         )
         self._room = room
         self._messages = reduction.header_size(process.world_size)
-        self._state = State(room, header=self._messages + coverage.SIZE, seed=bootstrap.seed if bootstrap else 0)
+        self._state = State(
+            room,
+            header=self._messages + coverage.SIZE,
+            seed=bootstrap.seed if bootstrap else 0,
+            num_ranks=process.world_size,
+        )
         self._coverage = coverage.Coverage(num_rows, process.rank, process.world_size)
         self._ranked = {name: m for name, m in metrics.items() if exact and isinstance(m, HasExact)}
         self._rankings: dict[str, list[Ranking]] = {name: [] for name in self._rank(no_samples(task))}

@@ -16,7 +16,7 @@ from drivetrain.training_scripts.metric import Ints
 from drivetrain.training_scripts.process import Process
 
 # Of a message, where there are few ranks; and of all slots together, where there are very many.
-_LONGEST = 256
+_LONGEST = 1024
 _ALL_SLOTS = 1 << 20
 _SHOWN = 3
 
@@ -30,7 +30,7 @@ def leave_message(header: Ints, rank: int, world_size: int, message: str) -> Non
     """Put the message of a rank that failed into its slot, cut to its length; `header` has shape [header_size]."""
     size = _slot_size(world_size)
     room = 8 * size
-    data = (message or "no reason was given").encode()
+    data = (message.replace("\0", " ").strip() or "no reason was given").encode(errors="replace")
     if len(data) > room:
         data = data[: room - 3].decode(errors="ignore").encode() + "…".encode()
     header[rank * size : (rank + 1) * size] = np.frombuffer(data.ljust(room, b"\0"), dtype="<i8")

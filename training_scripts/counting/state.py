@@ -22,38 +22,36 @@ from drivetrain.training_scripts.metric import Counts, HasCarry, Ints, Samples, 
 
 # Sums of whole numbers that float64 has.
 _EXACT = 2**53
-# Long before a cell overflows.
-_FULL = 2**61
+# Of a cell, over all ranks.
+_FULL = 2**62
 # Samples, or cells that they add to, for which replicates are drawn and counted at once.
 _DRAWN_SAMPLES, _DRAWN_CELLS = 1 << 13, 1 << 18
 
 
 @dataclass
 class _Table:
-    """A tally of some groups, shape [groups, size], and by how much a cell may have grown."""
+    """A tally of some groups, shape [groups, size], and what the magnitude of a cell is at most."""
 
     tally: Tally
     cells: Ints
-    grown: int = 0
+    largest: int = 0
 
-    def make_room(self, growth: int) -> None:
-        """Before a cell grows by at most `growth`.
+    def make_room(self, growth: int, full: int) -> None:
+        """Before a cell grows by at most `growth`, to at most `full`.
 
         Raises:
-            InputError: there would be none.
+            InputError: it could become more.
         """
-        if self.grown + growth > _FULL:
-            if not isinstance(self.tally, HasCarry):
-                raise InputError(
-                    f"{self.tally} has counted as much as 64 bits hold; a metric must count less a sample."
-                )
+        if self.largest + growth > full:
             self.settle()
-        self.grown += growth
+            if self.largest + growth > full:
+                raise InputError(f"{self.tally} adds up to more than 64 bits hold; a metric must count less a sample.")
+        self.largest += growth
 
     def settle(self) -> None:
-        if isinstance(self.tally, HasCarry) and self.grown > 2**32:
+        if isinstance(self.tally, HasCarry):
             self.tally.settle(self.cells)
-            self.grown = 2**32
+        self.largest = max(int(self.cells.max(initial=0)), -int(self.cells.min(initial=0)))
 
 
 class State:
@@ -63,13 +61,15 @@ class State:
         room: what is counted of which groups, within the memory that there is.
         header: cells at the beginning of the vector that are the caller's.
         seed: of the bootstrap.
+        num_ranks: whose vectors will be added up.
     """
 
-    def __init__(self, room: Room, *, header: int = 0, seed: int = 0) -> None:
+    def __init__(self, room: Room, *, header: int = 0, seed: int = 0, num_ranks: int = 1) -> None:
         self.room = room
         self.vector = np.zeros(header + room.size, dtype=np.int64)
         self.header = self.vector[:header]
         self._seed = seed
+        self._full = _FULL // num_ranks
         self._free = header
         replicates = room.replicates
         self._whole = self._tables(room.whole, 1)
@@ -93,10 +93,10 @@ class State:
         """
         counts = {tally: _checked(tally, tally.count(samples)) for tally in self.room.tallies}
         for table in self._whole:
-            _add(table, counts[table.tally])
+            _add(table, counts[table.tally], self._full)
         for tables, slices in zip(self._sliced, numbers, strict=True):
             for table in tables:
-                _add(table, counts[table.tally], slices)
+                _add(table, _shifted(counts[table.tally], slices, table.tally.size), self._full)
         if self._drawn:
             assert keys is not None
             batch = _Batch({tally: counts[tally] for tally in self.room.drawn_tallies}, list(numbers), keys)
@@ -115,7 +115,8 @@ class State:
         self._draw()
         for tables in (self._whole, self._drawn, *self._sliced, *self._drawn_sliced):
             for table in tables:
-                table.settle()
+                if isinstance(table.tally, HasCarry):
+                    table.settle()
         return self.vector
 
     # What was counted: the cells of each tally of a group.
@@ -161,7 +162,7 @@ class State:
                     self._draw_into(table, _shifted(part.counts[table.tally], slices, table.tally.size), drawn)
 
     def _draw_into(self, table: _Table, counts: Counts, drawn: bootstrap.Weights) -> None:
-        table.make_room(_growth(counts) * bootstrap.LARGEST_WEIGHT)
+        table.make_room(_growth(counts) * bootstrap.LARGEST_WEIGHT, self._full)
         bootstrap.add_weighted(table.cells.reshape(self.room.replicates, -1), counts, drawn)
 
 
@@ -208,6 +209,8 @@ def _amounts(counts: Counts) -> Ints:
 
 def _shifted(counts: Counts, groups: Ints, size: int) -> Counts:
     """Counts for a table of groups, of which each sample is in one."""
+    if counts.cells.size and counts.cells.max() >= size:
+        raise ValueError(f"a tally counts in cell {counts.cells.max()} of {size}")
     starts = groups * size
     return Counts(counts.cells + (starts if counts.cells.ndim == 1 else starts[:, np.newaxis]), counts.amounts)
 
@@ -234,11 +237,9 @@ def _checked(tally: Tally, counts: Counts) -> Counts:
     return counts
 
 
-def _add(table: _Table, counts: Counts, groups: Ints | None = None) -> None:
-    """Add what samples count to the group that each of them is in (all to the first one unless given)."""
-    if groups is not None:
-        counts = _shifted(counts, groups, table.tally.size)
-    table.make_room(_growth(counts))
+def _add(table: _Table, counts: Counts, full: int) -> None:
+    """Add what samples count to the cells of a table, of which each may become `full`."""
+    table.make_room(_growth(counts), full)
     into = table.cells.reshape(-1)
     cells = counts.cells.reshape(-1)
     if not cells.size:
