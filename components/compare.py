@@ -103,13 +103,15 @@ def compare(
         read_evaluation,
         write,
     )
+    from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.components.registries import checked_group, open_registry
 
     checked_group(group)
     conditions = policy(metric=metric, rule=rule, margin=margin, confidence=confidence, floors=floors, budgets=budgets)
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
-    candidate_hash = content_hash(model)
+    archive = model / ARCHIVE  # beside which, in a shell, the training's other archive may lie
+    candidate_hash = content_hash(archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model)
     if candidate.model_hash and candidate.model_hash != candidate_hash:
         raise InputError(
             f"{candidate.source} is the evaluation of another model: of the content {candidate.model_hash[:12]}, while "

@@ -192,6 +192,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 def _cell(text: str) -> str:
     """Text that may come from data, in one line and without meaning to Markdown or HTML."""
-    for character in "\\`*_{}[]<>|#":
+    for character in "\\`*[]<>|":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 
 def number(value: float) -> str:
-    """Four digits after the point, or four that count: 0.9861, 12.35, 1.2e-06."""
+    """Four digits after the point, or as many as count: 0.9861, 12.3456, 0.00012."""
     if value == 0:
         return "0"
     size = abs(value)
     if 0.001 <= size < 1:
         return f"{value:.4f}"
-    return f"{value:.4g}" if size < 1 or size >= 1e6 else f"{value:,.6g}"
+    if size < 0.001:
+        return f"{value:.2g}"
+    return f"{value:.4g}" if size >= 1e6 else f"{value:,.6g}"
 
 
 def signed(value: float) -> str:

@@ -1,13 +1,17 @@
-"""Retrain a model and register it when it is good enough: prepare, train, evaluate, decide, register.
+"""Retrain a model and register it when it is better than the champion: prepare, train, evaluate, compare, register.
 
     drivetrain run retraining
+    drivetrain models approve retraining 1              # version 1 is the champion from now on
+    drivetrain run retraining --set seed=8              # another model, compared with it
     drivetrain run retraining --set epochs=20 --set min_accuracy=0.98
     drivetrain run retraining --set spot=true --interrupt train@step=120
     drivetrain compile retraining -o retraining.json
 
-Out of the box it learns the 1,797 handwritten digits that come with scikit-learn, on two processes.
+Out of the box it learns the 1,797 handwritten digits that come with scikit-learn, on two processes. A model below the
+floor fails the run; one that is not better than the champion, or is registered already, ends it without a new version.
 """
 
+from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
@@ -44,8 +48,20 @@ class Retraining(Settings):
     """Of spot=true alone: interruptions in a row after which the training fails, to be resumed with spot=false; 0 for
     any number."""
     min_accuracy: float = 0.97
-    """A model below this test accuracy is not registered."""
+    """The floor: a model below this test accuracy is not registered."""
+    metric: str = "accuracy"
+    """What the champion is compared by."""
+    rule: str = "better"
+    """How the candidate must compare: better (surely, by the bootstrap's interval), or not_worse."""
+    margin: float = 0.0
+    """A difference of the metric: with better what must be gained, with not_worse what may be lost."""
+    slices: str = ""
+    """Columns by whose values everything is measured, too, such as "site, device"."""
+    budgets: str = "{}"
+    """By how much metrics may be worse than the champion's, a JSON object: {"accuracy@site=*": 0.02}."""
     model_group: str = "retraining"
+    intended_use: str = ""
+    """What the model is for, in a sentence for its card."""
 
 
 def retraining(settings: Retraining) -> Pipeline:
@@ -78,17 +94,40 @@ def retraining(settings: Retraining) -> Pipeline:
             spot=spot if settings.spot else None,
         ),
     )
-    scores = step(evaluate, model=model["model"], data=data["test"])
+    machine = Cluster(instance_type=settings.instance_type, processes=settings.processes)
+    scores = step(evaluate, model=model["model"], data=data["test"], slices=settings.slices, cluster=machine)
+    compared = step(
+        compare,
+        evaluation=scores["report"],
+        model=model["model"],
+        data=data["test"],
+        group=settings.model_group,
+        metric=settings.metric,
+        rule=settings.rule,
+        margin=settings.margin,
+        floors=join('{"accuracy": ', min_accuracy, "}"),
+        budgets=settings.budgets,
+        cluster=machine,
+    )
 
-    accuracy = scores.metric("accuracy")
-    new_version = register(model=model["model"], metrics=scores, group=settings.model_group, approval=approval)
-    too_low = fail(join("test accuracy ", accuracy, " is below ", min_accuracy))
-    gate = when(accuracy >= min_accuracy, then=[new_version], otherwise=[too_low], name="good-enough")
+    new_version = register(
+        model=model["model"],
+        evaluation=scores,
+        decision=compared,
+        group=settings.model_group,
+        approval=approval,
+        intended_use=settings.intended_use,
+    )
+    too_low = fail(join("not registered: ", compared.text("why")))
+    # Otherwise the champion stays, or the very model is registered already: nothing is left to do.
+    floors = when(compared.metric("floors_met").equals(0), then=[too_low], name="below-floors")
+    gate = when(compared.metric("register").equals(1), then=[new_version], otherwise=[floors], name="register")
 
     return Pipeline(
         name="retraining",
-        description="Prepare data, train on several processes, evaluate, and register the model if it is good enough.",
+        description="Prepare data, train on several processes, evaluate, and register the model if it beats the "
+        "champion.",
         parameters=[min_accuracy, approval],
-        steps=[data, model, scores, gate],
+        steps=[data, model, scores, compared, gate],
         deployment=settings.deployment,
     )

@@ -40,7 +40,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="retraining"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
     outputs = home.objects / BUCKET / "pipelines" / "retraining" / summary.execution
-    yield {step: outputs / step for step in ("prepare", "train", "evaluate")}
+    yield {step: outputs / step for step in ("prepare", "train", "evaluate", "compare")}
 
 
 def shell(target: str, **folders_and_parameters: Any) -> None:
@@ -116,6 +116,29 @@ def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
         out = tmp_path / f"metrics-{model.name}"
         shell("evaluate", model=model, data=finished["prepare"] / "test", metrics=out, **parameters("evaluate"))
         assert json.loads((out / "metrics.json").read_text()) == expected
+
+
+def test_compare(finished: dict[str, Path], tmp_path: Path) -> None:
+    """With a registry that is as empty as the run's was; it is all that the two records say differently."""
+    (archive,) = finished["train"].rglob("model.tar.gz")
+    given = {name: value for name, value in parameters("compare").items() if name not in ("floors", "registry")}
+    shell(
+        "compare",
+        evaluation=finished["evaluate"] / "report",
+        model=archive.parent,
+        data=finished["prepare"] / "test",
+        decision=tmp_path / "decision",
+        metrics=tmp_path / "metrics",
+        registry=f"local:{tmp_path / 'ledger.db'}",
+        floors='{"accuracy": 0.0}',
+        **given,
+    )
+    (by_shell, by_runner) = (
+        {**json.loads((folder / "decision.json").read_text()), "registry": ""}
+        for folder in (tmp_path / "decision", finished["compare"] / "decision")
+    )
+    assert by_shell == by_runner and by_shell["verdict"] == "register"
+    assert contents(tmp_path / "metrics") == contents(finished["compare"] / "metrics")
 
 
 def test_train_script(tmp_path: Path) -> None:

@@ -41,7 +41,12 @@ def refused(*arguments: object, **named: object) -> str:
 
 def test_the_declaration() -> None:
     assert (register_model.job, register_model.metrics) == ("processing", ("version", "created"))
-    assert set(register_model.inputs) == {"model", "evaluation"} and register_model.inputs["evaluation"].optional
+    assert {name: folder.optional for name, folder in register_model.inputs.items()} == {
+        "model": False,
+        "evaluation": True,
+        "report": True,
+        "decision": True,
+    }
     assert {name for name, parameter in register_model.parameters.items() if parameter.required} == {"group"}
     assert register_model.parameters["approval"].choices == ("PendingManualApproval", "Approved", "Rejected")
 
