@@ -111,11 +111,12 @@ def test_train(finished: dict[str, Path], tmp_path: Path) -> None:
 def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
     """On the model.tar.gz, as a job gets it, and on the unpacked folder."""
     (archive,) = finished["train"].rglob("model.tar.gz")
-    expected = json.loads((finished["evaluate"] / "metrics" / "metrics.json").read_text())
+    expected = {name: contents(finished["evaluate"] / name) for name in ("metrics", "report")}
+    assert {"evaluation.json", "bootstrap.json", "curves.json"} < set(expected["report"])
     for model in (archive.parent, unpacked(archive, tmp_path / "model")):
-        out = tmp_path / f"metrics-{model.name}"
-        shell("evaluate", model=model, data=finished["prepare"] / "test", metrics=out, **parameters("evaluate"))
-        assert json.loads((out / "metrics.json").read_text()) == expected
+        outputs = {name: tmp_path / f"{name}-{model.name}" for name in expected}
+        shell("evaluate", model=model, data=finished["prepare"] / "test", **outputs, **parameters("evaluate"))
+        assert {name: contents(folder) for name, folder in outputs.items()} == expected
 
 
 def test_compare(finished: dict[str, Path], tmp_path: Path) -> None:
