@@ -16,7 +16,7 @@ from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Indices, Reader, check_labels, load_reader
-from drivetrain.training_scripts.recipe import Batch, Recipe, wrong_answer
+from drivetrain.training_scripts.recipe import Batch, Recipe, unlabelled_batch, wrong_answer
 
 
 class Dataset:
@@ -34,6 +34,7 @@ class Dataset:
         shuffle_window: above 0, read rows in windows of as many rows instead of holding them all.
         columns: columns that are needed besides the recipe's.
         key: read the column that names a row, too, where the format has one.
+        labelled: without, no label is read, nor needed: rows are to be predicted, and their targets mean nothing.
 
     Raises:
         InputError: a file that is missing, torn or of another format, a missing column, no label, a label that is not
@@ -53,6 +54,7 @@ class Dataset:
         shuffle_window: int = 0,
         columns: Sequence[str] = (),
         key: bool = False,
+        labelled: bool = True,
     ) -> None:
         self.recipe = recipe
         self.shuffle_window = shuffle_window
@@ -63,6 +65,8 @@ class Dataset:
         if reader == own_reader:
             options = dict(getattr(recipe, "reader_options", {})) | options
         defaults = {"split": split, "fitted": fitted} | ({"shuffle_window": shuffle_window} if shuffle_window else {})
+        if not labelled:
+            defaults["unlabelled"] = True
         self.reader: Reader = load_reader(reader, folder, options, process, defaults=defaults)
         if shuffle_window and not self.reader.streaming:
             raise InputError(
@@ -70,7 +74,7 @@ class Dataset:
                 "Leave shuffle_window out, or prepare the data (prepare_data)."
             )
         self.data = self.reader
-        self.label: str = self.reader.label or ""
+        self.label: str = (self.reader.label or "") if labelled else ""
         """The name of the label column; empty where the format has none (raw text)."""
         self.key = self.reader.key if key and self.reader.key in self.reader.column_names else None
         """The column that names a row, where it was asked for."""
@@ -79,8 +83,9 @@ class Dataset:
         self._names: tuple[str, ...] = tuple(dict.fromkeys([*of_batches, *besides]))
         self._batch_names = tuple(dict.fromkeys(of_batches))
         self.reader.open(self._names)
+        self._labelled = labelled
         self._check_each_batch = False
-        if recipe.num_classes is not None:
+        if recipe.num_classes is not None and labelled:
             if not self.label:
                 raise InputError(
                     f"{folder} has no labels, and the recipe wants one of {recipe.num_classes} classes. "
@@ -138,7 +143,7 @@ class Dataset:
         columns = self.reader.read(rows, self._batch_names)
         if self._check_each_batch and self.recipe.num_classes is not None:
             check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
-        batch = self.recipe.batch(columns, self.label)
+        batch = self.recipe.batch(columns, self.label) if self._labelled else unlabelled_batch(self.recipe, columns)
         if not isinstance(batch, Batch):
             raise wrong_answer(self.recipe, "batch", batch, "a Batch")
         if not len(batch.inputs) == len(batch.targets) == len(rows):

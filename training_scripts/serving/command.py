@@ -30,9 +30,7 @@ BAD_INPUT = 2
 def main(folder: Path, arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="inference.py", description=__doc__, allow_abbrev=False)
-    parser.add_argument(
-        "--input", type=Path, required=True, help="rows: .csv, .json, .jsonl, .npy, .parquet"
-    )
+    parser.add_argument("--input", type=Path, required=True, help="rows: .csv, .json, .jsonl, .npy, .parquet")
     parser.add_argument("--output", type=Path, help="where to write the answers; the standard output without it")
     parser.add_argument("--keep", default="", help="columns of the input to hand on, with commas: id,site")
     given = parser.parse_args(arguments)

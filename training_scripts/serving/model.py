@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.distribution.precision import precision_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Task
 from drivetrain.training_scripts.models.loaded_model import DESCRIPTION_FILE, load_model
@@ -112,6 +113,8 @@ class ServedModel:
         recipe, model, description = load_model(folder)
         if device is None:
             device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        # As evaluate and batch_predict compute: by themselves GPUs would round convolutions more coarsely.
+        precision_of("fp64" if next(model.parameters()).dtype == torch.float64 else "fp32").set_up()
         return cls(recipe, model.to(device).eval(), task_of(recipe), inputs_of(description), device)
 
     def predict(self, columns: Columns) -> Predictions:
