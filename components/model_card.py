@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.components.errors import InputError
 from drivetrain.components.model_package import CARD_RECORD, METRIC_GROUP, metrics
@@ -54,9 +54,9 @@ def model_card(
 
 
 def with_metrics(card: Mapping[str, Any] | None, numbers: Mapping[str, float]) -> Card:
-    """A card that keeps these numbers, and all that it held before."""
+    """A card that keeps these numbers, and all that it held before; one that has numbers of ours keeps them."""
     made: Card = dict(card or {})
-    if metrics({"ModelCard": as_package_card(made)}) != dict(numbers):
+    if not metrics({"ModelCard": as_package_card(made)}):
         made["evaluation_details"] = [*made.get("evaluation_details", []), _evaluation({}, {}, numbers)]
     return made
 
@@ -67,7 +67,7 @@ def as_package_card(card: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         InputError: it is longer than the service takes.
     """
-    content = json.dumps(card, sort_keys=True)
+    content = json.dumps(card, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     if len(content) > MOST_CHARACTERS:
         raise InputError(
             f"the model card has {len(content):,} characters, of which the service takes {MOST_CHARACTERS:,}. Register "
@@ -110,9 +110,7 @@ def _training(model: Mapping[str, Any]) -> dict[str, Any]:
     if (rows := _mapping(model.get("data")).get("rows")) is not None:
         described += f", {rows} rows"
     return {
-        "training_observations": f"Trained by drivetrain: {described}."[
-            :_SHORT
-        ],
+        "training_observations": f"Trained by drivetrain: {described}."[:_SHORT],
         "training_job_details": {
             "user_provided_hyper_parameters": [
                 {"name": str(name)[:255], "value": _text(value)[:255]}
@@ -132,7 +130,7 @@ def _evaluation(
         said.append(f"Measured on {evaluation['num_samples']} samples.")
     if decision:
         why = decision.get("why")
-        reasons = " ".join(str(reason) for reason in why) if isinstance(why, list) else ""
+        reasons = " ".join(str(reason) for reason in cast("list[Any]", why)) if isinstance(why, list) else ""
         said.append(f"Decision: {decision.get('verdict', '')}. {reasons}".strip())
     if said:
         made["evaluation_observation"] = " ".join(said)[:_LONG]
@@ -166,12 +164,12 @@ def _notes(metric: Mapping[str, Any]) -> dict[str, str]:
 
 def _pieces(record: Mapping[str, Any]) -> dict[str, str]:
     """The record in pieces that custom details can hold; model_package.decision puts them together."""
-    text = json.dumps(record, sort_keys=True)
+    text = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return {f"{CARD_RECORD}{at // 1000 + 1}": text[at : at + 1000] for at in range(0, len(text), 1000)}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _text(value: Any) -> str:

@@ -1,10 +1,12 @@
 """Register a model: a new version of its group, unless the same content is registered already.
 
     python -m drivetrain.components.register_model --model build/model --evaluation build/metrics --group digits
+    python -m drivetrain.components.register_model --model build/model --report build/report \\
+        --decision build/decision --group digits --registry mlflow:http://mlflow:5000
 
-SageMaker and the local runner register by a step of their own kind; this program serves every other target, and a
-plain shell. The content is the files inside, wherever they lie and however they are packed, so a step that is killed
-and repeated finds the version that it made.
+SageMaker and the local runner register by a step of their own kind; this program serves every other target, every
+other registry, and a plain shell. The content is the files inside, wherever they lie and however they are packed, so a
+step that is killed and repeated finds the version that it made.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import json
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, cast
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.declaration import METRICS_FILE, Input, component
+from drivetrain.components.declaration import METRICS_FILE, Input, Output, component
 from drivetrain.components.errors import InputError
+
+CARD_FILE, CARD_PAGE = "card.json", "card.md"
 
 
 class Registered(NamedTuple):
@@ -29,45 +32,83 @@ class Registered(NamedTuple):
 def register_model(
     model: Input,
     evaluation: Input | None = None,
+    report: Input | None = None,
+    decision: Input | None = None,
+    card: Output | None = None,
     *,
     group: str,
-    registry: str = "local",
+    registry: str = "auto",
     approval: Literal["PendingManualApproval", "Approved", "Rejected"] = "PendingManualApproval",
     execution: str | None = None,
+    artifact: str = "",
+    image: str = "",
+    instance_types: str = "",
+    quality: str = "",
 ) -> Registered:
     """Register a model's content as a version of a group.
 
     Args:
         model: the model's folder, or the model.tar.gz (or the folder with it) that a training step handed on.
         evaluation: the folder with metrics.json, whose numbers are kept with the version.
+        report: evaluate's report, whose numbers are kept where no metrics.json is given, and its data with them.
+        decision: compare's decision, which is kept with the version.
+        card: gets the model card, as card.json and, for people, card.md.
         group: the model's name, to which versions belong.
-        registry: KIND:LOCATION, such as local:.drivetrain/ledger.db.
+        registry: KIND:LOCATION, such as local:.drivetrain/ledger.db; auto is what $DRIVETRAIN_REGISTRY names, or else
+            local.
         approval: the status of a new version; one that is there keeps its own.
         execution: the run that made the model.
+        artifact: the URI where the model lies, such as s3://bucket/model.tar.gz; without one, its path here.
+        image: the URI of the container image that serves the model.
+        instance_types: where it may be deployed, such as "ml.m5.large, ml.c5.xlarge".
+        quality: the S3 URI of the report's model_quality.json, which SageMaker shows.
 
     Raises:
-        InputError: an empty or damaged model, an evaluation without numbers, an illegal group, an unknown registry or
-            one that cannot be written.
+        InputError: an empty or damaged model, an evaluation without numbers, a report or decision of another model, an
+            illegal group, an unknown registry, or one that cannot be reached or refuses.
     """
+    from drivetrain.components import registration
+    from drivetrain.components.content_hash import files_in, hash_of_files
     from drivetrain.components.registries import checked_group, open_registry
 
     checked_group(group)  # before gigabytes are read
     opened = open_registry(registry)
     metrics = None if evaluation is None else read_metrics(evaluation)
-    version, created = opened.register(
-        group,
-        content_hash(model),
-        {
-            "ModelPackageGroupName": group,
-            "ModelApprovalStatus": approval,
-            "SourceUri": model.absolute().as_uri(),
-        },
-        metrics=metrics,
-        execution=execution,
+    measured = None if report is None else registration.read_evaluation(report)
+    decided = None if decision is None else registration.read_decision(decision)
+    files = files_in(model)
+    content_hash = hash_of_files(files)
+    evidence = registration.Evidence(registration.describe(model), measured, decided)
+    registration.checked_evidence(evidence, content_hash)
+    if metrics is None and measured is not None:
+        metrics = registration.metrics_of(measured)
+    package = registration.package_of(
+        files,
+        evidence,
+        metrics or {},
+        group=group,
+        artifact=artifact or model.absolute().as_uri(),
         approval=approval,
+        image=image,
+        instance_types=[name.strip() for name in instance_types.split(",") if name.strip()],
+        quality=quality,
     )
+    version, created = opened.register(
+        group, content_hash, package, metrics=metrics, execution=execution, approval=approval
+    )
+    if card is not None:
+        _write_card(card, package, title=f"{group} version {version}")
     print(f"{group} version {version} ({'new' if created else 'already registered'})", flush=True)
     return Registered(version, int(created))
+
+
+def _write_card(folder: Path, package: dict[str, Any], *, title: str) -> None:
+    from drivetrain.components import model_card, model_package
+
+    content = model_package.card(package) or {}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CARD_FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / CARD_PAGE).write_text(model_card.as_markdown(content, title=title), encoding="utf-8")
 
 
 def read_metrics(path: Path) -> dict[str, float]:

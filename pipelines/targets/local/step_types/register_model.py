@@ -1,6 +1,8 @@
 """RegisterModel: a version in the registry of this machine, the same one for the same content.
 
-The response has the shape of DescribeModelPackage.
+What the definition says of it is kept: properties, sections of the model card. What stands in files that it names is
+added: the evaluation beside the model quality report, and the decision record (components/registration.py). The
+response has the shape of DescribeModelPackage.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from drivetrain.components import model_package, registration
 from drivetrain.components.content_hash import files_in, hash_of_files
 from drivetrain.components.errors import InputError
+from drivetrain.components.model_card import as_package_card
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
@@ -59,12 +63,21 @@ def run(context: StepContext) -> StepResult:
         contents |= {f"{number}/{name}" if len(models) > 1 else name: checksum for name, checksum in found.items()}
     approval = str(arguments.get("ModelApprovalStatus") or "PendingManualApproval")
     registry = LocalRegistry(context.home.ledger, region=context.facts.region)
-    metrics = _metrics(context)
+    content_hash = hash_of_files(contents)
+    try:
+        evidence = _evidence(context, read)
+        if len(models) == 1:
+            _check_same(context, content_hash)
+            registration.checked_evidence(evidence, content_hash)
+        metrics = registration.metrics_of(evidence.evaluation) if evidence.evaluation else _metrics(context)
+        package = {**arguments, **_described(arguments, contents, evidence, metrics, artifact=models[0])}
+    except InputError as error:
+        raise UserError(f"step {context.step.name!r}: {error}") from error
     with full_ledger_errors(context.home.ledger):
         version, created = registry.register(
             group,
-            hash_of_files(contents),
-            context.ledger.masking(arguments),
+            content_hash,
+            context.ledger.masking(package),
             metrics=metrics,
             execution=context.facts.id,
             approval=approval,
@@ -82,6 +95,72 @@ def run(context: StepContext) -> StepResult:
     }
     note = "" if created else " (the same content was registered before)"
     return StepResult(response=response, value=f"{group} version {version}{note}", inputs=tuple(read))
+
+
+def _evidence(context: StepContext, models: list[ArtifactEntry]) -> registration.Evidence:
+    """What model.json says, and the evaluation and the decision that the definition names."""
+    description = None
+    for item in context.store.find(str(models[0].uri)):
+        if item.name.endswith((".tar.gz", ".tgz")):
+            description = registration.describe(item.path)
+        elif item.name == registration.DESCRIPTION_FILE:
+            description = registration.read_json(item.path, item.path.name, "")
+    quality = _quality(context.arguments)
+    evaluation = None
+    if quality is not None and quality.endswith(".json"):
+        beside = f"{quality.rpartition('/')[0]}/{registration.EVALUATION_FILE}"
+        if (path := context.store.path(beside)).is_file():
+            found = registration.read_json(path, path.name, "Give the report of an evaluation.")
+            evaluation = found if registration.is_evaluation(found) else None
+    decision = None
+    record = model_package.properties(context.arguments).get(model_package.DECISION_URI)
+    if record is not None and record.startswith("s3://"):
+        path = context.store.path(record)
+        if not path.is_file():
+            raise UserError(
+                channels.missing(f"step {context.step.name!r}: {model_package.DECISION_URI}", record, context.store)
+            )
+        decision = registration.read_decision(path)
+    return registration.Evidence(description, evaluation, decision)
+
+
+def _check_same(context: StepContext, content_hash: str) -> None:
+    said = model_package.content_hash(context.arguments)
+    if said and said != content_hash:
+        raise InputError(
+            f"its {model_package.CONTENT_HASH} is {said[:12]}…, but the files to register are {content_hash[:12]}…. "
+            "Compare the model that is to be registered."
+        )
+
+
+def _described(
+    arguments: Mapping[str, Any],
+    files: Mapping[str, str],
+    evidence: registration.Evidence,
+    metrics: Mapping[str, float],
+    *,
+    artifact: str,
+) -> dict[str, Any]:
+    """Properties and card: what the files say, and over it what the definition says."""
+    lineage = registration.lineage_of(files, evidence)
+    made = registration.properties_of(hash_of_files(files), lineage, evidence.decision)
+    properties = {**made, **model_package.properties(arguments)}
+    card: dict[str, Any] = registration.card_of(artifact, evidence, metrics)
+    for section, content in (model_package.card(arguments) or {}).items():
+        found = card.get(section)
+        if isinstance(found, dict) and isinstance(content, dict):
+            card[section] = {**cast("dict[str, Any]", found), **cast("dict[str, Any]", content)}
+        elif isinstance(found, list) and isinstance(content, list):
+            card[section] = [*cast("list[Any]", found), *cast("list[Any]", content)]
+        else:
+            card[section] = content
+    return {"CustomerMetadataProperties": properties, "ModelCard": as_package_card(card)}
+
+
+def _quality(arguments: Mapping[str, Any]) -> str | None:
+    """The URI of the model quality report."""
+    quality = member(member(arguments, "ModelMetrics") or {}, "ModelQuality") or {}
+    return text((member(quality, "Statistics") or {}).get("S3Uri"))
 
 
 def _containers(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -119,8 +198,7 @@ def _read_model(
 
 def _metrics(context: StepContext) -> dict[str, float]:
     """The numbers of the model quality report, by path (`regression_metrics.mse.value`)."""
-    quality = member(member(context.arguments, "ModelMetrics") or {}, "ModelQuality") or {}
-    uri = text((member(quality, "Statistics") or {}).get("S3Uri"))
+    uri = _quality(context.arguments)
     if uri is None:
         return {}
     path = context.store.path(uri)
