@@ -166,8 +166,9 @@ class RegisterStep(BaseStep):
     """The folder with decision.json."""
     approval: Value = "PendingManualApproval"
     image: str | None = None
-    content_types: tuple[str, ...] = ("application/json",)
-    response_types: tuple[str, ...] = ("application/json",)
+    content_types: tuple[str, ...] = ()
+    """What the served model reads; empty for all that the models of `train` do, or JSON for others."""
+    response_types: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ("ml.m5.large",)
     metadata: FrozenMap[Value] = Field(default_factory=dict)
     card: FrozenMap[Any] | None = None

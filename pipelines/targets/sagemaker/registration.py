@@ -20,6 +20,9 @@ Json = dict[str, Any]
 MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
+# What training_scripts/serving reads and answers.
+CONTENT_TYPES = (JSON_TYPE, "application/jsonlines", "text/csv", "application/x-npy")
+RESPONSE_TYPES = CONTENT_TYPES
 # Of a model card's hyperparameters.
 _MOST_PARAMETERS, _MOST_CHARACTERS = 100, 255
 # Where the toolkit of the inference images finds the code that a model of ours brings along: the model's archive is
@@ -40,14 +43,15 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     """
     producer = producer_of(step, graph)
     container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
-    if producer is not None and producer.program.target == TRAIN:
+    ours = producer is not None and producer.program.target == TRAIN
+    if ours:
         container["Environment"] = dict(SERVING)
     arguments: Json = {
         "ModelPackageGroupName": text(step.group, graph),
         "InferenceSpecification": {
             "Containers": [container],
-            "SupportedContentTypes": list(step.content_types),
-            "SupportedResponseMIMETypes": list(step.response_types),
+            "SupportedContentTypes": list(step.content_types or (CONTENT_TYPES if ours else (JSON_TYPE,))),
+            "SupportedResponseMIMETypes": list(step.response_types or (RESPONSE_TYPES if ours else (JSON_TYPE,))),
             "SupportedRealtimeInferenceInstanceTypes": list(step.instance_types),
             "SupportedTransformInstanceTypes": list(step.instance_types),
         },

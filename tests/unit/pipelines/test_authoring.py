@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NotRequired, TypedDict
 
 import pytest
 
@@ -27,7 +27,7 @@ from drivetrain.pipelines import (
     when,
 )
 from drivetrain.pipelines.spec.steps import ProcessingStep, TrainingStep
-from drivetrain.pipelines.spec.values import LambdaOutputRef, PropertyRef
+from drivetrain.pipelines.spec.values import LambdaOutputRef, MetricRef, PropertyRef
 
 
 @component
@@ -55,6 +55,24 @@ def fit(
 @component
 def measure(model: Input) -> dict[str, float]:
     return {"accuracy": 1.0}
+
+
+class Told(TypedDict):
+    good: int
+    content_hash: str
+    data_hash: str
+    verdict: str
+    note: NotRequired[str]
+
+
+@component(cached=False)
+def judge(report: Input, decision: Output, registry: str = "auto") -> Told:
+    return {"good": 1, "content_hash": "x", "data_hash": "y", "verdict": "z"}
+
+
+@component
+def measure_fully(model: Input, report: Output) -> dict[str, float]:
+    return {}
 
 
 def test_a_step_takes_its_declaration() -> None:
@@ -201,3 +219,70 @@ def test_a_spec_does_not_change() -> None:
         loaded.name = "other"
     with pytest.raises(TypeError, match="immutable"):
         loaded.inputs["raw"] = "s3://b/other"
+
+
+def test_texts_are_taken_as_texts() -> None:
+    judged = step(judge, report="s3://b/report/")
+    assert judged.text("verdict") == MetricRef(step="judge", name="verdict", type="String")
+    assert judged.metric("good") == MetricRef(step="judge", name="good")
+    with pytest.raises(SpecError, match=r"'verdict' of step 'judge' is a text. Take it by step.text\('verdict'\)"):
+        judged.metric("verdict")
+    with pytest.raises(SpecError, match="Did you mean 'verdict'"):
+        judged.text("verdikt")
+    with pytest.raises(SpecError, match="returns no text 'good'"):
+        judged.text("good")
+    with pytest.raises(SpecError, match="returns no text 'note'"):  # it may be missing
+        judged.text("note")
+
+
+def test_a_text_is_checked_again_where_it_is_used() -> None:
+    judged = step(judge, report="s3://b/report/")
+    for wrong, part in (
+        (MetricRef(step="judge", name="verdict"), "as a number, but it is a text"),
+        (MetricRef(step="judge", name="good", type="String"), "reads text 'good' of 'judge', which returns none"),
+    ):
+        with pytest.raises(SpecError, match=part):
+            Pipeline(name="p", steps=[judged, fail(wrong)])
+    with pytest.raises(SpecError, match="orders String values"):
+        Pipeline(name="p", steps=[judged, when(judged.text("verdict") >= "a", then=[fail("x")])])
+    with pytest.raises(SpecError, match="compares String with Integer"):
+        Pipeline(name="p", steps=[judged, when(judged.text("verdict").equals(1), then=[fail("x")])])
+    Pipeline(name="p", steps=[judged, when(judged.text("verdict").equals("register"), then=[fail("x")])])
+
+
+def test_what_looks_at_more_than_its_inputs_is_not_cached() -> None:
+    assert step(judge, report="s3://b/report/").cache == CachePolicy(enabled=False)
+    assert step(judge, report="s3://b/report/", cache=CachePolicy(enabled=False)).cache == CachePolicy(enabled=False)
+    with pytest.raises(SpecError, match="looks at more than its inputs"):
+        step(judge, report="s3://b/report/", cache=CachePolicy(expire_after="P1D"))
+
+
+def test_a_version_is_registered_with_what_is_known_of_it() -> None:
+    scores = step(measure_fully, model="s3://b/model.tar.gz")
+    judged = step(judge, report=scores["report"])
+    made = register(
+        model="s3://b/model.tar.gz", evaluation=scores, decision=judged, group="g", metadata={"team": "north"}
+    )
+    assert (made.evaluation, made.decision) == (scores["report"], judged["decision"])
+    assert made.metadata == {
+        "drivetrain-content-hash": judged.text("content_hash"),
+        "drivetrain-lineage-data": judged.text("data_hash"),
+        "drivetrain-decision-verdict": judged.text("verdict"),
+        "team": "north",
+    }
+    folder = register(model="s3://b/m.tar.gz", decision="s3://b/decision/", group="g", metadata={"drivetrain-x": "1"})
+    assert (folder.decision, folder.metadata) == ("s3://b/decision/", {"drivetrain-x": "1"})
+    with pytest.raises(SpecError, match="is no step that compares: it returns no content_hash"):
+        register(model="s3://b/model.tar.gz", decision=scores, group="g")
+    with pytest.raises(SpecError, match="has no output 'report'"):
+        register(model="s3://b/model.tar.gz", evaluation=step(measure, model="s3://b/m"), group="g")
+
+
+def test_a_model_card() -> None:
+    made = register(
+        model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"business_details": {"x": 1}}
+    )
+    assert made.card == {"business_details": {"x": 1}, "intended_uses": {"intended_uses": "Reads digits."}}
+    assert register(model="s3://b/m.tar.gz", group="g").card is None
+    with pytest.raises(SpecError, match=r"no section 'intended_use'\. Did you mean 'intended_uses'"):
+        register(model="s3://b/m.tar.gz", group="g", card={"intended_use": {}})

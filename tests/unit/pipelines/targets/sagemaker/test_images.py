@@ -15,6 +15,7 @@ from drivetrain.pipelines.targets.sagemaker.images import (
     NEURON_FAMILIES,
     has_gpu,
     image_uri,
+    inference_image,
     missing,
     stock_image,
 )
@@ -77,6 +78,18 @@ def test_every_image_in_every_region_has_a_uri_that_the_service_takes() -> None:
                 uri = stock_image(region, gpu, entry["framework"], entry["version"]).uri
                 assert pattern.fullmatch(uri)
                 assert len(uri) <= limit
+
+
+def test_the_image_that_serves() -> None:
+    uri = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
+    assert inference_image("eu-west-1", gpu=False) == uri
+    assert ":2.6.0-gpu-py312-cu124-" in inference_image("cn-north-1", gpu=True)
+    with pytest.raises(UserError, match="No account for stock images is documented for region 'mars-north-1'"):
+        inference_image("mars-north-1", gpu=False)
+    with pytest.raises(UserError, match="No stock image serves models of 'tensorflow'"):
+        inference_image("eu-west-1", gpu=False, framework="tensorflow")
+    for entry in table()["inference"]:
+        assert entry["sources"] and entry["available"] < entry["patched_until"]
 
 
 def test_the_table_is_documented_and_its_names_are_normal() -> None:
