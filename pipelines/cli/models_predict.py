@@ -1,0 +1,184 @@
+"""`drivetrain models predict`: a registered version answers the rows of a file, by its own code, in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drivetrain.pipelines.cli.options import Home, Json
+from drivetrain.pipelines.cli.registry import RegistryUrl
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.components.registries import ModelVersion
+
+ENTRY = Path("code") / "inference.py"
+BAD_INPUT = 2
+SHOWN_ROWS = 10
+
+
+def predict(
+    group: Annotated[str, typer.Argument(metavar="NAME", help="The model group.")],
+    source: Annotated[
+        Path, typer.Option("--input", "-i", metavar="FILE", help="Rows: .csv, .json, .jsonl, .npy or .parquet.")
+    ],
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="A number, `latest`, or `approved`.")
+    ] = "latest",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write all answers, in the ending's format.")
+    ] = None,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="COLUMNS", help="Columns of the input to hand on, such as id,site.")
+    ] = "",
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the rows of a file with a registered version.
+
+    \b
+    Examples:
+      drivetrain models predict retraining --input rows.csv
+      drivetrain models predict retraining --input rows.parquet --version approved --output answers.csv --keep id
+    """
+    from drivetrain.pipelines.cli.registry import opened
+    from drivetrain.pipelines.cli.terminal import say, say_json
+
+    if not source.is_file():
+        raise UserError(f"--input {source}: there is no such file.")
+    found = opened(registry, home).version(group, version)
+    with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
+        written = Path(scratch) / "answers.jsonl" if output is None else output
+        with _model(found, Path(scratch), registry, home) as folder:
+            _run(folder, source, written, keep)
+        facts: dict[str, Any] = {"group": found.group, "version": found.version, "content_hash": found.content_hash}
+        if output is not None:
+            if as_json:
+                say_json({**facts, "output": str(output)})
+            else:
+                say(f"{output}: the answers of {found.group} version {found.version}")
+            return
+        rows = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+    if as_json:
+        say_json({**facts, "predictions": rows})
+    else:
+        say(_text(found, rows))
+
+
+@contextmanager
+def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Path | None) -> Generator[Path]:
+    """The folder of a version's model, whose files are those that were registered.
+
+    Raises:
+        UserError: they are others, or cannot be served.
+        InputError: they cannot be had.
+    """
+    from drivetrain.components.artifacts import fetch
+    from drivetrain.components.content_hash import content_hash
+    from drivetrain.components.model_folder import open_model
+
+    name = f"{version.group} version {version.version}"
+    with _local_store(registry, home):
+        path = fetch(version.artifact, scratch / "fetched")
+    if not version.content_hash:
+        print(f"warning: the registry knows no content hash of {name}: its files are not verified.", file=sys.stderr)
+    elif (hashed := content_hash(path)) != version.content_hash:
+        raise UserError(
+            f"the files of {name} at {version.artifact} are not those that were registered: their hash is "
+            f"{hashed[:12]}, and not {version.content_hash[:12]}. Restore them, or register them as a new version."
+        )
+    with open_model(path) as folder:
+        if not (folder / ENTRY).is_file():
+            raise UserError(
+                f"{name} brings no {ENTRY}, by which models answer: it was not written by this version's train. Train "
+                "it again."
+            )
+        yield folder
+
+
+@contextmanager
+def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
+    """What a registry of local runs names in S3 lies in the folder of those runs."""
+    from drivetrain.components.artifacts import OBJECT_STORE
+    from drivetrain.components.registries import REGISTRY_VARIABLE
+    from drivetrain.pipelines.cli.home import local_home
+
+    given = registry if registry not in (None, "auto") else None if home else os.environ.get(REGISTRY_VARIABLE)
+    kind, _, location = (given or "local").partition(":")
+    if kind != "local" or OBJECT_STORE in os.environ:
+        yield
+        return
+    os.environ[OBJECT_STORE] = str(Path(location).parent / "s3" if location else local_home(home).objects)
+    try:
+        yield
+    finally:
+        del os.environ[OBJECT_STORE]
+
+
+def _run(folder: Path, source: Path, output: Path, keep: str) -> None:
+    """The model's own program. (torch is imported there and not here.)
+
+    Raises:
+        UserError: what it says is wrong with the rows, or how it failed.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise UserError(
+            "models predict with torch, which is not installed. Install it with: pip install 'drivetrain[torch]'."
+        )
+    program = folder.absolute() / ENTRY
+    command = [sys.executable, "-B", str(program), f"--input={source}", f"--output={output}", f"--keep={keep}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    print(done.stdout, end="", file=sys.stderr)  # whatever a recipe of the user's own prints
+    lines = done.stderr.strip().splitlines()
+    if done.returncode == BAD_INPUT and lines:
+        raise UserError(lines[-1].removeprefix("error: "))
+    if done.returncode:
+        print(done.stderr, end="", file=sys.stderr)
+        raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+
+
+def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
+    """The first rows as a table; of classes only the probability of the one that is predicted."""
+    from drivetrain.pipelines.cli.terminal import paint, table
+    from drivetrain.pipelines.report.words import number
+
+    answers = ("predicted", "score", "scores")
+    kept = [name for name in rows[0] if name not in answers]
+    scored = "score" in rows[0] or ("scores" in rows[0] and isinstance(rows[0]["predicted"], int))
+    head = ["row", *kept, "predicted", *(["probability"] if scored else [])]
+    cells = [
+        [
+            str(place),
+            *(str(row[name]) for name in kept),
+            _shown(row["predicted"]),
+            *([number(_probability(row))] if scored else []),
+        ]
+        for place, row in enumerate(rows[:SHOWN_ROWS])
+    ]
+    lines = [paint(f"{version.group} version {version.version}", "bold"), table(head, cells)]
+    if len(rows) > SHOWN_ROWS:
+        lines.append(f"and {len(rows) - SHOWN_ROWS:,} more rows; --output FILE writes all, --json prints them")
+    return "\n".join(lines)
+
+
+def _shown(predicted: Any) -> str:
+    return json.dumps(predicted) if isinstance(predicted, list | float) else str(predicted)
+
+
+def _probability(row: dict[str, Any]) -> float:
+    """Of what is predicted."""
+    if "scores" in row:
+        return row["scores"][row["predicted"]]
+    return row["score"] if row["predicted"] else 1 - row["score"]
