@@ -24,6 +24,7 @@ COMMANDS = {
     "recommend": "recommend",
     "runs": "runs",
     "checkpoints": "checkpoints",
+    "evaluations": "evaluations",
     "models": "models",
     "version": "version",
 }

@@ -1,4 +1,4 @@
-"""`drivetrain models`: the registered models, and the decision on them."""
+"""`drivetrain models`: the registered models, and the decision on them, in any registry."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drivetrain.pipelines.cli import models_predict
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.options import Home, Json
+from drivetrain.pipelines.cli.registry import RegistryUrl
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelVersion, Registry
+    from drivetrain.components.registries import ModelVersion
 
 app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at registered models, approve or reject them.")
 
@@ -23,18 +25,22 @@ Reason = Annotated[str | None, typer.Option("--reason", "-m", help="Why; kept wi
 @app.command(name="list")
 def list_(
     group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The versions of this group.")] = None,
+    registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """List model groups, or the versions of one."""
+    from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import say, say_json, table
     from drivetrain.pipelines.report.words import approval_words, moment, number
 
-    registry = _registry(home)
+    models = opened(registry, home)
     if group is not None:
-        versions = registry.versions(group)
+        versions = models.versions(group)
         if as_json:
-            say_json([_as_json(version) for version in versions])
+            from drivetrain.pipelines.cli.registered import version_json
+
+            say_json([version_json(version) for version in versions])
             return
         rows = [
             [
@@ -49,12 +55,14 @@ def list_(
         styles = [["bold", item.status, "", "", ""] for item in versions]
         say(table(("version", "status", "registered", "execution", "numbers"), rows, styles=styles))
         return
-    groups = registry.groups()
+    groups = models.groups()
     if as_json:
+        from drivetrain.pipelines.cli.registered import version_json
+
         say_json(
             [
                 {"group": item.name, "versions": item.num_versions, "approved": item.approved}
-                | {"latest": _as_json(item.latest)}
+                | {"latest": version_json(item.latest)}
                 for item in groups
             ]
         )
@@ -76,43 +84,80 @@ def list_(
 
 
 @app.command()
-def show(group: Group, version: Version = "latest", home: Home = None, as_json: Json = False) -> None:
-    """Show a version: status, numbers, where it came from.
+def show(
+    group: Group,
+    version: Version = "latest",
+    card: Annotated[bool, typer.Option("--card", help="Print the model card instead.")] = False,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show a version: status, metrics, the decision on it, where it came from.
 
     \b
     Examples:
       drivetrain models show retraining
-      drivetrain models show retraining 3
+      drivetrain models show retraining 3 --card
       drivetrain models show retraining approved --json
+      drivetrain models show retraining --registry mlflow:http://localhost:5000
     """
-    from drivetrain.pipelines.cli.terminal import paint, say, say_json
-    from drivetrain.pipelines.report.words import approval_words, moment, number, printable
+    from drivetrain.pipelines.cli.registered import card_text, version_json, version_text
+    from drivetrain.pipelines.cli.registry import opened, registry_option
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.errors import UserError
 
-    registry = _registry(home)
-    found = registry.version(group, version)
+    models = opened(registry, home)
+    found = models.version(group, version)
+    if card and not found.card:
+        raise UserError(f"{found.group} version {found.version} has no model card.")
     if as_json:
-        say_json(_as_json(found))
+        say_json(found.card if card else version_json(found))
         return
-    facts = [
-        ("status", paint(approval_words(found.status), found.status) + (f" ({found.reason})" if found.reason else "")),
-        ("registered", moment(found.created_at)),
-        ("execution", printable(found.execution or "–")),
-        ("model", printable(_model_uri(found))),
-        ("content", found.content_hash),
-        ("arn", found.arn),
-        *((name, number(value)) for name, value in found.metrics.items()),
-    ]
-    say(paint(f"{found.group} version {found.version}", "bold"))
-    widest = max(len(name) for name, _ in facts)
-    for name, value in facts:
-        say(f"  {printable(name).ljust(widest)}  {value}")
+    if card:
+        say(card_text(found.card or {}))
+        return
+    events = models.events(group) if models.keeps_history else []
+    say(version_text(found, [event for event in events if event.version == found.version]))
     if found.status == "PendingManualApproval":
-        say(f"\nDecide: drivetrain models approve {found.group} {found.version}")
+        say(f"\nDecide: drivetrain models approve {found.group} {found.version}{registry_option(registry, home)}")
+
+
+@app.command()
+def compare(
+    group: Group,
+    a: Annotated[str, typer.Argument(metavar="A", help="A version: a number, `latest`, or `approved`.")] = "approved",
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")] = "latest",
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show the metrics of two versions side by side, with their differences.
+
+    \b
+    Examples:
+      drivetrain models compare retraining
+      drivetrain models compare retraining 2 3
+    """
+    from drivetrain.pipelines.cli.models_compare import comparison, comparison_text
+    from drivetrain.pipelines.cli.registry import opened
+    from drivetrain.pipelines.cli.terminal import say, say_json
+
+    models = opened(registry, home)
+    one, other = models.version(group, a), models.version(group, b)
+    if as_json:
+        say_json(comparison(one, other))
+    else:
+        say(comparison_text(one, other))
 
 
 @app.command()
 def approve(
-    group: Group, version: Version = "latest", reason: Reason = None, home: Home = None, as_json: Json = False
+    group: Group,
+    version: Version = "latest",
+    reason: Reason = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Approve a version.
 
@@ -120,56 +165,53 @@ def approve(
     Example:
       drivetrain models approve retraining 3 -m "better on all classes"
     """
-    _decide(group, version, "Approved", reason, home, as_json)
+    _decide(group, version, "Approved", reason, registry, home, as_json)
 
 
 @app.command()
 def reject(
-    group: Group, version: Version = "latest", reason: Reason = None, home: Home = None, as_json: Json = False
+    group: Group,
+    version: Version = "latest",
+    reason: Reason = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Reject a version."""
-    _decide(group, version, "Rejected", reason, home, as_json)
+    _decide(group, version, "Rejected", reason, registry, home, as_json)
 
 
-def _decide(group: str, version: str, status: str, reason: str | None, home: Path | None, as_json: bool) -> None:
+app.command()(models_predict.predict)
+
+
+def _decide(
+    group: str, version: str, status: str, reason: str | None, registry: str | None, home: Path | None, as_json: bool
+) -> None:
     import getpass
 
+    from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import paint, say, say_json
-    from drivetrain.pipelines.report.words import approval_words
+    from drivetrain.pipelines.report.words import approval_words, printable
 
-    registry = _registry(home)
-    before = registry.version(group, version)
+    models = opened(registry, home)
+    before = models.version(group, version)
     try:
         by = getpass.getuser()
     except (KeyError, OSError):
         by = None  # a container without a name for its user
-    after = registry.set_status(group, before.version, status, reason=reason, by=by)
+    after = models.set_status(group, before.version, status, reason=reason, by=by)
     if as_json:
-        say_json(_as_json(after))
+        from drivetrain.pipelines.cli.registered import version_json
+
+        say_json(version_json(after))
         return
-    version_name = paint(f"{after.group} version {after.version}", "bold")
+    version_name = paint(f"{printable(after.group)} version {after.version}", "bold")
     was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"
     say(f"{version_name} is {paint(approval_words(after.status), after.status)}{was}")
 
 
-def _registry(home: Path | None) -> Registry:
-    from drivetrain.components.registries import open_registry
-    from drivetrain.pipelines.cli.home import local_home
-
-    return open_registry(f"local:{local_home(home).ledger}")
-
-
 def _overall(version: ModelVersion) -> list[tuple[str, float]]:
-    """The numbers of a version without those of single classes."""
-    return [(name, value) for name, value in version.metrics.items() if "_class_" not in name][:4]
+    """The first numbers of a version, without those of single classes."""
+    from drivetrain.pipelines.cli.registered import measures_of
 
-
-def _model_uri(version: ModelVersion) -> str:
-    containers = version.package.get("InferenceSpecification", {}).get("Containers", [])
-    return str(containers[0].get("ModelDataUrl", "–")) if containers else "–"
-
-
-def _as_json(version: ModelVersion) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(version)
+    return [(one.name, one.value) for one in measures_of(version).values() if one.per_class is None][:4]

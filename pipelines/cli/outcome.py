@@ -55,11 +55,17 @@ def remark(step: StepFacts) -> str:
 
 
 def results(run: RunFacts) -> list[str]:
-    """The numbers that steps returned, without those of single classes."""
+    """What evaluations found and comparisons decided, and the numbers that other steps returned, without those of
+    single classes."""
     from drivetrain.pipelines.report.curves import overall
 
     lines: list[str] = []
-    for measured in run.measured:
+    if run.evaluations or run.decisions:
+        from drivetrain.pipelines.cli.measured import decision_lines, evaluation_lines
+
+        lines += [line for found in run.evaluations for line in evaluation_lines(found)]
+        lines += [line for found in run.decisions for line in decision_lines(found)]
+    for measured in run.plain_numbers():
         found = overall(measured)
         order = sorted(found, key=lambda name: (name != "accuracy", name != "loss"))
         shown = ", ".join(f"{printable(name)} {number(found[name])}" for name in order[:MAX_NUMBERS])
@@ -138,6 +144,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
     from dataclasses import asdict
 
     from drivetrain.pipelines.cli.interrupted import interrupted_json
+    from drivetrain.pipelines.cli.measured import as_json as measured_json
 
     return {
         "execution": run.id,
@@ -155,6 +162,8 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "ended_early": dict(run.ended_early),
         "interrupted": {times.step: interrupted_json(times, prices) for times in run.job_times},
         "goes_on_from": {step: asdict(saved) for step, saved in run.goes_on_from.items()},
+        "evaluations": [measured_json(found) for found in run.evaluations],
+        "decisions": [measured_json(found) for found in run.decisions],
         "results": {measured.step: dict(measured.numbers) for measured in run.measured},
         "models": [asdict(model) for model in run.models],
         "artifacts": [asdict(item) for item in run.artifacts],

@@ -85,10 +85,11 @@ def table(
     `styles` gives a style for each cell of `rows`, or an empty text.
     """
     clean = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(cells, column)) for column in zip(head, *clean, strict=True)]
+    names = [printable(name).upper() for name in head]
+    widths = [max(map(cells, column)) for column in zip(names, *clean, strict=True)]
     room = width() if room is None else room
     last_room = max(room - sum(widths[:-1]) - 2 * (len(widths) - 1), 8)
-    lines = [paint(_row([name.upper() for name in head], widths, last_room, ()), "dim")]
+    lines = [paint(_row(names, widths, last_room, ()), "dim")]
     for place, row in enumerate(clean):
         lines.append(_row(row, widths, last_room, styles[place] if styles else ()))
     return "\n".join(lines)

@@ -57,7 +57,7 @@ def per_class(measured: Measured) -> dict[str, list[tuple[str, float]]]:
     for name, value in measured.numbers.items():
         if match := _PER_CLASS.match(name):
             found.setdefault(match[1], []).append((match[2], value))
-    return {name: sorted(bars, key=lambda bar: _natural(bar[0])) for name, bars in found.items()}
+    return {name: sorted(bars, key=lambda bar: natural(bar[0])) for name, bars in found.items()}
 
 
 def overall(measured: Measured) -> dict[str, float]:
@@ -93,5 +93,6 @@ def _placed(curve: Curve, positions: dict[str, tuple[str, Curve]]) -> tuple[tupl
     return tuple(sorted(dict(placed).items()))
 
 
-def _natural(name: str) -> tuple[float, str]:
+def natural(name: str) -> tuple[float, str]:
+    """A key to sort by: numbers in their order, then names in theirs."""
     return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)

@@ -24,6 +24,7 @@ from drivetrain.pipelines.report.untrusted import (
     texts,
     whole,
 )
+from drivetrain.pipelines.report.words import count, number
 
 EVALUATION_FILE = "evaluation.json"
 CURVES_FILE = "curves.json"
@@ -97,10 +98,8 @@ class EvaluationFacts:
     model: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def overall(self) -> list[Measure]:
-        """The metrics that are not one class's, those first that people ask for first."""
-        order = {name: place for place, name in enumerate(_FIRST)}
-        found = [one for one in self.measures.values() if one.per_class is None]
-        return sorted(found, key=lambda one: order.get(one.name, len(order)))
+        """The metrics that are not one class's, in the order of `ranked`."""
+        return ranked(one for one in self.measures.values() if one.per_class is None)
 
     def by_class(self) -> dict[str, dict[str, Measure]]:
         """Measure -> class -> its metric."""
@@ -114,6 +113,13 @@ class EvaluationFacts:
         """The name of a class, where classes have names."""
         named = number.isascii() and number.isdigit() and len(number) < 7 and int(number) < len(self.class_names)
         return self.class_names[int(number)] if named else number
+
+
+def ranked(found: Iterable[Measure]) -> list[Measure]:
+    """Those first that people ask for first, and the number of samples last."""
+    order = {name: place for place, name in enumerate(_FIRST)}
+    last = {"num_samples": len(order) + 1}
+    return sorted(found, key=lambda one: order.get(one.name, last.get(one.name, len(order))))
 
 
 def read_evaluation(step: str, folder: Path) -> EvaluationFacts | None:
@@ -213,3 +219,40 @@ def worst_slices(slices: Iterable[Slice], overall: Measure) -> list[tuple[Slice,
         return difference if overall.higher_is_better else -difference
 
     return sorted(found, key=gap)
+
+
+def value_words(measure: Measure) -> str:
+    """`0.9987 ± 2.1e-06`."""
+    return number(measure.value) + (f" ± {number(measure.bound)}" if measure.bound else "")
+
+
+def interval_words(measure: Measure) -> str:
+    """`0.9639 to 0.9917`; empty without an interval."""
+    return "" if measure.low is None or measure.high is None else f"{number(measure.low)} to {number(measure.high)}"
+
+
+def how(found: EvaluationFacts) -> str:
+    """`360 samples, each counted once, in 1 collective; 95 % intervals of 200 bootstrap replicates.`"""
+    parts: list[str] = []
+    if found.num_samples is not None:
+        counted = ""
+        if found.rows is not None and found.counted is not None:
+            proven = found.rows == found.counted
+            counted = ", each counted once" if proven else f" of {found.rows:,}, {found.counted:,} counted"
+        parts.append(count(found.num_samples, "sample") + counted)
+    ran = [count(found.collectives, "collective")] if found.collectives is not None else []
+    if (processes := found.settings.get("processes")) is not None:
+        strategy = found.settings.get("strategy", "")
+        ran.append(f"{processes} process{'' if processes == '1' else 'es'}{f' ({strategy})' if strategy else ''}")
+    if ran:
+        parts.append(" on ".join(ran))
+    if found.replicates:
+        share = f"{found.confidence * 100:.4g} % " if found.confidence is not None else ""
+        by = f" by {found.resampled_by}" if found.resampled_by else ""
+        parts.append(f"{share}intervals from {count(found.replicates, 'bootstrap replicate')}{by}")
+    if mode := found.settings.get("mode"):
+        parts.append(f"curves in {mode} mode")
+    if recipe := found.model.get("recipe"):
+        step = found.model.get("step")
+        parts.append(f"model {recipe}{f' of step {step}' if step else ''}")
+    return "; ".join(parts) + "." if parts else ""

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from drivetrain.pipelines.report.curves import words
 from drivetrain.pipelines.report.dot_plot import Row, dot_plot
-from drivetrain.pipelines.report.evaluation import EvaluationFacts, Measure, Slice, worst_slices
+from drivetrain.pipelines.report.evaluation import (
+    EvaluationFacts,
+    Measure,
+    Slice,
+    how,
+    interval_words,
+    value_words,
+    worst_slices,
+)
 from drivetrain.pipelines.report.heat_map import heat_map
 from drivetrain.pipelines.report.markup import Content, Markup, el
-from drivetrain.pipelines.report.metric_table import class_table, interval_words, metric_table, value_words
+from drivetrain.pipelines.report.metric_table import class_table, metric_table
 from drivetrain.pipelines.report.plotted import PlottedMatrix
 from drivetrain.pipelines.report.rate_charts import rate_charts
 from drivetrain.pipelines.report.untrusted import drawable
@@ -46,33 +54,6 @@ def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
         el("p", f"Its {found.problem}.", class_="method") if found.problem else None,
         class_="evaluation",
     )
-
-
-def how(found: EvaluationFacts) -> str:
-    """`360 samples, each counted once, in 1 collective; 95 % intervals of 200 bootstrap replicates.`"""
-    parts: list[str] = []
-    if found.num_samples is not None:
-        counted = ""
-        if found.rows is not None and found.counted is not None:
-            proven = found.rows == found.counted
-            counted = ", each counted once" if proven else f" of {found.rows:,}, {found.counted:,} counted"
-        parts.append(count(found.num_samples, "sample") + counted)
-    ran = [count(found.collectives, "collective")] if found.collectives is not None else []
-    if (processes := found.settings.get("processes")) is not None:
-        strategy = found.settings.get("strategy", "")
-        ran.append(f"{processes} process{'' if processes == '1' else 'es'}{f' ({strategy})' if strategy else ''}")
-    if ran:
-        parts.append(" on ".join(ran))
-    if found.replicates:
-        share = f"{found.confidence * 100:.4g} % " if found.confidence is not None else ""
-        by = f" by {found.resampled_by}" if found.resampled_by else ""
-        parts.append(f"{share}intervals from {count(found.replicates, 'bootstrap replicate')}{by}")
-    if mode := found.settings.get("mode"):
-        parts.append(f"curves in {mode} mode")
-    if recipe := found.model.get("recipe"):
-        step = found.model.get("step")
-        parts.append(f"model {recipe}{f' of step {step}' if step else ''}")
-    return "; ".join(parts) + "." if parts else ""
 
 
 def _undefined(found: EvaluationFacts) -> Content:

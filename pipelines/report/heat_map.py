@@ -20,7 +20,7 @@ NAME_CELLS = 14
 def heat_map(title: str, matrix: PlottedMatrix) -> Markup:
     """The picture, shaded by the share of each row, and the most frequent confusions in words."""
     small = max(len(matrix.rows), len(matrix.columns)) <= MAX_SIDE
-    side = f"{len(matrix.rows)} classes are too many for a picture." if not small else None
+    side = f"{len(matrix.rows):,} classes are too many for a picture." if not small else None
     confused = _confusions(matrix)
     told = [
         el(
@@ -137,7 +137,7 @@ class _Picture:
 
 
 def _amount(value: float) -> str:
-    return number(int(value) if value.is_integer() else value)
+    return number(int(value) if value == int(value) else value)
 
 
 def _short(value: float) -> str:

@@ -5,37 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drivetrain.pipelines.report.charts import tick_text, ticks
-from drivetrain.pipelines.report.curves import words
-from drivetrain.pipelines.report.evaluation import EvaluationFacts, Measure
+from drivetrain.pipelines.report.curves import natural, words
+from drivetrain.pipelines.report.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.untrusted import drawable
-from drivetrain.pipelines.report.words import count, number
+from drivetrain.pipelines.report.words import count
 
 MAX_OPEN = 16
+MAX_FOLDED = 300
 MAX_CLASSES = 200
 MAX_COLUMNS = 12
 BAR_WIDTH, BAR_HEIGHT = 150.0, 14.0
 
 
-def value_words(measure: Measure) -> str:
-    """`0.9987 ± 2.1e-06`."""
-    return number(measure.value) + (f" ± {number(measure.bound)}" if measure.bound else "")
-
-
-def interval_words(measure: Measure) -> str:
-    """`0.9639 to 0.9917`; empty without an interval."""
-    return "" if measure.low is None or measure.high is None else f"{number(measure.low)} to {number(measure.high)}"
-
-
 def metric_table(found: Sequence[Measure], confidence: float | None) -> Content:
     """The first MAX_OPEN metrics, and the others folded away."""
     intervals = any(one.interval for one in found)
-    shown, folded = found[:MAX_OPEN], found[MAX_OPEN:]
+    shown, folded = found[:MAX_OPEN], found[MAX_OPEN : MAX_OPEN + MAX_FOLDED]
     tables = _table(shown, confidence, intervals)
     if not folded:
         return tables
-    return [tables, el("details", el("summary", f"{count(len(folded), 'more metric')}"),
-                       _table(folded, confidence, intervals))]  # fmt: skip
+    told = count(len(found) - MAX_OPEN, "more metric")
+    if len(found) > MAX_OPEN + MAX_FOLDED:
+        told += f", the first {MAX_FOLDED} of them"
+    return [tables, el("details", el("summary", told), _table(folded, confidence, intervals))]
 
 
 def _table(found: Sequence[Measure], confidence: float | None, intervals: bool) -> Markup:
@@ -150,9 +143,3 @@ def class_table(found: EvaluationFacts) -> Markup | None:
         el("div", el("table", caption, el("thead", head), el("tbody", rows), class_="metrics"), class_="scroll",
            tabindex=0),
     )  # fmt: skip
-
-
-def natural(name: str) -> tuple[float, str]:
-    """Numbers in their order, then names in theirs."""
-    number_like = name.isascii() and name.isdigit() and len(name) < 16
-    return (float(name), "") if number_like else (float("inf"), name)

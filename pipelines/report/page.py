@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
-from drivetrain.pipelines.report.decision_section import decision_section, verdict
+from drivetrain.pipelines.report.decision_section import verdict
 from drivetrain.pipelines.report.document import definitions, document, place_code, section, tile
-from drivetrain.pipelines.report.evaluation_section import evaluation_section
+from drivetrain.pipelines.report.evaluation import interval_words, value_words
+from drivetrain.pipelines.report.evaluation_page import STYLE, decision_sections, evaluation_sections
 from drivetrain.pipelines.report.facts import RunFacts, StepFacts
 from drivetrain.pipelines.report.interruptions import interruptions
 from drivetrain.pipelines.report.markup import Content, Markup, el, escape
-from drivetrain.pipelines.report.metric_table import interval_words, value_words
 from drivetrain.pipelines.report.model_section import models_section
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
 from drivetrain.pipelines.report.reasons import in_a_line, known_paths
@@ -45,11 +45,11 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
         el(
             "main",
             _failure(run),
-            _decisions(run),
+            decision_sections(run.decisions),
             _graph(run),
             _training(run),
             _interruptions(run, prices),
-            _evaluations(run),
+            evaluation_sections(run.evaluations, run.decisions),
             _measured(run),
             models_section(run),
             _steps(run),
@@ -58,7 +58,7 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
             _environment(run),
         ),
         el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
-        styles=("evaluation.css",) if told else (),
+        styles=(STYLE,) if told else (),
     )
 
 
@@ -111,30 +111,6 @@ def _failure(run: RunFacts) -> Markup | None:
         for name, saved in run.goes_on_from.items()
     ]
     return el("section", el("h2", "What went wrong", id="failure"), blocks, class_="failure", aria_labelledby="failure")
-
-
-def _decisions(run: RunFacts) -> list[Markup]:
-    shown = [one for one in run.decisions if not one.problem]  # what is wrong with a file is said at the top
-    return [
-        section(
-            "Decision" if len(shown) == 1 else f"Decision of {one.step}",
-            decision_section(one),
-            id=f"decision-{place}",
-        )
-        for place, one in enumerate(shown, 1)
-    ]
-
-
-def _evaluations(run: RunFacts) -> list[Markup]:
-    lead = next((one.metric for one in run.decisions if one.metric), "")
-    return [
-        section(
-            "Evaluation" if len(run.evaluations) == 1 else f"Evaluation of {one.step}",
-            evaluation_section(one, lead),
-            id=f"evaluation-{place}",
-        )
-        for place, one in enumerate(run.evaluations, 1)
-    ]
 
 
 def _graph(run: RunFacts) -> Markup | None:

@@ -47,7 +47,7 @@ def _chart(found: EvaluationFacts, name: str, curves: Sequence[tuple[str, Plotte
     def line(score: float | None, each: str, curve: PlottedCurve) -> Line:
         said = "" if score is None else number(score)
         of = f"class {found.class_name(each)}" if each == found.class_name(each) else found.class_name(each)
-        overall = "overall" if labelled else words(measure) if said else "curve"
+        overall = "overall" if labelled else words(measure or name)
         return Line(name=of if each else overall, points=curve.points, note=said)
 
     first = curves[0][1]

@@ -105,7 +105,7 @@ class _Frame:
         kept: list[tuple[float, float]] = []
         for x, y in points:
             at = (round(self.x(x), 1), round(self.y(y), 1))
-            if kept and math.dist(at, kept[-1]) < 0.5:
+            if kept and math.dist(at, kept[-1]) < 1.0:
                 continue
             # A point between two others on one level or one column says nothing.
             if len(kept) > 1 and _between(kept[-2], kept[-1], at):

@@ -125,5 +125,6 @@ class CommandLine:
 def drivetrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DRIVETRAIN_HOME", raising=False)
+    monkeypatch.delenv("DRIVETRAIN_REGISTRY", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     return CommandLine(tmp_path, capsys)

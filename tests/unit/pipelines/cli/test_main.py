@@ -13,7 +13,8 @@ HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy"
 EVERY = [(name,) for name in COMMANDS] + [
     *[("runs", name) for name in ("list", "show", "logs", "resume", "report")],
     *[("checkpoints", name) for name in ("list", "show", "verify", "export")],
-    *[("models", name) for name in ("list", "show", "approve", "reject")],
+    ("evaluations", "show"),
+    *[("models", name) for name in ("list", "show", "compare", "approve", "reject")],
 ]
 
 

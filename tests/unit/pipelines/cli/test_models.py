@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from drivetrain.components.registries import RegistryError
 from drivetrain.components.registries.local import LocalRegistry
 
 
@@ -75,3 +79,144 @@ def test_no_models(drivetrain) -> None:
     assert drivetrain("models", "list", "--home", drivetrain.home).startswith("No model has been registered yet.")
     assert json.loads(drivetrain("models", "list", "--json", "--home", drivetrain.home)) == []
     assert not drivetrain.home.exists()
+
+
+def registered(path: Path, decision: dict[str, Any], card: dict[str, Any] | None = None) -> LocalRegistry:
+    """`digits` with version 1, approved, and version 2, on which `decision` was taken against it."""
+    registry = LocalRegistry(path)
+    lineage = {"drivetrain-lineage-data": "e" * 64, "drivetrain-lineage-code": "c" * 64}
+    registry.register("digits", "b" * 64, {"SourceUri": "file:///models/1"}, metrics={"accuracy": 0.85, "loss": 0.2})
+    registry.set_status("digits", 1, "Approved", reason="the first", by="ada")
+    record = json.dumps(decision)
+    details = {f"drivetrain_decision_{at // 1000}": record[at : at + 1000] for at in range(0, len(record), 1000)}
+    card = {**(card or {}), "additional_information": {"custom_details": details}}
+    package = {
+        "SourceUri": "file:///models/2",
+        "CustomerMetadataProperties": lineage,
+        "ModelCard": {"ModelCardContent": json.dumps(card)},
+    }
+    metrics = {"accuracy": 0.9, "loss": 0.25, "auroc_macro": 0.97, "auroc_macro_bound": 2e-6}
+    metrics |= {f"f1_class_{place}": 0.85 + 0.03 * place for place in range(3)}
+    registry.register("digits", "a" * 64, package, metrics=metrics, execution="e-7")
+    return registry
+
+
+def test_show_has_metrics_decision_lineage_and_card(drivetrain, decision_json: dict[str, Any]) -> None:
+    registered(drivetrain.home / "ledger.db", decision_json, {"intended_uses": {"purpose_of_model": "read digits"}})
+    shown = drivetrain("models", "show", "digits", "--home", drivetrain.home)
+    blocks = dict(zip(("facts", "metrics", "decision", "lineage", "card", "history", "next"), shown.split("\n\n"),
+                      strict=True))  # fmt: skip
+    for fact in ("waiting for approval", "file:///models/2", "e-7", "a" * 64):
+        assert fact in blocks["facts"]
+    lines = blocks["metrics"].splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["METRIC", "accuracy", "auroc_macro", "loss"]
+    # The interval is the record's, the bound the one that is registered.
+    assert lines[1].split()[1:] == ["0.9000", "0.8900", "to", "0.9100", "higher"]
+    assert "0.9700 ± 2e-06" in lines[2] and "auroc_macro_bound" not in blocks["metrics"]
+    assert lines[4] == "f1 of 3 classes: 0.8500 (0) to 0.9100 (2)"
+    assert (
+        blocks["decision"].splitlines()[1].strip().startswith("Register: accuracy 0.9000 against 0.8500 of version 2")
+    )
+    assert blocks["lineage"].split() == ["lineage", "data", "e" * 64, "code", "c" * 64]
+    assert "intended uses, additional information (--card prints it)" in blocks["card"]
+    assert blocks["history"].splitlines()[1].endswith("  registered")
+    assert blocks["next"].startswith(f"Decide: drivetrain models approve digits 2 --home {drivetrain.home}")
+    approved = drivetrain("models", "show", "digits", "approved", "--home", drivetrain.home)
+    assert re.search(r"approved by ada: the first\n$", approved)
+    said = json.loads(drivetrain("models", "show", "digits", "--json", "--home", drivetrain.home))
+    assert said["artifact"] == "file:///models/2" and said["decision"]["verdict"] == "register"
+    assert said["lineage"] == {"execution": "e-7", "data": "e" * 64, "code": "c" * 64}
+
+
+def test_the_card(drivetrain, models, decision_json: dict[str, Any]) -> None:
+    card = {"intended_uses": {"purpose_of_model": "read \x1b[31mdigits", "limits": ["a", {"b": 1}], "none": None}}
+    registered(drivetrain.folder / "other.db", decision_json, card)
+    url = f"local:{drivetrain.folder / 'other.db'}"
+    shown = drivetrain("models", "show", "digits", "--card", "--registry", url)
+    assert shown.startswith(
+        "intended uses:\n  purpose of model: read \ufffd[31mdigits\n  limits:\n    - a\n    - b: 1\n"
+    )
+    said = json.loads(drivetrain("models", "show", "digits", "--card", "--json", "--registry", url))
+    assert said["intended_uses"]["limits"] == ["a", {"b": 1}]
+    assert "has no model card" in drivetrain.error("models", "show", "digits", "--card", "--home", drivetrain.home)
+
+
+def test_a_decision_of_which_a_registry_keeps_a_few_words(drivetrain) -> None:
+    registry = LocalRegistry(drivetrain.home / "ledger.db")
+    package = {"CustomerMetadataProperties": {"drivetrain-decision-verdict": "register"}}
+    registry.register("digits", "a" * 64, package)
+    shown = drivetrain("models", "show", "digits", "--home", drivetrain.home)
+    assert "\ndecision\n  verdict  register\n" in shown
+
+
+def test_two_versions_side_by_side(drivetrain, decision_json: dict[str, Any]) -> None:
+    registered(drivetrain.home / "ledger.db", decision_json)
+    at_home = ("--home", drivetrain.home)
+    shown = drivetrain("models", "compare", "digits", *at_home)
+    lines = shown.splitlines()
+    assert lines[0] == "digits: version 1 approved, version 2 waiting for approval"
+    assert lines[2].split() == ["METRIC", "VERSION", "1", "VERSION", "2", "DIFFERENCE", "INTERVAL"]
+    assert lines[3].split() == ["accuracy", "0.8500", "0.9000", "+0.05", "+0.02", "to", "+0.08"]
+    assert lines[5].split() == ["auroc_macro", "–", "0.9700", "±", "2e-06"]
+    assert f"data: – -> {'e' * 64}" in shown and "f1_class" not in shown
+    turned = drivetrain("models", "compare", "digits", "2", "1", *at_home).splitlines()
+    assert turned[3].split() == ["accuracy", "0.9000", "0.8500", "-0.05", "-0.08", "to", "-0.02"]
+    said = json.loads(drivetrain("models", "compare", "digits", "1", "2", "--json", *at_home))
+    assert said["metrics"][0] == {"name": "accuracy", "a": 0.85, "b": 0.9, "difference": pytest.approx(0.05),
+                                  "bound": 0.0, "low": 0.02, "high": 0.08}  # fmt: skip
+    same = drivetrain("models", "compare", "digits", "2", "2", *at_home)
+    assert "Both have the same content." in same
+
+
+def test_versions_that_nobody_compared_have_no_interval(models, drivetrain) -> None:
+    shown = drivetrain("models", "compare", "digits", "1", "2", "--home", drivetrain.home)
+    assert "accuracy  0.9100     0.9200     +0.01\n" in shown and "INTERVAL" not in shown
+    assert "nobody knows how much of it is chance" in shown
+    assert "no version of 'digits' is approved" in drivetrain.error(
+        "models", "compare", "digits", "--home", drivetrain.home
+    )
+
+
+def test_which_registry(drivetrain, models, decision_json: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    other = drivetrain.folder / "other.db"
+    registered(other, decision_json)
+    url = f"local:{other}"
+    hint = drivetrain("models", "show", "digits", "--registry", url).splitlines()[-1]
+    assert hint == f"Decide: drivetrain models approve digits 2 --registry {url}"
+    assert drivetrain("models", "list", "--json") == "[]\n", "neither is here"
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", url)
+    for options in ((), ("--registry", "auto"), ("--registry", url)):
+        assert json.loads(drivetrain("models", "list", "--json", *options))[0]["approved"] == 1
+    for options in (("--home", drivetrain.home), ("--home", drivetrain.home, "--registry", "local")):
+        assert json.loads(drivetrain("models", "list", "--json", *options))[0]["approved"] is None
+    assert drivetrain("models", "reject", "digits", "--registry", url).startswith("digits version 2 is rejected")
+    assert "two places" in drivetrain.error("models", "list", "--home", drivetrain.home, "--registry", url)
+    assert "Did you mean 'local'?" in drivetrain.error("models", "list", "--registry", "locl:x")
+
+
+@pytest.mark.parametrize(
+    "command", [("list",), ("list", "g"), ("show", "g"), ("compare", "g"), ("approve", "g"), ("reject", "g", "2")]
+)
+def test_a_registry_that_cannot_be_reached_is_one_line(
+    drivetrain, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    class Unreachable:
+        keeps_history = False
+
+        def __getattr__(self, name: str) -> Any:
+            def refuse(*_: Any, **__: Any) -> Any:
+                raise RegistryError("the registry at example answered 503. Try again later.")
+
+            return refuse
+
+    monkeypatch.setattr("drivetrain.components.registries.local.connect", lambda location: Unreachable())
+    said = drivetrain.error("models", *command)
+    assert said == "error: the registry at example answered 503. Try again later.\n"
+
+
+def test_a_package_of_anybodys_is_shown(drivetrain) -> None:
+    registry = LocalRegistry(drivetrain.home / "ledger.db")
+    package = {"InferenceSpecification": 3, "ModelCard": {"ModelCardContent": "{"}, "CustomerMetadataProperties": [1]}
+    registry.register("digits", "a" * 64, package, execution="\x1b[31m")
+    shown = drivetrain("models", "show", "digits", "--home", drivetrain.home)
+    assert "artifact    –" in shown and "\x1b" not in shown and "lineage" not in shown

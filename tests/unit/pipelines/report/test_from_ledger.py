@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from drivetrain.pipelines.report.from_ledger import record_environment, run_fact
 from drivetrain.pipelines.report.goodput import account
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, LedgerWriter
 from drivetrain.pipelines.targets.local.rehearsal.journal import Journal, told
 
 CODE = "c" * 64
@@ -222,6 +223,45 @@ def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:
     assert saved.training_step == 120 and saved.uri == "s3://bucket/checkpoints/train/abc/digits/step-00000120/"
     writing.ledger.finish_step("e-1", "train", "Succeeded", number=number)
     assert writing.facts("e-1").goes_on_from == {}
+
+
+def wrote(writing: Writing, step: str, output: str, execution: str = "e-1", uri: str = "") -> None:
+    number = writing.ledger.start_step(execution, step, arguments={})
+    entry = ArtifactEntry(
+        flow="output", name=output, uri=uri or f"s3://bucket/{output}", digest="d", stamp="s", files=1, bytes=1
+    )
+    writing.ledger.publish(execution, step, number, response={}, value=None, moves=[], artifacts=[entry], objects=[])
+    writing.ledger.finish_step(execution, step, "Succeeded", number=number)
+
+
+def test_evaluations_and_decisions_are_found_among_outputs(writing: Writing, findings: Callable[..., Path]) -> None:
+    findings(writing.home.objects / "bucket")
+    writing.begin()
+    wrote(writing, "train", "report")
+    wrote(writing, "evaluate", "decision")
+    facts = writing.facts()
+    assert [(one.step, one.num_samples) for one in facts.evaluations] == [("train", 360)]
+    assert [(one.step, one.verdict) for one in facts.decisions] == [("evaluate", "register")]
+    assert facts.plain_numbers() == facts.measured
+    # Another run takes them from the cache.
+    writing.begin("e-2")
+    writing.settle("train", "Cached", "e-2", cache_of="e-1")
+    cached = writing.facts("e-2")
+    assert [one.step for one in cached.evaluations] == ["train"] and cached.decisions == ()
+
+
+def test_outputs_that_are_no_findings_of_ours_are_left_alone(writing: Writing) -> None:
+    folder = writing.home.objects / "bucket" / "report"
+    folder.mkdir(parents=True)
+    (folder / "evaluation.json").write_text('{"regression_metrics": {"mse": {"value": 1}}}')
+    (folder / "decision.json").mkdir()
+    writing.begin()
+    wrote(writing, "train", "report")
+    wrote(writing, "evaluate", "elsewhere", uri="file:///etc")
+    facts = writing.facts()
+    assert facts.evaluations == () and facts.decisions == ()
+    (folder / "evaluation.json").write_text("{")
+    assert [one.problem for one in writing.facts().evaluations] == ["evaluation.json is no JSON"]
 
 
 def test_a_registered_model_and_who_registered_it(writing: Writing) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from drivetrain.pipelines.report import page as page_module
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
+from drivetrain.pipelines.report.decision import DecisionFacts, decision
+from drivetrain.pipelines.report.evaluation import evaluation
 from drivetrain.pipelines.report.facts import (
     ArtifactFacts,
     Curve,
@@ -232,3 +234,40 @@ def test_too_many_steps_for_a_picture_are_still_in_the_table(monkeypatch: pytest
     monkeypatch.setattr(page_module, "MAX_NODES", 2)
     page = Page(render(run()))
     assert "too many for one picture" in page.text and "register" in page.text
+
+
+def test_an_evaluation_and_a_decision_are_told_in_their_own_way(
+    evaluation_json: dict[str, Any], decision_json: dict[str, Any]
+) -> None:
+    found, decided = evaluation("evaluate", evaluation_json, {}), decision("compare", decision_json)
+    measured = (
+        Measured(step="evaluate", numbers={"accuracy": 0.9, "auroc_macro_bound": 2e-6}),
+        Measured(step="compare", numbers={"register": 1, "better": 1}),
+        Measured(step="other", numbers={"rows": 7}),
+    )
+    page = Page(render(run(evaluations=(found,), decisions=(decided,), measured=measured)))
+    assert page.open == []
+    order = [page.text.index(told) for told in ("Register: accuracy 0.9000 against", "Duration", "Decision",
+                                                "Pipeline", "Evaluation", "Returned by other", "Registered model")]  # fmt: skip
+    assert order == sorted(order)
+    assert "Returned by evaluate" not in page.text and "Returned by compare" not in page.text
+    assert "accuracy 0.9000 0.8900 to 0.9100" in page.text, "a tile with its interval"
+    assert "auroc macro bound" not in page.text
+
+
+def test_without_findings_the_page_is_what_it_was() -> None:
+    text = render(run())
+    assert "verdict" not in text and "Returned by evaluate" in text and 'id="decision' not in text
+
+
+def test_a_decision_that_cannot_be_read_is_one_line_and_the_numbers_stay() -> None:
+    measured = (Measured(step="compare", numbers={"register": 1}),)
+    broken = DecisionFacts(step="compare", problem="decision.json is no JSON")
+    page = Page(render(run(decisions=(broken,), measured=measured)))
+    assert page.text.count("The decision of compare cannot be shown: its decision.json is no JSON.") == 1
+    assert "Returned by compare" in page.text
+
+
+def test_a_model_with_many_numbers_names_the_first() -> None:
+    model = ModelFacts(group="m", version=1, status="Approved", numbers={f"n{place}": 1.0 for place in range(40)})
+    assert "n11 1.000, 28 more" in Page(render(run(models=(model,)))).text
