@@ -62,8 +62,8 @@ def evaluate(
         dtype: of floating-point inputs.
         num_rows: only so many rows, the first ones; None for all.
         task: what is predicted; by default nothing but losses and the recipe's own metrics is looked at.
-        metrics: what is measured besides those, by the names of the results (`load_metrics`). A result that has the
-            name of one of the recipe's own metrics is left out.
+        metrics: what is measured besides those, by the names of the results (`load_metrics`). One that has the name of
+            one of the recipe's own metrics is left out: the recipe knows better, and its own are measured by class.
         slices: columns by whose values everything is measured as well.
         bootstrap: draw intervals.
         exact: metrics that have an exact mode exchange scores.
@@ -82,10 +82,12 @@ def evaluate(
     rounds = -(-len(starts) // layout.data_size)
 
     def accumulate(known: Mapping[str, Amount]) -> Accumulator:
+        own = own_metrics(task, known)
+        others = {name: metric for name, metric in (metrics or {}).items() if name not in own}
         return Accumulator(
             process,
             task,
-            {**(own := own_metrics(task, known)), **{n: m for n, m in (metrics or {}).items() if n not in own}},
+            {**own, **others},
             num_rows=stop,
             slices=slices,
             bootstrap=bootstrap,

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Ints, Kind, Samples, Task
+from drivetrain.training_scripts.metric import Ints, Samples, Task
 from drivetrain.training_scripts.outputs import answers_of
 from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answer
 
 Amount = Literal["bool", "float"]
 """Of which values a mean is taken: of truths, which are counted, or of real numbers."""
 
-_CLASSES: tuple[Kind, ...] = ("multiclass", "binary", "tokens", "segmentation")
+# A target that counts for nothing (torch's `ignore_index`), where a sample has many.
+_IGNORED = -100
 
 
 def samples_of(recipe: Recipe, task: Task, outputs: Tensor, targets: Tensor, rows: Ints | None = None) -> Samples:
@@ -32,6 +33,7 @@ def samples_of(recipe: Recipe, task: Task, outputs: Tensor, targets: Tensor, row
         InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
             that the task does not have.
     """
+    _check_classes(task, targets, rows)  # of which torch says no more than "out of bounds"
     metrics = _own_metrics(recipe, outputs, targets)
     losses = recipe.losses(outputs, targets)
     for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
@@ -117,6 +119,35 @@ def _targets(recipe: Recipe, task: Task, targets: Tensor, rows: Ints | None) -> 
     return found
 
 
+def _check_classes(task: Task, targets: Tensor, rows: Ints | None) -> None:
+    """Every target is a class."""
+    many = task.kind in ("tokens", "segmentation")
+    if task.kind not in ("binary", "multiclass", "multilabel") and not (many and task.num_classes):
+        return
+    limit = 2 if task.kind == "multilabel" else task.num_classes
+    if not targets.numel():
+        return
+    low, high = targets.min(), targets.max()
+    if bool((low >= 0) & (high < limit)):
+        return
+    given = targets.detach().cpu().reshape(len(targets), -1).numpy()
+    wrong = ~((given >= 0) & (given < limit) | (many & (given == _IGNORED)))
+    places = np.flatnonzero(wrong.any(axis=1))
+    if places.size:
+        first = given[places[0]][wrong[places[0]]][0]
+        more = f" ({places.size} such in the batch)" if places.size > 1 else ""
+        what = "0 or 1 for each label" if task.kind == "multilabel" else f"classes 0 to {limit - 1}"
+        raise InputError(
+            f"the target of {_where(rows, places[0])} is {first}{more}; allowed are {what}"
+            f"{f', and {_IGNORED} for what is not to count' if many else ''}. Correct the data, or the recipe's "
+            "num_classes."
+        )
+
+
+def _where(rows: Ints | None, place: int) -> str:
+    return f"row {rows[place]}" if rows is not None else f"sample {place} of the batch"
+
+
 def _check_finite(what: str, values: NDArray[Any], rows: Ints | None, advice: str) -> None:
     # A sum is finite where all are; the other way round it may overflow, and then each is looked at.
     if np.isfinite(values.sum()):
@@ -126,6 +157,5 @@ def _check_finite(what: str, values: NDArray[Any], rows: Ints | None, advice: st
         return
     first = values[wrong[0]]
     shown = first if np.ndim(first) == 0 else first[~np.isfinite(first)].flat[0]
-    where = f"row {rows[wrong[0]]}" if rows is not None else f"sample {wrong[0]} of the batch"
     more = f" ({wrong.size} such in the batch)" if wrong.size > 1 else ""
-    raise InputError(f"the {what} of {where} is {shown}{more}: {advice}.")
+    raise InputError(f"the {what} of {_where(rows, wrong[0])} is {shown}{more}: {advice}.")

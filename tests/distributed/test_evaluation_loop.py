@@ -1,0 +1,210 @@
+"""The loop of an evaluation: which rows a forward pass sees, dummy rounds, and errors where ranks meet in forward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from drivetrain.training_scripts.distribution.layout import Layout
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.evaluation import (
+    Bootstrap,
+    Evaluation,
+    SliceColumn,
+    evaluate,
+    probe,
+    task_of,
+)
+from drivetrain.training_scripts.metric import load_metrics
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
+
+CLASSES = 3
+SITES = SliceColumn("site", (10, 20))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Three classes; a row's features are hashes of its number."""
+
+    num_classes: int = CLASSES
+    columns: tuple[str, ...] = ()
+
+    def model(self) -> nn.Module:
+        return nn.Linear(4, CLASSES)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+    def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": outputs.argmax(dim=1) == targets, "margin": outputs.amax(dim=1)}
+
+
+@dataclass
+class Rows:
+    """A dataset in memory. `bad` rows cannot be read; those in `labels` have that label; `read_rows` is kept."""
+
+    num_rows: int
+    bad: Callable[[int], bool] = lambda row: False
+    labels: Mapping[int, int] = field(default_factory=dict)
+    recipe: Recipe = field(default_factory=Recipe)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    @property
+    def reader(self) -> Any:
+        return self
+
+    def batch(self, indices: Any) -> Batch:
+        wrong = [row for row in indices.tolist() if self.bad(row)]
+        if wrong:
+            raise InputError(f"row {wrong[0]} is torn")
+        inputs = np.sin(np.outer(indices + 1, [1.0, 2.5, 7.1, 11.3]))
+        targets = [self.labels.get(row, row * row % CLASSES) for row in indices.tolist()]
+        return Batch(torch.from_numpy(inputs).float(), torch.tensor(targets))
+
+    def read(self, indices: Any, names: Any) -> dict[str, Any]:
+        columns = {"site": np.where(indices % 2, 10, 20), "id": indices // 3}
+        return {name: columns[name] for name in names}
+
+
+def run(process: Process, data: Rows, degrees: Mapping[str, int], **given: Any) -> tuple[Evaluation | str, list[Any]]:
+    """The evaluation or its error, and the number of rows of each forward pass of this rank, in which all ranks of its
+    layout meet; one of a tensor or pipeline group has no outputs unless it speaks for them."""
+    torch.manual_seed(0)
+    model, layout, passes = data.recipe.model().eval(), Layout(process, degrees), []
+    task: Any = task_of(data.recipe)
+    if given.pop("probed", True):
+        given["values"] = probe(data.recipe, model, Rows(1), task)  # type: ignore[arg-type]
+
+    def forward(inputs: Tensor) -> Tensor | None:
+        passes.append(len(inputs))
+        if process.world_size > 1:  # as a sharded model does, whose parts must have one shape
+            met = torch.tensor([1.0, len(inputs)])
+            dist.all_reduce(met)
+            assert met[0] == process.world_size
+            if layout.data_size == 1:
+                assert met[1] == process.world_size * len(inputs)
+        return model(inputs) if layout.counts() else None
+
+    try:
+        found = evaluate(
+            forward,
+            data,  # type: ignore[arg-type]
+            layout,
+            batch_size=4,
+            task=task,
+            metrics=load_metrics("f1(per_class=true), auroc", task),
+            **given,
+        )
+    except InputError as error:
+        return str(error), passes
+    return found, passes
+
+
+FULL: dict[str, Any] = {"slices": [SITES], "bootstrap": Bootstrap(replicates=4, key="id"), "memory": 6 << 20}
+LAYOUTS = [
+    (2, {"replicate": 2}),
+    (3, {"shard": 3}),
+    (2, {"tensor": 2}),
+    (2, {"stage": 2}),
+    (4, {"shard": 2, "tensor": 2}),
+]
+SIZES = (0, 1, 14, 21)
+
+
+def run_sizes(process: Process, degrees: dict[str, int]) -> Any:
+    """Of each size, with the recipe's metrics known before; and of one where nobody told them."""
+    runs = [run(process, Rows(num_rows), degrees, **FULL) for num_rows in SIZES]
+    return runs, run(process, Rows(9), degrees, probed=False)
+
+
+@pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
+def test_each_layout_finds_what_one_process_does(forked: Any, world_size: int, degrees: dict[str, int]) -> None:
+    ((alone, (untold, _)),) = forked(1, run_sizes, {})
+    replicas = world_size // degrees.get("tensor", 1) // degrees.get("stage", 1)
+    for rank, (runs, (learnt, _)) in enumerate(forked(world_size, run_sizes, degrees)):
+        for num_rows, (expected, _), (found, passes) in zip(SIZES, alone, runs, strict=True):
+            assert isinstance(found, Evaluation), found
+            assert found.num_samples == num_rows
+            assert (found.whole, found.slices, found.curves) == (expected.whole, expected.slices, expected.curves)
+            assert found.collectives == 1
+            rounds = math.ceil(math.ceil(num_rows / 4) / replicas)
+            mine = range(rank * replicas // world_size, rounds * replicas, replicas)
+            assert passes == [max(1, min(4, num_rows - 4 * batch)) for batch in mine]  # dummy rounds have one row
+        # Names travel once.
+        assert learnt.whole == untold.whole
+        assert learnt.values == untold.values == {"accuracy": "bool", "margin": "float"}
+        assert learnt.collectives == 3
+
+
+def test_nothing_to_evaluate(forked: Any) -> None:
+    ((runs, _),) = forked(1, run_sizes, {})
+    found, passes = runs[0]
+    assert passes == []
+    assert found.whole.metrics == {}
+    assert found.whole.undefined["f1"] == "there is no sample"
+
+
+TORN = {
+    "some": "is torn",
+    "first": "is torn",
+    "label": "the target of row 14 is 3; allowed are classes 0 to 2. Correct",
+    "all labels": "the target of row 0 is 3 (4 such in the batch); allowed are classes 0 to 2",
+}
+
+
+def run_torn(process: Process, degrees: dict[str, int], probed: bool) -> Any:
+    """With data that only the second rank cannot read, or that is wrong everywhere."""
+    wrong: dict[str, Rows] = {
+        "some": Rows(30, bad=lambda row: process.rank == 1 and row in (5, 9)),
+        "first": Rows(30, bad=lambda row: process.rank == 1 and row < 8),
+        "label": Rows(30, labels={14: 3}),
+        "all labels": Rows(30, labels=dict.fromkeys(range(30), 3)),
+    }
+    return [run(process, wrong[torn], degrees, probed=probed, **FULL) for torn in TORN]
+
+
+@pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
+@pytest.mark.parametrize("probed", [True, False])
+def test_a_bad_row_stops_all_ranks_alike(forked: Any, world_size: int, degrees: dict[str, int], probed: bool) -> None:
+    """And none waits in a forward pass for one that has left."""
+    ranks = forked(world_size, run_torn, degrees, probed)
+    for expected, *answers in zip(TORN.values(), *ranks, strict=True):
+        first, passes = answers[0]
+        assert isinstance(first, str)
+        assert expected in first
+        assert all(message == first and len(more) == len(passes) for message, more in answers)
+
+
+def run_all_torn(process: Process) -> Any:
+    return run(process, Rows(30, bad=lambda row: True), {"shard": 2})
+
+
+def test_no_row_can_be_read(forked: Any) -> None:
+    """Then there is nothing to keep peers company with."""
+    assert {message for message, _ in forked(2, run_all_torn)} == {"row 0 is torn", "row 4 is torn"}
+
+
+def run_first_rows(process: Process) -> Any:
+    seen: list[tuple[list[int], int]] = []
+    given = {"num_rows": 10, "on_batch": lambda rows, samples: seen.append((rows.tolist(), len(samples.targets)))}
+    found, _ = run(process, Rows(30), {"shard": 2}, **given)
+    return found, seen
+
+
+def test_batches_are_handed_on_where_they_count(forked: Any) -> None:
+    """Each row once, of the first ones alone."""
+    (first, (found, second)) = forked(2, run_first_rows)
+    assert first[1] == [([0, 1, 2, 3], 4), ([8, 9], 2)]
+    assert second == [([4, 5, 6, 7], 4)]
+    assert found.num_samples == 10
