@@ -246,6 +246,12 @@ def test_roots_are_correctly_rounded(top: int, bottom: int) -> None:
     assert ((exact + low) / 2) ** 2 <= square <= ((exact + high) / 2) ** 2
 
 
+@pytest.mark.parametrize(("least", "rounded"), [(1, 2**53 + 2), (-1, 2**53 + 2), (0, 2**53)])
+def test_roots_next_to_a_tie(least: int, rounded: int) -> None:
+    tie = 2**53 + 3 if least < 0 else 2**53 + 1
+    assert root(Fraction(tie) ** 2 + Fraction(least, 2**100)) == rounded
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -117,6 +117,15 @@ def test_a_mean_far_from_0_costs_no_digits() -> None:
     assert off(float(naive), true) > 0.1
 
 
+def test_a_model_that_explains_almost_nothing() -> None:
+    # 1 - a quotient near 1: what each rounded difference leaves is what counts.
+    targets = np.random.default_rng(6).normal(size=(50, 1))
+    samples = Samples(targets=targets, predicted=np.full((50, 1), targets.mean() + 1e-6))
+    true = r2(columns(samples)[0])
+    assert abs(true) < 1e-11
+    assert off(values(metric("r2"), Task("regression", 1), samples)[""], true) < 1e-15
+
+
 def test_targets_that_are_all_the_same() -> None:
     task, targets = Task("regression", 2), np.full((3, 2), 0.1)
     predicted = np.array([[0.1, 0.1], [0.1, 0.2], [0.1, 0.1]])
