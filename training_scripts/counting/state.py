@@ -254,10 +254,10 @@ def _add(table: _Table, counts: Counts, full: int) -> None:
             _add_each(table.tally, into, cells, 1)
         return
     amounts = counts.amounts.reshape(-1)
-    if 4 * cells.size < into.size:
+    at_once = _EXACT * cells.size // max(1, _growth(counts))
+    if 4 * cells.size < into.size or not at_once:
         _add_each(table.tally, into, cells, amounts)
         return
-    at_once = max(1, _EXACT * cells.size // max(1, _growth(counts)))
     for start in range(0, len(cells), at_once):
         part = slice(start, start + at_once)
         found = np.bincount(cells[part], amounts[part], into.size)

@@ -1,0 +1,71 @@
+"""What fits into the memory of a rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivetrain.training_scripts.counting.room import Room, make_room
+from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.metric import Task, load_metrics
+
+BINARY = Task("binary", 2)
+
+
+def room(metrics: str = "accuracy, auroc, roc_curve", task: Task = BINARY, **given: object) -> Room:
+    return make_room(task, load_metrics(metrics, task), **given)  # type: ignore[arg-type]
+
+
+def test_equal_tallies_are_counted_once() -> None:
+    together = room("f1, precision, recall, auroc, average_precision, roc_curve")
+    assert together.size == room("f1, auroc").size
+    assert [type(tally).__name__ for tally in together.tallies] == ["NumSamples", "Outcomes", "ScoreHistogram"]
+
+
+def test_the_whole_is_as_fine_as_it_is_asked_for() -> None:
+    found = room(num_values=[30, 4], replicates=200, memory=8 << 20)
+    assert found.whole.size == room().whole.size
+    assert 8 * found.size <= 8 << 20
+
+
+@pytest.mark.parametrize("memory", [256 << 20, 64 << 20, 16 << 20, 5 << 20])
+def test_curves_of_groups_are_as_coarse_as_they_have_to_be(memory: int) -> None:
+    found = room(num_values=[10], replicates=200, memory=memory)
+    assert memory / 8 < 8 * found.size <= memory
+    whole, *parts = [tallies.size for _, tallies in found.parts]
+    assert all(size < whole for size in parts)
+    assert [groups for groups, _ in found.parts] == [1, 10, 200, 2000]
+
+
+def test_what_is_only_drawn_is_drawn_of_all_samples() -> None:
+    found = room("roc_curve, confusion_matrix, accuracy", num_values=[3], replicates=5)
+    assert list(found.whole.metrics) == ["roc_curve", "confusion_matrix", "accuracy"]
+    assert list(found.sliced.metrics) == list(found.drawn.metrics) == ["accuracy"]
+
+
+def test_what_ranks_rank_is_not_counted_too() -> None:
+    assert list(room(exact=True).whole.metrics) == ["accuracy", "roc_curve"]
+    assert list(room("accuracy, auroc", exact=True, replicates=2).whole.metrics) == ["accuracy"]
+    assert list(room("accuracy, auroc", exact=True, replicates=2).drawn.metrics) == ["accuracy", "auroc"]
+
+
+def test_too_many_groups_are_one_clear_error() -> None:
+    with pytest.raises(InputError) as raised:
+        room("f1, auroc", num_values=[250, 40], replicates=1000, memory=16 << 20)
+    message = str(raised.value)
+    assert "MiB on each rank, and the limit is 16 MiB: 1 x " in message
+    assert " (all samples) + 290 x " in message
+    assert " (replicates of slices) = " in message
+    terms = message.split("MiB: ")[1].split(" numbers of 8 bytes")[0]
+    left, right = (part.replace(",", "") for part in terms.split(" = "))
+    products = [term.split(" (")[0].split(" x ") for term in left.split(" + ")]
+    assert sum(int(groups) * int(size) for groups, size in products) == int(right)
+    assert message.endswith(
+        "Give fewer bootstrap replicates than 1000, or columns of fewer values to slice by than 250 and 40, or fewer "
+        "metrics (the largest is auroc)."
+    )
+
+
+def test_a_metric_that_is_too_large_by_itself() -> None:
+    task = Task("multiclass", 4000)
+    with pytest.raises(InputError, match=r"the limit is 0 MiB: .* Give fewer metrics \(the largest is f1\)"):
+        room("f1", task, memory=1 << 16)
