@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +49,8 @@ def predict(
       drivetrain models predict retraining --input rows.csv
       drivetrain models predict retraining --input rows.parquet --version approved --output answers.csv --keep id
     """
+    import tempfile
+
     from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import say, say_json
 
@@ -132,6 +132,7 @@ def _run(folder: Path, source: Path, output: Path, keep: str) -> None:
         UserError: what it says is wrong with the rows, or how it failed.
     """
     import importlib.util
+    import subprocess
 
     if importlib.util.find_spec("torch") is None:
         raise UserError(
@@ -139,7 +140,7 @@ def _run(folder: Path, source: Path, output: Path, keep: str) -> None:
         )
     program = folder.absolute() / ENTRY
     command = [sys.executable, "-B", str(program), f"--input={source}", f"--output={output}", f"--keep={keep}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout, end="", file=sys.stderr)  # whatever a recipe of the user's own prints
     lines = done.stderr.strip().splitlines()
     if done.returncode == BAD_INPUT and lines:
