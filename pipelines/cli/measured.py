@@ -45,11 +45,15 @@ def evaluation_lines(found: EvaluationFacts) -> list[str]:
 
 
 def decision_lines(found: DecisionFacts) -> list[str]:
-    """The verdict in a sentence, and the reasons."""
-    told = paint(printable(sentence(found)), _STYLES.get(found.tone, ""))
-    said = f"{paint(printable(found.step), 'bold')}: {told}" if found.step else told
+    """The verdict with its reasons; without reasons, what can be said of it in a sentence."""
+    said = found.title if found.why else sentence(found)
+    told = paint(printable(said), _STYLES.get(found.tone, ""))
     more = [f"  and {len(found.why) - MAX_WHY} more reasons"] if len(found.why) > MAX_WHY else []
-    return [said, *(f"  {printable(line)}" for line in found.why[:MAX_WHY]), *more]
+    return [
+        f"{paint(printable(found.step), 'bold')}: {told}" if found.step else told,
+        *(f"  {printable(line)}" for line in found.why[:MAX_WHY]),
+        *more,
+    ]
 
 
 def with_interval(measure: Measure) -> str:

@@ -18,7 +18,8 @@ def comparison(a: ModelVersion, b: ModelVersion) -> dict[str, Any]:
     ours, theirs = measures_of(a), measures_of(b)
     paired = _paired(a, b)
     metrics: list[dict[str, Any]] = []
-    for name in dict.fromkeys([*ours, *theirs]):
+    names = sorted(dict.fromkeys([*ours, *theirs]), key=lambda name: "_class_" in name)
+    for name in names:
         one, other = ours.get(name), theirs.get(name)
         measure = paired.get(name)
         gap = other.value - one.value if one is not None and other is not None else None

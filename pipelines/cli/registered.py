@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.components.model_package import CARD_RECORD
 from drivetrain.pipelines.cli.measured import decision_lines, metrics_table, per_class_lines
-from drivetrain.pipelines.cli.terminal import paint
+from drivetrain.pipelines.cli.terminal import paint, shorten
 from drivetrain.pipelines.report.decision import DecisionFacts, decision
 from drivetrain.pipelines.report.evaluation import Measure, ranked
 from drivetrain.pipelines.report.words import approval_words, moment, printable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 40
 MAX_CARD_LINES = 400
+MAX_CARD_CHARACTERS = 1_000
 _BOUND = "_bound"
 
 
@@ -119,7 +121,7 @@ def _card_parts(card: Mapping[str, Any] | None) -> str:
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """A card as indented lines, whatever it holds."""
+    """A card as indented lines, whatever it holds; the decision's record in it, which `show` tells, is left out."""
     lines: list[str] = []
     for line in _tree(card, 0):
         if len(lines) == MAX_CARD_LINES:
@@ -133,6 +135,8 @@ def _tree(value: object, depth: int) -> Iterator[str]:
     indent = "  " * depth
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Any]", value).items():
+            if str(name).startswith(CARD_RECORD):
+                continue  # the record of the decision in pieces, which is no text for people
             if isinstance(inner, Mapping | list) and inner:
                 yield f"{indent}{printable(str(name).replace('_', ' '))}:"
                 yield from _tree(cast("object", inner), depth + 1)
@@ -147,7 +151,7 @@ def _tree(value: object, depth: int) -> Iterator[str]:
 
 
 def _plain(value: object) -> str:
-    return "–" if value in (None, "", [], {}) else str(value)
+    return "–" if value in (None, "", [], {}) else shorten(str(value), MAX_CARD_CHARACTERS)
 
 
 def _facts(facts: Mapping[str, str]) -> str:

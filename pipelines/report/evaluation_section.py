@@ -39,14 +39,16 @@ def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
     leading = next((one for one in overall if one.name == lead), overall[0] if overall else None)
     plots = [_class_plot(found), *_slice_plots(found, leading)]
     drawn = [plot for plot in plots if plot is not None]
+    # The first plot has room beside the table.
+    table, below = metric_table(overall, found.confidence), drawn[1:] if overall else drawn
     curves = rate_charts(found)
     matrices = [one for one in found.curves if isinstance(one, PlottedMatrix)]
     return el(
         "div",
         el("p", how(found), class_="method"),
-        metric_table(overall, found.confidence) if overall else None,
+        el("div", el("div", table), drawn[:1], class_="beside") if overall else None,
         _undefined(found),
-        el("div", drawn, class_="charts below") if drawn else None,
+        el("div", below, class_="charts below") if below else None,
         _slice_table(found),
         class_table(found),
         el("div", curves, class_="charts below") if curves else None,

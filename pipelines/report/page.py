@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
 from drivetrain.pipelines.report.decision_section import verdict
 from drivetrain.pipelines.report.document import definitions, document, place_code, section, tile
-from drivetrain.pipelines.report.evaluation import interval_words, value_words
+from drivetrain.pipelines.report.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.pipelines.report.evaluation_page import STYLE, decision_sections, evaluation_sections
 from drivetrain.pipelines.report.facts import RunFacts, StepFacts
 from drivetrain.pipelines.report.interruptions import interruptions
@@ -73,7 +73,7 @@ def _header(run: RunFacts) -> Markup:
     for evaluation in evaluated[-1:]:
         tiles += [
             tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
-            for one in evaluation.overall()[:2]
+            for one in _headlines(evaluation)
         ]
     for measured in run.plain_numbers()[-1:] if not evaluated else ():
         shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
@@ -90,6 +90,13 @@ def _header(run: RunFacts) -> Markup:
         [verdict(decision) for decision in run.decisions],
         el("div", tiles, class_="tiles"),
     )
+
+
+def _headlines(found: EvaluationFacts) -> list[Measure]:
+    """What people ask for first, and the loss beside it."""
+    overall = found.overall()
+    loss = [one for one in overall[1:] if one.name == "loss"]
+    return [*overall[:1], *(loss or overall[1:2])]
 
 
 def _status(status: str) -> Markup:

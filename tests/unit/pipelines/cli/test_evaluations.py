@@ -14,7 +14,7 @@ def test_of_a_folder(drivetrain, findings: Callable[..., Path]) -> None:
     build = findings(drivetrain.folder / "build")
     for what in (build, "build"):
         shown = drivetrain("evaluations", "show", what)
-        assert shown.startswith("Register: accuracy 0.9000 against") and "\naccuracy     0.9000" in shown
+        assert shown.startswith("Register\n  accuracy is 0.9000 against") and "\naccuracy     0.9000" in shown
     alone = drivetrain("evaluations", "show", build / "report" / "evaluation.json")
     assert alone.startswith("360 samples") and "Register" not in alone
     decided = json.loads(drivetrain("evaluations", "show", build / "decision", "--json"))
@@ -46,9 +46,9 @@ def test_of_a_run(drivetrain, findings: Callable[..., Path]) -> None:
         writer.finish_step("e-1", step, "Succeeded", number=number)
     writer.finish("e-1", "Succeeded", None)
     shown = drivetrain("evaluations", "show", "e-1", "--home", drivetrain.home)
-    assert shown.startswith("compare: Register: accuracy") and "site=south" in shown
+    assert shown.startswith("compare: Register\n  accuracy") and "site=south" in shown
     ended = drivetrain("runs", "show", "--home", drivetrain.home)
-    assert "\nevaluate: accuracy 0.9000 (0.8900 to 0.9100)" in ended and "\ncompare: Register: accuracy" in ended
+    assert "\nevaluate: accuracy 0.9000 (0.8900 to 0.9100)" in ended and "\ncompare: Register\n  accuracy" in ended
     page = Path(drivetrain("runs", "report", "--home", drivetrain.home).strip())
     assert "ROC curve" in page.read_text()
 

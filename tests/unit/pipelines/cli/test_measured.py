@@ -29,11 +29,15 @@ def test_the_end_of_a_run_has_the_main_metrics_and_the_worst_slice(evaluation_js
 
 def test_the_verdict_and_its_reasons(decision_json: dict[str, Any]) -> None:
     assert decision_lines(decision("compare", decision_json)) == [
-        "compare: Register: accuracy 0.9000 against 0.8500 of version 2, +0.05 (95 % interval +0.02 to +0.08).",
+        "compare: Register",
         "  accuracy is 0.9000 against 0.8500 of version 2.",
     ]
     decision_json["why"] = [f"reason {place}" for place in range(9)]
     assert decision_lines(decision("", decision_json))[-2:] == ["  reason 5", "  and 3 more reasons"]
+    decision_json["why"] = []
+    assert decision_lines(decision("", decision_json)) == [
+        "Register: accuracy 0.9000 against 0.8500 of version 2, +0.05 (95 % interval +0.02 to +0.08)."
+    ]
 
 
 def test_what_is_not_there_is_not_told() -> None:

@@ -114,9 +114,7 @@ def test_show_has_metrics_decision_lineage_and_card(drivetrain, decision_json: d
     assert lines[1].split()[1:] == ["0.9000", "0.8900", "to", "0.9100", "higher"]
     assert "0.9700 ± 2e-06" in lines[2] and "auroc_macro_bound" not in blocks["metrics"]
     assert lines[4] == "f1 of 3 classes: 0.8500 (0) to 0.9100 (2)"
-    assert (
-        blocks["decision"].splitlines()[1].strip().startswith("Register: accuracy 0.9000 against 0.8500 of version 2")
-    )
+    assert blocks["decision"].splitlines()[1:] == ["  Register", "    accuracy is 0.9000 against 0.8500 of version 2."]
     assert blocks["lineage"].split() == ["lineage", "data", "e" * 64, "code", "c" * 64]
     assert "intended uses, additional information (--card prints it)" in blocks["card"]
     assert blocks["history"].splitlines()[1].endswith("  registered")
@@ -136,6 +134,7 @@ def test_the_card(drivetrain, models, decision_json: dict[str, Any]) -> None:
     assert shown.startswith(
         "intended uses:\n  purpose of model: read \ufffd[31mdigits\n  limits:\n    - a\n    - b: 1\n"
     )
+    assert "drivetrain_decision" not in shown and "verdict" not in shown
     said = json.loads(drivetrain("models", "show", "digits", "--card", "--json", "--registry", url))
     assert said["intended_uses"]["limits"] == ["a", {"b": 1}]
     assert "has no model card" in drivetrain.error("models", "show", "digits", "--card", "--home", drivetrain.home)
