@@ -106,6 +106,10 @@ def compare(
     from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.components.registries import checked_group, open_registry
 
+    # Each host would evaluate the champion and write the same files.
+    hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
+    if len(hosts) > 1:
+        raise InputError(f"compare runs on one host, but this step has {len(hosts)} ({', '.join(hosts)}). Give it one.")
     checked_group(group)
     conditions = policy(metric=metric, rule=rule, margin=margin, confidence=confidence, floors=floors, budgets=budgets)
     candidate = read_evaluation(evaluation)
@@ -205,7 +209,7 @@ def _settings(candidate: Evaluation, processes: int) -> dict[str, Any]:
     drawn = candidate.resampling
     given |= {"bootstrap": 0 if drawn is None else drawn.replicates, "predictions": False}
     if drawn is not None:
-        given["seed"] = drawn.seed
+        given |= {"seed": drawn.seed, "confidence": drawn.confidence}
     if processes:
         given["processes"] = processes
     named = {_PARAMETERS.get(name, name): _as_text(value) for name, value in given.items()}

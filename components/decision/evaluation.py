@@ -50,6 +50,8 @@ class Resampling:
     seed: int
     by: str
     """By which key a sample is drawn: a column, or `row`."""
+    confidence: float = 0.95
+    """Of the evaluation's own intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,10 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
     replicates: dict[str, Mapping[str, Replicates]] = {}
     if bootstrap is not None:
         resampling = Resampling(
-            replicates=int(bootstrap["replicates"]), seed=int(bootstrap["seed"]), by=str(bootstrap.get("by", "row"))
+            replicates=int(bootstrap["replicates"]),
+            seed=int(bootstrap["seed"]),
+            by=str(bootstrap.get("by", "row")),
+            confidence=_finite(bootstrap.get("confidence", 0.95)),
         )
         replicates = _replicates(file.parent / str(bootstrap["file"]), resampling.replicates)
     groups = {ALL: _group(found, replicates.get(ALL, {}))}

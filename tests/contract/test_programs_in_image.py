@@ -151,12 +151,23 @@ def test_the_programs_work_on_each_other_s_results(channel: Channel, tmp_path: P
     assert (tmp_path / "model" / "model.safetensors").stat().st_size > 1000
 
     metrics = tmp_path / "metrics"
-    run("evaluate:evaluate", "--model", tmp_path / "model", "--data", tmp_path / "test", "--metrics", metrics)
+    measured = ["--model", tmp_path / "model", "--data", tmp_path / "test"]
+    run("evaluate:evaluate", *measured, "--metrics", metrics, "--report", tmp_path / "report")
     numbers = json.loads((metrics / "metrics.json").read_text())
     assert numbers["num_samples"] == manifests[2]["rows"]
     assert numbers["accuracy"] > 0.3, "ten classes: chance is 0.1"
 
     registry = f"local:{tmp_path / 'ledger.db'}"
+    decision = [
+        "--evaluation",
+        tmp_path / "report",
+        "--decision",
+        tmp_path / "decision",
+        "--metrics",
+        tmp_path / "told",
+    ]
+    run("compare:compare", *measured, *decision, "--group", "digits", "--registry", registry)
+    assert json.loads((tmp_path / "told" / "metrics.json").read_text())["verdict"] == "register"
     register = ["--model", tmp_path / "model", "--evaluation", metrics, "--group", "digits", "--registry", registry]
     run("register_model:register_model", *register, "--metrics", tmp_path / "registered")
     assert json.loads((tmp_path / "registered" / "metrics.json").read_text()) == {"created": 1, "version": 1}

@@ -146,7 +146,7 @@ def test_the_champion_is_evaluated_as_the_candidate_was(place: Place, evaluation
         {
             **{"model": old, "data": place.data, "scoring": "accuracy, f1", "mode": "exact", "slices": "site,device"},
             **{"batch_size": 64, "strategy": "tp", "strategy_options": '{"tensor": 2}', "processes": 2},
-            **{"bootstrap": 100, "seed": 5, "predictions": False},
+            **{"bootstrap": 100, "seed": 5, "confidence": 0.9, "predictions": False},
         }
     ]
     assert (found["register"], found["better"], found["champion_version"]) == (1, 1, version)
@@ -227,6 +227,11 @@ def test_a_champion_measured_on_other_data(place: Place, monkeypatch: pytest.Mon
     stand_in(monkeypatch, evaluate)
     message = place.refused()
     assert f"different test sets: {DATA}, and {'e' * 64}." in message
+
+
+def test_two_hosts_would_write_the_same_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIVETRAIN_HOSTS", "algo-1,algo-2")
+    assert "this step has 2 (algo-1, algo-2). Give it one." in place.refused()
 
 
 def test_the_evaluation_of_another_model(place: Place) -> None:
