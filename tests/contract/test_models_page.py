@@ -1,0 +1,87 @@
+"""docs/models.md and what docs/running.md says of pages: their commands exist, their example runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from drivetrain.components.registries import kinds, open_registry
+from drivetrain.pipelines.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+MODELS = (DOCS / "models.md").read_text(encoding="utf-8")
+RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
+# Of running.md, the commands that this page and models.md are about.
+NAMED = re.findall(r"`(drivetrain (?:evaluations|models|runs report)[^`]*)`", RUNNING.replace("\n", " "))
+COMMANDS = sorted({*re.findall(r"^drivetrain [^#\n]+", MODELS, re.MULTILINE), *NAMED})
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) >= 10 and any("evaluations show" in line for line in COMMANDS)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_exists_with_its_options(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(line)[1:]
+    command = words[:1] if words == ["models"] else words[:2]
+    assert main.run([*command, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert [word for word in words if word.startswith("-") and f"{word} " not in told and f"{word}," not in told] == []
+
+
+def test_the_table_has_every_kind_of_registry() -> None:
+    assert sorted(re.findall(r"^\| `(\w+)", MODELS, re.MULTILINE)) == kinds()
+
+
+def test_the_example_prints_the_champion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    registry = open_registry("local:.drivetrain/ledger.db")
+    package = {"SourceUri": "file:///models/1"}
+    registry.register("retraining", "a" * 64, package, metrics={"accuracy": 0.97})
+    (example,) = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "models.md", "exec"), {})
+    assert capsys.readouterr().out == ""
+    assert main.run(["models", "approve", "retraining", "1", "-m", "better on all classes"]) == 0
+    capsys.readouterr()
+    exec(compile(example, "models.md", "exec"), {})
+    assert capsys.readouterr().out == "1 0.97 file:///models/1\n"
+
+
+def test_what_is_printed_as_an_example_is_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines of the page's example, in their order, of a version that says the same."""
+    (example,) = re.findall(r"^\$ drivetrain models show retraining\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
+    (reason,) = re.findall(r"^    (accuracy is .*)$", example, re.MULTILINE)
+    lineage = dict(re.findall(r"^  (data|config|code) +([0-9a-f]{64})$", example, re.MULTILINE))
+    decision = {
+        "format": 1, "verdict": "register", "metric": "accuracy", "difference": {"value": 0.0112, "confidence": 0.95},
+        "why": [reason],
+        "candidate": {"metrics": {
+            "accuracy": {"value": 0.9748, "low": 0.9556, "high": 0.9895, "higher_is_better": True},
+            "loss": {"value": 0.2233, "low": 0.1901, "high": 0.2647, "higher_is_better": False},
+            "auroc_macro": {"value": 0.9991, "bound": 3.7e-6, "low": 0.9972, "high": 0.99998, "higher_is_better": True},
+        }},
+    }  # fmt: skip
+    card = {"additional_information": {"custom_details": {"drivetrain_decision_1": json.dumps(decision)}}}
+    package = {
+        "SourceUri": "s3://bucket/model.tar.gz",
+        "ModelCard": {"ModelCardContent": json.dumps(card)},
+        "CustomerMetadataProperties": {f"drivetrain-lineage-{name}": value for name, value in lineage.items()},
+    }
+    url = f"local:{tmp_path / 'ledger.db'}"
+    registry = open_registry(url)
+    registry.register("retraining", "b" * 64, {})
+    metrics = {"accuracy": 0.9748, "loss": 0.2233, "auroc_macro": 0.9991, "auroc_macro_bound": 3.7e-6}
+    registry.register("retraining", "a" * 64, package, metrics=metrics, execution="7527c750754e")
+    assert main.run(["models", "show", "retraining", "--registry", url]) == 0
+    shown = iter([" ".join(line.split()) for line in capsys.readouterr().out.splitlines()])
+    of_this_run = ("registered ", "artifact ", "content ")
+    for line in example.splitlines():
+        told = " ".join(line.split())
+        if told and told != "..." and not told.startswith(of_this_run):
+            assert told in shown, told  # and what follows is looked for behind it
