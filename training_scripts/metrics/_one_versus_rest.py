@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from typing import ClassVar
 
 from drivetrain.training_scripts.counting import checks
 from drivetrain.training_scripts.counting.enclosure import Enclosure, mean
 from drivetrain.training_scripts.counting.score_histogram import (
-    FINEST,
     ScoreHistogram,
     check_resolution,
     resolution_for,
@@ -72,7 +72,8 @@ class OneVersusRest:
         return {HISTOGRAM: ScoreHistogram.of(task, self.resolution)}
 
     def coarser(self, task: Task, cells: int) -> OneVersusRest:
-        return replace(self, resolution=resolution_for(task, cells, finest=self.resolution or FINEST))
+        own = ScoreHistogram.of(task, self.resolution).resolution
+        return replace(self, resolution=resolution_for(task, cells, finest=own))
 
     def columns(self, task: Task, counted: Mapping[str, Ints]) -> dict[str, tuple[Ints, Ints]]:
         """Suffix -> (positives, negatives) of each bin."""
@@ -89,7 +90,7 @@ class AreaByClass(OneVersusRest):
     """
 
     per_class: bool = False
-    """Each class as well: `class_0`, `class_1`, ..., without those that are not defined."""
+    """Each class as well: `class_0`, `class_1`, ..."""
 
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
         """
@@ -111,7 +112,7 @@ class AreaByClass(OneVersusRest):
         return {name: found[_ranked_as(name)] for name in suffixes(task)}
 
     def averages(self, task: Task, found: Mapping[str, Callable[[], Enclosure]], supports: Ints) -> Mapping[str, Value]:
-        """The values under their suffixes.
+        """The values under their suffixes; one that is not defined is NaN and says why.
 
         Args:
             found: suffix -> what that class comes to; it may raise UndefinedError.
@@ -120,24 +121,33 @@ class AreaByClass(OneVersusRest):
         Raises:
             UndefinedError: nothing is defined; the reason is that of the first class.
         """
-        defined: dict[str, Enclosure] = {}
-        weights: list[int] = []
-        reasons: list[UndefinedError] = []
-        missing = 0
-        for (name, one), support in zip(found.items(), supports.tolist(), strict=True):
+        classes: dict[str, Enclosure | UndefinedError] = {}
+        for name, one in found.items():
             try:
-                defined[name] = one()
-                weights.append(support)
+                classes[name] = one()
             except UndefinedError as error:
-                reasons.append(error)
-                missing += support
-        results: dict[str, Enclosure] = {}
-        if task.kind != "binary" and not reasons:
-            results["macro"] = mean(list(defined.values()))
-        if task.kind != "binary" and any(weights) and not missing:
-            results["weighted"] = mean(list(defined.values()), weights)
-        if task.kind == "binary" or self.per_class:
-            results |= defined
-        if not results:
-            raise reasons[0]
-        return {name: enclosure.value(ADVICE, WIDE) for name, enclosure in results.items()}
+                classes[name] = error
+        results = classes if task.kind == "binary" or self.per_class else {}
+        if task.kind != "binary":
+            every = list(classes.values())
+            weights = supports.tolist()
+            results = {"macro": _mean(every, [1] * len(every)), "weighted": _mean(every, weights), **results}
+        if not any(isinstance(one, Enclosure) for one in results.values()):
+            raise next(one for one in classes.values() if isinstance(one, UndefinedError))
+        return {
+            name: one.value(ADVICE, WIDE) if isinstance(one, Enclosure) else Value(nan, advice=str(one))
+            for name, one in results.items()
+        }
+
+
+def _mean(classes: Sequence[Enclosure | UndefinedError], weights: Sequence[int]) -> Enclosure | UndefinedError:
+    """Weighted; or why it is not defined: since a class with some weight is not, or none has any."""
+    enclosures: list[Enclosure] = []
+    for one, weight in zip(classes, weights, strict=True):
+        if isinstance(one, Enclosure):
+            enclosures.append(one)
+        elif weight or not any(weights):
+            return one
+    return mean(
+        enclosures, [weight for one, weight in zip(classes, weights, strict=True) if isinstance(one, Enclosure)]
+    )

@@ -76,7 +76,7 @@ class CurveOfScores(OneVersusRest):
 def thinned(x: Floats, y: Floats, most: int) -> Ints:
     """The places of at most `most` points of a curve, both ends among them, as far apart along it as can be.
 
-    What is left out between two of them is no longer, in x and in y, than the way along the curve over `most` - 2.
+    Two of them are no further apart, in x and in y, than the way along the curve over `most` - 2 and one step of it.
     """
     if len(x) <= most:
         return np.arange(len(x))

@@ -1,0 +1,53 @@
+"""Precision-recall curve: its points are scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn.metrics import precision_recall_curve
+
+from drivetrain.training_scripts.metric import Samples, Task, UndefinedError
+from drivetrain.training_scripts.metrics.pr_curve import Metric
+from tests.unit.training_scripts.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
+from tests.unit.training_scripts.metrics.sampling import counted
+
+
+@settings(deadline=None)
+@given(drawn(), RESOLUTIONS)
+def test_each_point_is_one_of_the_curve(samples: tuple[list[float], list[bool]], resolution: int) -> None:
+    metric = Metric(resolution=resolution)
+    counts = counted(metric, BINARY, binary(*samples))
+    if not any(samples[1]):
+        for asked in (metric.compute, metric.curves):
+            with pytest.raises(UndefinedError, match="no sample of class 1"):
+                asked(BINARY, counts)
+        return
+    assert metric.compute(BINARY, counts) == {}
+    curve = metric.curves(BINARY, counts)[""]
+    precision, recall, _ = precision_recall_curve(samples[1], samples[0])
+    points = set(zip(recall.tolist(), precision.tolist(), strict=True))
+    assert set(zip(curve["x"], curve["y"], strict=True)) <= points
+    assert (curve["x"][0], curve["y"][0], curve["x"][-1]) == (0, 1, 1)
+    assert (np.diff(curve["x"]) >= 0).all()
+
+
+def test_many_thresholds_become_few_points() -> None:
+    random = np.random.default_rng(0)
+    targets = random.random(50_000) < 0.1
+    scores = 1 / (1 + np.exp(-random.normal(size=50_000) - 2 * targets))
+    samples = Samples(scores=scores, targets=targets.astype(np.int64))
+    curve = Metric().curves(BINARY, counted(Metric(), BINARY, samples))[""]
+    assert (curve["kind"], curve["x_label"], curve["y_label"]) == ("pr", "recall", "precision")
+    assert 500 < len(curve["x"]) <= 1000
+    precision, recall, _ = precision_recall_curve(targets, scores)
+    late = recall > 0.05  # before, the precision of few samples jumps
+    assert np.interp(recall[late], curve["x"], curve["y"]) == pytest.approx(precision[late], abs=0.01)
+
+
+def test_of_very_many_classes_each_has_fewer_points() -> None:
+    task = Task("multilabel", 300)
+    random = np.random.default_rng(0)
+    samples = Samples(scores=random.random((3000, 300)), targets=random.integers(0, 2, (3000, 300)))
+    found = Metric().curves(task, counted(Metric(), task, samples))
+    assert len(found) == 300 and 100_000 // 600 < max(len(curve["x"]) for curve in found.values()) <= 100_000 // 300

@@ -1,0 +1,74 @@
+"""ROC curve: its points are scikit-learn's, and few."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn.metrics import roc_curve
+
+from drivetrain.training_scripts.metric import HasExact, Samples, Task, UndefinedError
+from drivetrain.training_scripts.metrics._score_curve import thinned
+from drivetrain.training_scripts.metrics.roc_curve import Metric
+from tests.unit.training_scripts.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
+from tests.unit.training_scripts.metrics.sampling import counted
+
+
+@settings(deadline=None)
+@given(drawn(), RESOLUTIONS)
+def test_each_point_is_one_of_the_curve(samples: tuple[list[float], list[bool]], resolution: int) -> None:
+    metric = Metric(resolution=resolution)
+    counts = counted(metric, BINARY, binary(*samples))
+    if len(set(samples[1])) < 2:
+        for asked in (metric.compute, metric.curves):
+            with pytest.raises(UndefinedError, match=r"no sample of class 1|all samples are of class 1"):
+                asked(BINARY, counts)
+        return
+    assert metric.compute(BINARY, counts) == {}
+    curve = metric.curves(BINARY, counts)[""]
+    x, y, _ = roc_curve(samples[1], samples[0], drop_intermediate=False)
+    assert set(zip(curve["x"], curve["y"], strict=True)) <= set(zip(x.tolist(), y.tolist(), strict=True))
+    assert (curve["x"][0], curve["y"][0]) == (0, 0) and (curve["x"][-1], curve["y"][-1]) == (1, 1)
+
+
+def test_points_have_the_threshold_that_reaches_them() -> None:
+    samples = binary([0.9, 0.75, 0.25, 0.1], [True, False, True, False])
+    curve = Metric().curves(BINARY, counted(Metric(), BINARY, samples))[""]
+    assert (curve["kind"], curve["x_label"], curve["y_label"]) == ("roc", "false positive rate", "true positive rate")
+    assert curve["x"] == [0, 0, 0.5, 0.5, 1] and curve["y"] == [0, 0.5, 0.5, 1, 1]
+    assert curve["thresholds"][0] is None
+    assert curve["thresholds"][1:] == pytest.approx([0.9, 0.75, 0.25, 0.1], abs=2**-16)
+    assert all(t <= score for t, score in zip(curve["thresholds"][1:], [0.9, 0.75, 0.25, 0.1], strict=True))
+
+
+def test_many_thresholds_become_few_points_that_follow_the_curve() -> None:
+    random = np.random.default_rng(0)
+    targets = random.random(50_000) < 0.5
+    scores = 1 / (1 + np.exp(-random.normal(size=50_000) - 2 * targets))
+    samples = Samples(scores=scores, targets=targets.astype(np.int64))
+    curve = Metric().curves(BINARY, counted(Metric(), BINARY, samples))[""]
+    assert 500 < len(curve["x"]) <= 1000 and json.loads(json.dumps(curve, allow_nan=False)) == curve
+    assert max(np.diff(curve["x"]).max(), np.diff(curve["y"]).max()) <= 2 / 998 + 1e-3
+    x, y, _ = roc_curve(targets, scores)
+    ways = [found + other for found, other in ((x, y), (np.array(curve["x"]), np.array(curve["y"])))]
+    assert np.interp(*ways, curve["y"]) == pytest.approx(y, abs=0.003)
+
+
+def test_thinning_keeps_both_ends_and_short_curves() -> None:
+    x = np.linspace(0, 1, 5000)
+    kept = thinned(x, x**2, 100)
+    assert kept[0] == 0 and kept[-1] == 4999 and 90 < len(kept) <= 100
+    assert thinned(x[:100], x[:100], 100).tolist() == list(range(100))
+
+
+def test_several_classes_have_a_curve_each_but_for_those_that_have_none() -> None:
+    task = Task("multiclass", 4)
+    scores = np.random.default_rng(0).dirichlet(np.ones(4), 30)
+    samples = Samples(scores=scores, targets=np.arange(30) % 3)
+    found = Metric().curves(task, counted(Metric(), task, samples))
+    assert list(found) == ["class_0", "class_1", "class_2"]
+    x, y, _ = roc_curve(samples.targets == 1, scores[:, 1], drop_intermediate=False)
+    assert (found["class_1"]["x"], found["class_1"]["y"]) == (x.tolist(), y.tolist())
+    assert not isinstance(Metric(), HasExact)  # its points are exact as they are
