@@ -14,13 +14,13 @@ from drivetrain.training_scripts.counting.accumulator import Accumulator
 from drivetrain.training_scripts.counting.own_values import own_metrics
 from drivetrain.training_scripts.counting.result import Bootstrap, Evaluation
 from drivetrain.training_scripts.counting.room import MEMORY
-from drivetrain.training_scripts.counting.samples import Amount, amounts_of, samples_of
+from drivetrain.training_scripts.counting.samples import amounts_of, samples_of
 from drivetrain.training_scripts.counting.slices import SliceColumn
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.distribution.layout import Layout
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching.heartbeat import beat
-from drivetrain.training_scripts.metric import Ints, Metric, Samples, Task
+from drivetrain.training_scripts.metric import Amount, Ints, Metric, Samples, Task
 from drivetrain.training_scripts.outputs import task_of
 from drivetrain.training_scripts.recipe import Batch, Recipe
 
@@ -82,8 +82,9 @@ def evaluate(
     rounds = -(-len(starts) // layout.data_size)
 
     def accumulate(known: Mapping[str, Amount]) -> Accumulator:
-        own = own_metrics(task, known)
-        others = {name: metric for name, metric in (metrics or {}).items() if name not in own}
+        listed = metrics or {}
+        own = own_metrics(task, known, listed)
+        others = {name: metric for name, metric in listed.items() if name not in own}
         return Accumulator(
             process,
             task,

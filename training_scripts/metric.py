@@ -30,6 +30,9 @@ from drivetrain.training_scripts.options import build_options
 Kind = Literal["multiclass", "binary", "multilabel", "regression", "tokens", "segmentation", "values"]
 """What a model's outputs are. `values`: nothing is known but losses and the recipe's own values a sample."""
 
+Amount = Literal["bool", "float"]
+"""Of which values a mean is taken: of truths, which are counted, or of real numbers."""
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

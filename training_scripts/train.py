@@ -18,7 +18,6 @@ from torch import Tensor
 
 from drivetrain.training_scripts.checkpointing.generators import kept_generators
 from drivetrain.training_scripts.checkpointing.tensors import model_parts
-from drivetrain.training_scripts.counting.samples import Amount
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.evaluation import evaluate
@@ -38,6 +37,7 @@ from drivetrain.training_scripts.loop.running_loss import RunningLoss
 from drivetrain.training_scripts.loop.saving import Saving
 from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training_scripts.loop.watch import Watch
+from drivetrain.training_scripts.metric import Amount
 from drivetrain.training_scripts.models.weights import load_weights
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process, join_group

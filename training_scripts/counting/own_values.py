@@ -10,9 +10,19 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from drivetrain.training_scripts.counting import exact_sum
-from drivetrain.training_scripts.counting.samples import Amount
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Counts, Ints, Kind, Metric, Samples, Tally, Task, UndefinedError, Value
+from drivetrain.training_scripts.metric import (
+    Amount,
+    Counts,
+    Ints,
+    Kind,
+    Metric,
+    Samples,
+    Tally,
+    Task,
+    UndefinedError,
+    Value,
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,8 @@ class ValueSum:
             )
         classes = classes_of(samples, self.num_classes)
         if self.amount == "bool":
-            return Counts(2 * classes + values)
-        spread = exact_sum.spread(values)
+            return Counts(2 * classes + values.astype(np.int64))
+        spread = exact_sum.spread(values.astype(np.float64, copy=False))
         return Counts(spread.cells + exact_sum.SIZE * classes[:, np.newaxis], spread.amounts)
 
     def settle(self, cells: Ints) -> None:
@@ -77,10 +87,7 @@ class Mean:
     by_class: bool = False
 
     kinds: ClassVar[tuple[Kind, ...]] = get_args(Kind)
-
-    @property
-    def higher_is_better(self) -> bool | None:
-        return not self.name.endswith("loss")
+    higher_is_better: ClassVar[bool | None] = True
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         found: dict[str, Tally] = {"sum": ValueSum(self.name, self.amount), "samples": NumSamples()}
@@ -101,11 +108,28 @@ class Mean:
         return values
 
 
-def own_metrics(task: Task, amounts: Mapping[str, Amount]) -> dict[str, Metric]:
-    """`loss` and the recipe's own metrics, these also by class where a sample is of one."""
+@dataclass(frozen=True)
+class MeanLoss(Mean):
+    """One that is better when smaller."""
+
+    higher_is_better: ClassVar[bool | None] = False
+
+
+def own_metrics(
+    task: Task, amounts: Mapping[str, Amount], listed: Mapping[str, Metric] | None = None
+) -> dict[str, Metric]:
+    """`loss` and the recipe's own metrics, these also by class where a sample is of one.
+
+    As in a training, what is called a loss is better when smaller, and others when greater; unless `listed` has a
+    metric of the name, which knows.
+    """
     by_class = task.kind in ("multiclass", "binary")
-    own: dict[str, Metric] = {name: Mean(name, amount, by_class) for name, amount in amounts.items()}
-    return {"loss": Mean("loss", "float"), **own}
+    own: dict[str, Metric] = {"loss": MeanLoss("loss", "float")}
+    for name, amount in amounts.items():
+        known = (listed or {}).get(name)
+        smaller = known.higher_is_better is False if known else name.endswith("loss")
+        own[name] = (MeanLoss if smaller else Mean)(name, amount, by_class)
+    return own
 
 
 def classes_of(samples: Samples, num_classes: int) -> Ints:

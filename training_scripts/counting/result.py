@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Task
+from drivetrain.training_scripts.metric import Amount, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class Evaluation:
     """How many rows there were to count; `whole.num_samples` of them were, each once: the hashes agreed."""
     collectives: int
     """Collectives that it took (0 for one process alone)."""
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Amount] = field(default_factory=dict)
     """The recipe's own metrics, and what their values are: `bool` or `float`."""
 
     @property

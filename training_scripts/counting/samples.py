@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Ints, Samples, Task
+from drivetrain.training_scripts.metric import Amount, Ints, Samples, Task
 from drivetrain.training_scripts.outputs import answers_of
 from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answer
-
-Amount = Literal["bool", "float"]
-"""Of which values a mean is taken: of truths, which are counted, or of real numbers."""
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100

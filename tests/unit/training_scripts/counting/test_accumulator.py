@@ -16,7 +16,7 @@ from drivetrain.training_scripts.counting.coverage import CoverageError
 from drivetrain.training_scripts.counting.own_values import own_metrics
 from drivetrain.training_scripts.counting.result import Bootstrap
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Kind, Metric, Samples, Task
+from drivetrain.training_scripts.metric import Kind, Metric, Samples, Task, load_metrics
 from drivetrain.training_scripts.process import Process
 from tests.fixtures.evaluated_samples import KINDS, SITES, Given, accumulator, evaluated, samples, taken
 
@@ -130,6 +130,21 @@ def test_results_of_the_recipe_come_first() -> None:
     metrics = counting.finish().whole.metrics
     assert metrics["f1_macro"].value == 1.0
     assert 0 < metrics["f1_micro"].value < 1
+
+
+def test_which_way_a_metric_of_the_recipe_is_better() -> None:
+    """As in a training, by its name; unless a metric of the list has the same name."""
+    task = Task("regression", 1)
+    own = own_metrics(
+        task, {"mae": "float", "r2": "float", "gap": "float", "side_loss": "float"}, load_metrics("", task)
+    )
+    assert {name: metric.higher_is_better for name, metric in own.items()} == {
+        "loss": False,
+        "mae": False,
+        "r2": True,
+        "gap": True,
+        "side_loss": False,
+    }
 
 
 def refused(given: Given, spoil: dict[str, np.ndarray], *, key: str = "id") -> str:
