@@ -135,3 +135,48 @@ def test_an_empty_name_is_no_place(
     monkeypatch.chdir(tmp_path / "here")
     assert "--out is empty" in program.error("export", made.folder, "--out", out)
     assert not list((tmp_path / "here").iterdir())
+
+
+DESCRIPTION = {"recipe": "digits_cnn", "recipe_options": {}, "precision": "fp32"}
+
+
+def test_the_code_of_a_model_goes_along_and_what_an_earlier_one_needed_goes(
+    program: Program, made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "model"
+    first = {"inference.py": "first = 'é'\n", "modules/drivetrain/__init__.py": "", "modules/own/recipe.py": "a"}
+    made.save(10, TENSORS, state={"description": {**DESCRIPTION, "code": first}})
+    program("export", made.folder, "--out", out)
+    assert _code(out) == first
+    assert "code" not in json.loads((out / "model.json").read_text())
+    second = {"inference.py": "second\n", "modules/own/other.py": "b"}
+    made.save(20, TENSORS, state={"description": {**DESCRIPTION, "code": second}})
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("drivetrain.training_scripts.checkpointing.inspection.export.os.fsync", full)
+        assert "No space left" in program.error("export", made.folder, "--out", out, "--force")
+    assert _code(out) == first and (out / "model.json").is_file()
+    program("export", made.folder, "--out", out, "--force")
+    assert _code(out) == second
+    made.save(30, TENSORS)  # by a training that kept no code
+    program("export", made.folder, "--out", out, "--force")
+    assert sorted(path.name for path in out.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def _code(folder: Path) -> dict[str, str]:
+    files = [path for path in (folder / "code").rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder / "code")): path.read_text(encoding="utf-8") for path in files}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [{"../evil.py": "x"}, {"/tmp/evil.py": "x"}, {"a/../../evil.py": "x"}, {"run.sh": "x"}, {"a.py": 3}, ["a.py"], "x"],
+)
+def test_code_that_would_lie_elsewhere_is_not_written(code: object, program: Program, made, tmp_path: Path) -> None:
+    made.save(20, TENSORS, state={"description": {**DESCRIPTION, "code": code}})
+    said = program.error("export", made.folder, "--out", tmp_path / "model")
+    assert "which is no module of a model" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints"]
