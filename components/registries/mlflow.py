@@ -16,6 +16,7 @@ import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from drivetrain.components import model_package
@@ -185,6 +186,7 @@ class MlflowRegistry:
                     "the registry mlflow needs the package mlflow. Install it with: pip install 'drivetrain[mlflow]'."
                 ) from None
             importlib.import_module("logging").getLogger("mlflow").setLevel("WARNING")
+            _check_database(self.uri or "")
             with self._told("connecting"):
                 return tracking.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
@@ -281,6 +283,16 @@ class _AbsentError(InputError):
 
 class _CollisionError(Exception):
     """Others took the number."""
+
+
+def _check_database(uri: str) -> None:
+    """MLflow itself would try for minutes to open a file that cannot be one."""
+    if uri.startswith("sqlite:///"):
+        path = Path(uri.removeprefix("sqlite:///"))
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise RegistryError(
+                f"MLflow's database {path} cannot be opened: it is a folder, or lies in none. Check the URI."
+            )
 
 
 def _version(version: Any) -> ModelVersion:

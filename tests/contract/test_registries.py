@@ -381,6 +381,7 @@ def test_threads_may_share_a_registry(registry: Registry) -> None:
     assert {version.content_hash for version in registry.versions("digits")} == {content(n) for n in range(8)}
 
 
+@pytest.mark.slow
 def test_many_versions_are_listed_and_found(registry: Registry) -> None:
     """More than a page of any list."""
     for n in range(1, 121):
@@ -445,6 +446,7 @@ def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registe
     assert [(version.version, version.status) for version in registry.versions("digits")] == [(1, "Approved")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "lost"])
 @pytest.mark.parametrize("served", SERVED, indirect=True)
 def test_a_registration_that_fails_at_any_request_is_made_whole_by_the_next(served: Place, fault: str) -> None:

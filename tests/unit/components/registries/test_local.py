@@ -115,6 +115,38 @@ def test_the_ledger_may_keep_its_own_tables_and_journal_in_the_file(tmp_path: Pa
         assert database.execute("SELECT id FROM executions").fetchall() == [("run-1",)]
 
 
+def test_words_that_are_not_the_services_are_kept(tmp_path: Path) -> None:
+    package = {"ModelPackageGroupName": "digits", "Deep": {"list": [1, 2.5, None, True, "é"]}}
+    registry = LocalRegistry(tmp_path / "ledger.db")
+    registry.register("digits", CONTENT, package)
+    assert registry.version("digits").package == package
+
+
+REGISTER_WHEN_TOLD = """
+import sys
+from drivetrain.components.registries.local import LocalRegistry
+print("ready", flush=True)
+sys.stdin.readline()
+for content in sys.argv[2:]:
+    print(*LocalRegistry(sys.argv[1]).register("digits", content, {}), flush=True)
+"""
+
+
+def test_of_processes_at_once_exactly_one_makes_each_version_and_no_number_is_skipped(tmp_path: Path) -> None:
+    contents = [hashlib.sha256(bytes([n])).hexdigest() for n in range(5)]
+    command = [sys.executable, "-c", REGISTER_WHEN_TOLD, str(tmp_path / "ledger.db"), *contents]
+    programs = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for program in programs:
+        assert program.stdout is not None and program.stdout.readline() == "ready\n"
+    for program in programs:
+        assert program.stdin is not None
+        program.stdin.write("go\n")
+        program.stdin.flush()
+    answers = [program.communicate()[0].splitlines() for program in programs]
+    for n, given in enumerate(zip(*answers, strict=True), start=1):
+        assert sorted(given) == [f"{n} False", f"{n} False", f"{n} True"]
+
+
 def test_region_and_account_of_the_arn(tmp_path: Path) -> None:
     registry = LocalRegistry(tmp_path / "ledger.db", region="eu-central-1")
     registry.register("digits", CONTENT, {})
@@ -203,6 +235,6 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-c", FILL_THE_DISK, str(path), limit, OTHER], capture_output=True, text=True, check=True
     ).stdout
-    assert said.startswith("InputError ") and str(path) in said
+    assert said.startswith("RegistryError ") and str(path) in said
     assert [version.version for version in LocalRegistry(path).versions("digits")] == [1]
     assert register(path, OTHER) == (2, True)

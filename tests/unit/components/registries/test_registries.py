@@ -32,7 +32,7 @@ def test_the_local_registry_is_that_of_this_folders_runs(url: str, monkeypatch: 
     ("url", "said"),
     [
         ("locl:x.db", "unknown kind 'locl'. Did you mean 'local'?"),
-        ("", "unknown kind ''. Allowed: auto, local"),
+        ("", "unknown kind ''. Allowed: auto, kubeflow, local"),
         ("__init__:x", "unknown kind '__init__'"),
         ("../local:x", "unknown kind '../local'"),
         ("build/ledger.db", "names no kind. Write it as local:build/ledger.db."),
