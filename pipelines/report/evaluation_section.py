@@ -15,7 +15,7 @@ from drivetrain.pipelines.report.evaluation import (
 )
 from drivetrain.pipelines.report.heat_map import heat_map
 from drivetrain.pipelines.report.markup import Content, Markup, el
-from drivetrain.pipelines.report.metric_table import class_table, metric_table
+from drivetrain.pipelines.report.metric_table import MAX_OPEN, class_table, metric_table
 from drivetrain.pipelines.report.plotted import PlottedMatrix
 from drivetrain.pipelines.report.rate_charts import rate_charts
 from drivetrain.pipelines.report.untrusted import drawable
@@ -39,23 +39,42 @@ def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
     leading = next((one for one in overall if one.name == lead), overall[0] if overall else None)
     plots = [_class_plot(found), *_slice_plots(found, leading)]
     drawn = [plot for plot in plots if plot is not None]
-    # The first plot has room beside the table.
-    table, below = metric_table(overall, found.confidence), drawn[1:] if overall else drawn
+    beside = _fitting(drawn, len(overall))
+    asked = found.settings.get("metrics")
     curves = rate_charts(found)
     matrices = [one for one in found.curves if isinstance(one, PlottedMatrix)]
     return el(
         "div",
         el("p", how(found), class_="method"),
-        el("div", el("div", table), drawn[:1], class_="beside") if overall else None,
+        el(
+            "div",
+            el("div", metric_table(overall, found.confidence)),
+            el("div", drawn[:beside], class_="stack") if beside else None,
+            class_="beside",
+        )
+        if overall
+        else None,
         _undefined(found),
-        el("div", below, class_="charts below") if below else None,
+        el("div", drawn[beside:], class_="charts below") if drawn[beside:] else None,
         _slice_table(found),
         class_table(found),
         el("div", curves, class_="charts below") if curves else None,
         [heat_map(words(one.name), one) for one in matrices[:MAX_MATRICES]],
         el("p", f"Its {found.problem}.", class_="method") if found.problem else None,
+        el("p", f"Asked for: {asked}.", class_="method") if asked else None,
         class_="evaluation",
     )
+
+
+def _fitting(plots: list[Markup], num_metrics: int) -> int:
+    """How many of the plots fit beside a table of so many metrics: a row of it takes 1.7 of theirs."""
+    room = 1.7 * (min(num_metrics, MAX_OPEN) + 3) if num_metrics else 0.0
+    for place, plot in enumerate(plots):
+        room -= plot.count('class="row') + 5
+        if room < 0:
+            # One is put there in any case: the room is empty otherwise.
+            return max(place, 1) if num_metrics else 0
+    return len(plots)
 
 
 def _undefined(found: EvaluationFacts) -> Content:

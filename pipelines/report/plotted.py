@@ -15,11 +15,13 @@ MAX_SIDE = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class PlottedCurve:
-    """A curve: `kind` says which (`roc`), `name` of what (`roc_curve_class_3`)."""
+    """A curve: `kind` says which (`roc`), `name` of what (`roc_curve_class_3`). `counts` says on how many samples each
+    point rests, where the curve says so (a reliability diagram)."""
 
     name: str
     kind: str
     points: tuple[tuple[float, float], ...]
+    counts: tuple[float, ...] = ()
     x_label: str = ""
     y_label: str = ""
 
@@ -52,10 +54,12 @@ def _curve(name: str, given: Mapping[str, Any]) -> PlottedCurve | None:
     whole = tuple(cast("tuple[float, float]", point) for point in points if None not in point)
     if not whole:
         return None
+    counts = tuple(max(drawable(count) or 0.0, 0.0) for count in listed(given.get("counts"))[:MAX_POINTS])
     return PlottedCurve(
         name=name,
         kind=text(given.get("kind")),
         points=whole,
+        counts=counts if len(counts) == len(points) == len(whole) else (),
         x_label=text(given.get("x_label"), 60),
         y_label=text(given.get("y_label"), 60),
     )

@@ -17,8 +17,8 @@ MAX_OTHERS = 60
 _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 # What a curve's area (or its distance from the diagonal) is called, its title, and what the diagonal stands for.
 _KINDS = (
-    (("roc",), "auroc", "ROC curve", "chance"),
-    (("pr", "precision_recall"), "average_precision", "precision over recall", ""),
+    (("roc",), "auroc", "ROC curve (area)", "chance"),
+    (("pr", "precision_recall"), "average_precision", "precision over recall (average)", ""),
     (("calibration", "reliability", "reliability_diagram"), "calibration_error", "reliability", "as sure as right"),
 )
 
@@ -48,12 +48,12 @@ def _chart(found: EvaluationFacts, name: str, curves: Sequence[tuple[str, Plotte
         said = "" if score is None else number(score)
         of = f"class {found.class_name(each)}" if each == found.class_name(each) else found.class_name(each)
         overall = "overall" if labelled else words(measure or name)
-        return Line(name=of if each else overall, points=curve.points, note=said)
+        return Line(name=of if each else overall, points=curve.points, note=said, counts=curve.counts)
 
     first = curves[0][1]
     rest = f"{len(others):,} other classes" + (f", {MAX_OTHERS} of them drawn" if len(others) > MAX_OTHERS else "")
     return square_chart(
-        title or words(name),
+        (title if any(one[0] is not None for one in named) else title.partition(" (")[0]) or words(name),
         [line(*entry) for entry in named],
         others=[line(*entry) for entry in others[:MAX_OTHERS]],
         others_name=rest,

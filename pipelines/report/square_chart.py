@@ -20,11 +20,13 @@ MAX_DOTS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A curve in the order of its points; `note` is what is said behind its name."""
+    """A curve in the order of its points; `note` is what is said behind its name. `counts` makes points that rest on
+    more samples larger."""
 
     name: str
     points: Sequence[tuple[float, float]]
     note: str = ""
+    counts: Sequence[float] = ()
 
 
 def square_chart(
@@ -72,16 +74,29 @@ def square_chart(
 
 
 def _line(frame: _Frame, place: int, line: Line) -> Markup:
+    sized = len(line.counts) == len(line.points) and max(line.counts, default=0) > 0
+    shown = [(*point, count) for point, count in zip(line.points, line.counts, strict=True)] if sized else None
+    most = max(line.counts, default=1.0)
     marks = [
         el(
             "g",
-            el("title", f"{line.name}: {number(y)} at {number(x)}"),
+            el("title", f"{line.name}: {number(y)} at {number(x)}{_on(count)}"),
             el("circle", cx=frame.x(x), cy=frame.y(y), r=8, class_="reach"),
-            el("circle", cx=frame.x(x), cy=frame.y(y), r=2.4, class_="dot"),
+            el("circle", cx=frame.x(x), cy=frame.y(y), r=_radius(count, most), class_="dot"),
         )
-        for x, y in frame.apart(line.points)
+        for x, y, count in shown or [(x, y, None) for x, y in frame.apart(line.points)]
     ]
-    return el("g", el("path", d=frame.path(line.points), class_="curve-line"), marks, class_=f"s{place}")
+    name = "curve-line sized" if sized else "curve-line"
+    return el("g", el("path", d=frame.path(line.points), class_=name), marks, class_=f"s{place}")
+
+
+def _on(samples: float | None) -> str:
+    return "" if samples is None else f", on {number(int(samples) if samples == int(samples) else samples)} samples"
+
+
+def _radius(count: float | None, most: float) -> float:
+    """The area of a dot is that of its count."""
+    return 2.4 if count is None else 1.5 + 6.0 * math.sqrt(count / most)
 
 
 class _Frame:

@@ -62,7 +62,8 @@ def curves_json() -> dict[str, Any]:
         f"roc_curve_class_{each}": {"kind": "roc", "x": rates, "y": [x ** (0.1 + each / 10) for x in rates], **labels}
         for each in range(3)
     }
-    curves["calibration_error"] = {"kind": "reliability", "x": [0.2, 0.5, 0.8], "y": [0.1, 0.5, 0.9]}
+    reliability = {"kind": "reliability", "x": [0.2, 0.5, 0.8], "y": [0.1, 0.5, 0.9], "counts": [10, 40, 310]}
+    curves["calibration_error"] = reliability
     curves["confusion_matrix"] = {
         "kind": "matrix",
         "rows": list(CLASSES),

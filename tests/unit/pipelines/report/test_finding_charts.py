@@ -152,3 +152,12 @@ def test_any_curve_can_be_drawn(points: list[tuple[float, float]]) -> None:
     chart = square_chart("x", [Line(name="a", points=points)] * (MAX_NAMED + 2))
     assert "nan" not in chart and "inf" not in chart
     assert len(of_class(parsed(chart), "curve-line")) == MAX_NAMED
+
+
+def test_points_that_rest_on_more_samples_are_larger() -> None:
+    line = Line(name="a", points=[(0.1, 0.2), (0.5, 0.5), (0.9, 0.8)], counts=[0.0, 25.0, 100.0])
+    chart = parsed(square_chart("reliability", [line]))
+    assert [float(dot.attrib["r"]) for dot in of_class(chart, "dot")] == [1.5, 4.5, 7.5]
+    assert "a: 0.5000 at 0.5000, on 25 samples" in [one.text for one in chart.iter("title")]
+    plain = parsed(square_chart("x", [Line(name="a", points=line.points, counts=[1.0])]))
+    assert {dot.get("r") for dot in of_class(plain, "dot")} == {"2.4"}, "counts of other points are nobody's"

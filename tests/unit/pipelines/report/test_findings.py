@@ -106,6 +106,9 @@ def test_curves_show_the_worst_classes_first(evaluation_json: dict[str, Any], cu
     found = section(evaluation_json, curves_json)
     legends = [[said(key) for key in of_class(figure, "legend")] for figure in of_class(found, "square")]
     assert legends == [["owl 0.9500", "dog 0.9700", "cat 0.9900"], ["calibration error"]]
+    (sizes,) = [[float(dot.attrib["r"]) for dot in of_class(figure, "dot")]
+                for figure in of_class(found, "square")[1:]]  # fmt: skip
+    assert sizes == sorted(sizes) and sizes[0] < sizes[2]
     (confusions,) = of_class(found, "spent")
     assert rows(confusions) == [
         "dog taken for cat 5 of 120 4.2 %", "dog taken for owl 5 of 120 4.2 %", "cat taken for dog 2 of 120 1.7 %",
@@ -114,6 +117,25 @@ def test_curves_show_the_worst_classes_first(evaluation_json: dict[str, Any], cu
     legends = [[said(key) for key in of_class(figure, "legend")] for figure in of_class(
         section(evaluation_json, curves_json), "square")]  # fmt: skip
     assert legends[0] == ["owl 0.9500", "dog 0.9700", "cat 0.9900", "27 other classes"]
+
+
+def test_plots_stand_beside_the_table_while_they_fit(evaluation_json: dict[str, Any]) -> None:
+    def plots() -> tuple[int, int]:
+        found = section(evaluation_json)
+        (beside,) = of_class(found, "beside")
+        return len(of_class(beside, "dots")), len(of_class(found, "dots"))
+
+    assert plots() == (1, 2)
+    evaluation_json["metrics"] |= {f"m{place}": 0.5 for place in range(12)}
+    assert plots() == (2, 2)
+    evaluation_json["metrics"] = {"loss": 1.0}
+    assert plots() == (1, 1)
+
+
+def test_what_was_asked_for_is_told(evaluation_json: dict[str, Any]) -> None:
+    assert "Asked for" not in said(section(evaluation_json))
+    evaluation_json["settings"]["metrics"] = "accuracy, top_k(k=3)"
+    assert said(section(evaluation_json)).endswith("Asked for: accuracy, top_k(k=3).")
 
 
 def test_a_file_that_cannot_be_read_is_one_line() -> None:

@@ -247,8 +247,9 @@ def test_an_evaluation_and_a_decision_are_told_in_their_own_way(
     )
     page = Page(render(run(evaluations=(found,), decisions=(decided,), measured=measured)))
     assert page.open == []
-    order = [page.text.index(told) for told in ("Register: accuracy 0.9000 against", "Duration", "Decision",
-                                                "Pipeline", "Evaluation", "Returned by other", "Registered model")]  # fmt: skip
+    parts = ("Register: accuracy 0.9000 against", "Duration", "Decision", "Pipeline", "Evaluation",
+             "Returned by other", "Registered model")  # fmt: skip
+    order = [page.text.index(told) for told in parts]
     assert order == sorted(order)
     assert "Returned by evaluate" not in page.text and "Returned by compare" not in page.text
     assert "accuracy 0.9000 0.8900 to 0.9100" in page.text, "a tile with its interval"
