@@ -20,6 +20,8 @@ from drivetrain.components.decision.policy import Policy
 from drivetrain.components.decision.words import count, number, percent, place, signed
 from drivetrain.components.errors import InputError
 
+_MOST_TOLD = 5
+
 Verdict = Literal["register", "keep champion", "below floors", "already registered"]
 
 
@@ -120,10 +122,10 @@ def decide(
         kept = rule_holds(policy, difference) and all(loss.within for loss in losses)
         verdict = "register" if kept else "keep champion"
     why = [
-        *(_about_floor(floor) for floor in floors if not floor.met),
+        *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
-        *_about_champion(candidate, champion, policy, difference, registered),
-        *(_about_loss(loss) for loss in losses if not loss.within),
+        *_about_champion(candidate, champion, policy, difference, registered, floors),
+        *_first([_about_loss(loss) for loss in losses if not loss.within], "budgets are exceeded"),
         *_about_met(floors, losses),
     ]
     return Decision(
@@ -149,6 +151,12 @@ def rule_holds(policy: Policy, difference: Difference) -> bool:
     return gained > 0 and gained >= policy.margin if policy.rule == "better" else gained >= -policy.margin
 
 
+def _first(told: Sequence[str], others: str) -> list[str]:
+    """The first few of many reasons of one kind, for there may be hundreds of slices."""
+    rest = len(told) - _MOST_TOLD
+    return [*told[:_MOST_TOLD], *([f"{rest:,} more {others}."] if rest > 0 else [])]
+
+
 def _about_floor(floor: Floor) -> str:
     limit = "at least" if floor.higher_is_better else "at most"
     bound = f" (known to within {number(floor.bound)})" if floor.bound else ""
@@ -168,11 +176,15 @@ def _about_champion(
     policy: Policy,
     difference: Difference | None,
     registered: Registered | None,
+    floors: Sequence[Floor],
 ) -> list[str]:
     if champion is None:
-        value = candidate.whole.metrics[policy.metric].value
-        shown = f"{policy.metric} is {number(value)} on {count(candidate.whole.num_samples, 'sample')}"
-        return [] if registered else [f"No version is approved yet, so the floors alone decide: {shown}."]
+        if registered is not None:
+            return []
+        value, samples = candidate.whole.metrics[policy.metric].value, candidate.whole.num_samples
+        told = "No version is approved yet, so the floors alone decide"
+        below = any(not floor.met and (floor.metric, floor.slice) == (policy.metric, ALL) for floor in floors)
+        return [f"{told}." if below else f"{told}: {policy.metric} is {number(value)} on {count(samples, 'sample')}."]
     if difference is None:
         return []
     asked = _asked(policy)

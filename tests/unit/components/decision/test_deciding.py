@@ -161,6 +161,13 @@ def test_budgets(evaluation: Make) -> None:
     assert "accuracy (site=north) is 0.1000 worse than the champion's; at most 0.0500 is allowed." in decided.why
 
 
+def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.95}, slices={f"site={number}": {"accuracy": 0.5} for number in range(40)})
+    decided = decide(ours, None, policy(floors='{"accuracy@site=*": 0.9}'))
+    assert sum("at least 0.9000 is asked" in reason for reason in decided.why) == 5
+    assert "35 more floors are not met." in decided.why and len(decided.floors) == 40
+
+
 def test_already_registered(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95})
     known = Registered(version=2, status="Rejected")
