@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,7 +36,8 @@ class ByOutput:
 
     def averaged(self, outputs: Sequence[float]) -> Mapping[str, Value]:
         """The values, from that of each output."""
-        values = {"": Value(math.fsum(outputs) / len(outputs))}
+        # As fractions: the sum of two large numbers may be no float64 where their mean is one.
+        values = {"": Value(float(sum(map(Fraction, outputs)) / len(outputs)))}
         if self.per_output:
             values |= {f"output_{place}": Value(value) for place, value in enumerate(outputs)}
         return values
