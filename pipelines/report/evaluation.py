@@ -32,6 +32,7 @@ CURVES_FILE = "curves.json"
 MAX_METRICS = 5_000
 MAX_SLICES = 1_000
 MAX_UNDEFINED = 1_000
+MAX_SETTING = 2_000
 
 _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 # What people ask for first.
@@ -204,7 +205,7 @@ def _slices(found: object) -> Iterator[Slice]:
 def _plain(found: Mapping[str, Any]) -> dict[str, str]:
     """Settings as texts; a list is written with commas."""
     flat = {name: ", ".join(map(text, listed(value))) or value for name, value in found.items()}
-    return texts(flat, 100)
+    return texts(flat, 100, MAX_SETTING)
 
 
 def worst_slices(slices: Iterable[Slice], overall: Measure) -> list[tuple[Slice, Measure]]:

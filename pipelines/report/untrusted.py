@@ -91,6 +91,7 @@ def objects(value: object, most: int) -> Iterator[dict[str, Any]]:
             yield cast("dict[str, Any]", entry)
 
 
-def texts(value: Mapping[str, Any], most: int) -> dict[str, str]:
-    """Names and texts."""
-    return {text(name): text(said) for name, said in list(value.items())[:most] if text(said)}
+def texts(value: Mapping[str, Any], most: int, most_characters: int = MAX_TEXT) -> dict[str, str]:
+    """Names and texts, at most so many of them."""
+    told = ((text(name), text(said, most_characters)) for name, said in list(value.items())[:most])
+    return {name: said for name, said in told if said}
