@@ -239,3 +239,54 @@ def test_an_earlier_report_is_replaced(forked: Any, prepared_data: ModuleType, m
     forked(1, evaluated, model, data, report, Settings(bootstrap=0))
     assert not list(report.glob("predictions/*")) and not (report / "bootstrap.json").exists()
     assert read(report)["bootstrap"] is None
+
+
+def test_a_binary_task(forked: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
+    from sklearn import metrics
+
+    torch.manual_seed(0)
+    options = {**OPTIONS, "num_classes": 2}
+    tensors = {name: 3 * tensor for name, tensor in load_recipe("digits_cnn", options).model().state_dict().items()}
+    save_model(tmp_path / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"})
+    given = columns(prepared_data, 60)
+    given["label"] = np.arange(60) // 4 % 2
+    data = write_data(prepared_data, tmp_path / "data", given)
+    settings = Settings(batch_size=8, bootstrap=20, predictions=True, mode="exact")
+    forked(3, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
+    table = parquet.read_table(tmp_path / "report/predictions")
+    assert table.column_names == ["row", "key", "target", "predicted", "score", "loss"]
+    targets, scores = table["target"].to_numpy(), table["score"].to_numpy()
+    found = {name: entry["value"] for name, entry in read(tmp_path / "report")["metrics"].items()}
+    assert found["auroc"] == pytest.approx(metrics.roc_auc_score(targets, scores), rel=1e-12)
+    assert found["average_precision"] == pytest.approx(metrics.average_precision_score(targets, scores), rel=1e-12)
+    assert found["brier"] == pytest.approx(metrics.brier_score_loss(targets, scores), rel=1e-12)
+    assert found["f1"] == pytest.approx(metrics.f1_score(targets, table["predicted"].to_numpy()), rel=1e-12)
+    quality = json.loads((tmp_path / "report/model_quality.json").read_text())["binary_classification_metrics"]
+    assert quality["auc"]["value"] == found["auroc"]
+    assert quality["auc"]["standard_deviation"] > 0
+    assert quality["confusion_matrix"].keys() == {"0", "1"}
+    rates = quality["receiver_operating_characteristic_curve"]
+    assert rates["false_positive_rates"][0] == 0 and rates["true_positive_rates"][-1] == 1
+    assert {path.name for path in (tmp_path / "report/plots").iterdir()} == {
+        *("calibration_error.svg", "confusion_matrix.svg", "pr_curve.svg", "roc_curve.svg")
+    }
+
+
+def test_a_language_model_on_raw_text(forked: Any, tmp_path: Path) -> None:
+    """No label, no key, no classes: rows are drawn, and a prediction is a loss."""
+    from tests.fixtures import tiny_data
+
+    torch.manual_seed(0)
+    options = tiny_data.SMALL["decoder_lm"]
+    description = {"recipe": "decoder_lm", "recipe_options": options, "precision": "fp32"}
+    save_model(tmp_path / "model", load_recipe("decoder_lm", options).model().state_dict(), description)
+    data = tiny_data.write("text", tmp_path / "data", rows=10)
+    settings = Settings(batch_size=3, bootstrap=20, predictions=True)
+    (alone,) = forked(1, evaluated, tmp_path / "model", data, tmp_path / "1", settings)
+    assert forked(2, evaluated, tmp_path / "model", data, tmp_path / "2", settings) == [alone] * 2
+    assert contents(tmp_path / "2") == contents(tmp_path / "1")
+    found = read(tmp_path / "1")
+    assert found["data"]["key"] is None and found["bootstrap"]["by"] == "row"
+    table = parquet.read_table(tmp_path / "1/predictions")
+    assert table["row"].to_pylist() == list(range(found["num_samples"]))
+    assert table["loss"].to_numpy().mean() == pytest.approx(found["metrics"]["loss"]["value"], rel=1e-12)
