@@ -69,7 +69,7 @@ class Rows:
         if wrong:
             raise InputError(f"row {wrong[0]} is torn")
         inputs = np.sin(np.outer(indices + 1, [1.0, 2.5, 7.1, 11.3]))
-        targets = [self.labels.get(row, row * row % CLASSES) for row in indices.tolist()]
+        targets = [self.labels.get(row, row * 7 % 5 % CLASSES) for row in indices.tolist()]
         return Batch(torch.from_numpy(inputs).float(), torch.tensor(targets))
 
     def read(self, indices: Any, names: Any) -> dict[str, Any]:
@@ -123,16 +123,16 @@ SIZES = (0, 1, 14, 21)
 
 
 def run_sizes(process: Process, degrees: dict[str, int]) -> Any:
-    """Of each size, with the recipe's metrics known before; and of one where nobody told them."""
+    """Of each size, with the recipe's metrics known before; one where nobody told them; and exact curves."""
     runs = [run(process, Rows(num_rows), degrees, **FULL) for num_rows in SIZES]
-    return runs, run(process, Rows(9), degrees, probed=False)
+    return runs, run(process, Rows(9), degrees, probed=False), run(process, Rows(14), degrees, exact=True, **FULL)
 
 
 @pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
 def test_each_layout_finds_what_one_process_does(forked: Any, world_size: int, degrees: dict[str, int]) -> None:
-    ((alone, (untold, _)),) = forked(1, run_sizes, {})
+    ((alone, (untold, _), (exact, _)),) = forked(1, run_sizes, {})
     replicas = world_size // degrees.get("tensor", 1) // degrees.get("stage", 1)
-    for rank, (runs, (learnt, _)) in enumerate(forked(world_size, run_sizes, degrees)):
+    for rank, (runs, (learnt, _), (ranked, _)) in enumerate(forked(world_size, run_sizes, degrees)):
         for num_rows, (expected, _), (found, passes) in zip(SIZES, alone, runs, strict=True):
             assert isinstance(found, Evaluation), found
             assert found.num_samples == num_rows
@@ -145,10 +145,12 @@ def test_each_layout_finds_what_one_process_does(forked: Any, world_size: int, d
         assert learnt.whole == untold.whole
         assert learnt.values == untold.values == {"accuracy": "bool", "margin": "float"}
         assert learnt.collectives == 3
+        assert ranked.whole == exact.whole
+        assert ranked.whole.metrics["auroc_macro"].bound == 0.0
 
 
 def test_nothing_to_evaluate(forked: Any) -> None:
-    ((runs, _),) = forked(1, run_sizes, {})
+    ((runs, _, _),) = forked(1, run_sizes, {})
     found, passes = runs[0]
     assert passes == []
     assert found.whole.metrics == {}
