@@ -160,7 +160,8 @@ class HasCurves(Protocol):
 
 @runtime_checkable
 class HasResolution(Protocol):
-    """A metric whose state can be made smaller, at the cost of a wider bound: for slices and the bootstrap."""
+    """A metric whose state can be made smaller, at the cost of a wider bound or of results that can be spared: for
+    slices and the bootstrap."""
 
     def coarser(self, task: Task, cells: int) -> Metric:
         """The same metric with tallies of at most `cells` cells in all, or the smallest that there is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 import numpy as np
@@ -95,6 +95,11 @@ class Mean:
             found["class_sum"] = ValueSum(self.name, self.amount, task.num_classes)
             found["class_samples"] = NumSamples(task.num_classes)
         return found
+
+    def coarser(self, task: Task, cells: int) -> Mean:
+        """Without classes, where these take more cells: there may be thousands."""
+        size = sum(tally.size for tally in self.tallies(task).values())
+        return replace(self, by_class=False) if self.by_class and size > cells else self
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         (mean,) = ValueSum(self.name, self.amount).means(counted["sum"], counted["samples"])

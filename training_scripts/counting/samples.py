@@ -39,7 +39,8 @@ def samples_of(recipe: Recipe, task: Task, outputs: Tensor, targets: Tensor, row
     found = {"loss": _array(losses).astype(np.float64, copy=False), **values}
     for name, numbers in found.items():
         if numbers.dtype != np.bool_:
-            _check_finite(name, numbers, rows, "the model has diverged, or a value of the data is extreme or empty")
+            advice = "the model has diverged (lower learning_rate), or values of the data are extreme or empty"
+            _check_finite(name, numbers, rows, advice)
     if task.kind == "values":
         return Samples(losses=found["loss"], values=values)
     scores, predicted = answers_of(recipe, task, outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from drivetrain.training_scripts.counting.own_values import own_metrics
 from drivetrain.training_scripts.counting.room import Room, make_room
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Task, load_metrics
@@ -46,6 +47,15 @@ def test_what_ranks_rank_is_not_counted_too() -> None:
     assert list(room(exact=True).whole.metrics) == ["accuracy", "roc_curve"]
     assert list(room("accuracy, auroc", exact=True, replicates=2).whole.metrics) == ["accuracy"]
     assert list(room("accuracy, auroc", exact=True, replicates=2).drawn.metrics) == ["accuracy", "auroc"]
+
+
+def test_classes_of_a_recipes_own_values_are_spared_where_they_are_many() -> None:
+    """3,000 classes: 1.6 MB for each replicate."""
+    for num_classes, kept in [(10, True), (3000, False)]:
+        task = Task("multiclass", num_classes)
+        found = make_room(task, own_metrics(task, {"margin": "float"}), num_values=[5], replicates=200)
+        by_class = [tallies.metrics["margin"].by_class for _, tallies in found.parts]  # type: ignore[attr-defined]
+        assert by_class == [True, kept, kept, kept]
 
 
 def test_too_many_groups_are_one_clear_error() -> None:

@@ -146,9 +146,7 @@ def test_what_is_wrong_is_one_clear_error(task: Task, outputs: Any, targets: Any
 
 @pytest.mark.parametrize("loss", [NAN, INF])
 def test_a_loss_that_is_no_number(loss: float) -> None:
-    with pytest.raises(
-        InputError, match=f"the loss of row 71 is {loss}: the model has diverged, or a value of the data"
-    ):
+    with pytest.raises(InputError, match=rf"the loss of row 71 is {loss}: the model has diverged \(lower"):
         found(Task("values"), GOOD, [0, 1, 2], loss=loss)
     with pytest.raises(InputError, match="the loss of sample 1 of the batch is"):
         samples_of(Recipe(loss=loss), Task("values"), torch.tensor(GOOD), torch.zeros(3))

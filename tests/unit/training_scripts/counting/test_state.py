@@ -12,7 +12,9 @@ from drivetrain.training_scripts.counting import exact_sum
 from drivetrain.training_scripts.counting.room import make_room
 from drivetrain.training_scripts.counting.state import State
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Counts, Ints, Samples, Task
+from drivetrain.training_scripts.metric import Counts, HasCarry, Ints, Kind, Samples, Task
+from tests.fixtures import evaluated_samples
+from tests.fixtures.evaluated_samples import KINDS
 
 VALUES = Task("values")
 SAMPLES = Samples(losses=np.zeros(4))
@@ -94,6 +96,27 @@ def test_sums_are_carried_before_they_overflow() -> None:
     assert cells.min() >= 0
     assert cells.max() < 2**32
     assert exact_sum.total(cells) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_metric_carries_its_sums(kind: Kind) -> None:
+    """The values stay, and the cells have room for those of 2**29 ranks."""
+    given = evaluated_samples.Given(kind, 30)
+    found, _ = evaluated_samples.samples(given)
+    carried = 0
+    for metric in given.metrics.values():
+        counting = State(make_room(given.task, {"it": metric}))
+        counting.update(found)
+        for table in counting._whole:
+            table.cells *= 2**29  # as if there had been so many more samples
+        before = counting.room.whole.compute("it", counting.whole())
+        for table in counting._whole:
+            if isinstance(table.tally, HasCarry):
+                table.settle()
+                carried += 1
+                assert np.abs(table.cells).max() <= 30 * 2**29
+        assert counting.room.whole.compute("it", counting.whole()) == before
+    assert carried
 
 
 def test_what_cannot_be_carried_is_refused_before_it_overflows() -> None:
