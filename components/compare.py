@@ -30,11 +30,16 @@ _PARAMETERS = {"metrics": "scoring"}
 # Where the launcher leaves a failure's reason (drivetrain.components.call says more).
 _FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 _MOST_CHARACTERS = 1000
+_UNKNOWN = "unknown"
 
 
 class Compared(TypedDict):
     """What a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is candidate -
-    champion of the metric that decides, and is there only where a champion was evaluated."""
+    champion of the metric that decides, and is there only where a champion was evaluated.
+
+    The hashes say what the candidate is and where it comes from: its files, the data and settings that it was trained
+    with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take no empty
+    text."""
 
     register: int
     floors_met: int
@@ -48,6 +53,9 @@ class Compared(TypedDict):
     why: str
     content_hash: str
     data_hash: str
+    test_data_hash: str
+    config_hash: str
+    code_hash: str
     difference: NotRequired[float]
     low: NotRequired[float]
     high: NotRequired[float]
@@ -92,7 +100,7 @@ def compare(
         InputError: a policy that cannot be decided on these numbers; an evaluation of another model or other data; a
             registry that cannot be asked; a champion whose files are gone or cannot be evaluated any more.
     """
-    from drivetrain.components.content_hash import content_hash
+    from drivetrain.components.content_hash import files_in, hash_of_files
     from drivetrain.components.decision import (
         About,
         Champion,
@@ -104,6 +112,7 @@ def compare(
         write,
     )
     from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
+    from drivetrain.components.registration import Evidence, describe, lineage_of
     from drivetrain.components.registries import checked_group, open_registry
 
     # Each host would evaluate the champion and write the same files.
@@ -115,7 +124,9 @@ def compare(
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
     archive = model / ARCHIVE  # beside which, in a shell, the training's other archive may lie
-    candidate_hash = content_hash(archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model)
+    path = archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model
+    files = files_in(path)
+    candidate_hash = hash_of_files(files)
     if candidate.model_hash and candidate.model_hash != candidate_hash:
         raise InputError(
             f"{candidate.source} is the evaluation of another model: of the content {candidate.model_hash[:12]}, while "
@@ -135,10 +146,11 @@ def compare(
     named = os.environ.get("DRIVETRAIN_REGISTRY", "local") if registry == "auto" else registry
     write(decided, decision, About(group=group, registry=named, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
-    return _numbers(decided, candidate_hash)
+    lineage = lineage_of(files, Evidence(description=describe(path)))
+    return _numbers(decided, candidate_hash, lineage)
 
 
-def _numbers(decided: Decision, candidate_hash: str) -> Compared:
+def _numbers(decided: Decision, candidate_hash: str, lineage: Mapping[str, str]) -> Compared:
     candidate, champion = decided.candidate, decided.champion
     numbers: Compared = {
         "register": int(decided.verdict == "register"),
@@ -152,7 +164,10 @@ def _numbers(decided: Decision, candidate_hash: str) -> Compared:
         "verdict": decided.verdict,
         "why": _in_one_line(decided.why),
         "content_hash": candidate_hash,
-        "data_hash": candidate.data_hash or "unknown",  # registries take no empty texts
+        "data_hash": lineage.get("data", _UNKNOWN),
+        "test_data_hash": candidate.data_hash or _UNKNOWN,
+        "config_hash": lineage.get("config", _UNKNOWN),
+        "code_hash": lineage.get("code", _UNKNOWN),
     }
     if decided.difference is not None:
         numbers["difference"] = decided.difference.value

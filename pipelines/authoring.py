@@ -200,8 +200,8 @@ def register(
     Args:
         metrics: the step whose numbers are kept with the version.
         evaluation: the evaluate step (or its report folder), whose report is kept with the version.
-        decision: the compare step (or its decision folder). Of the step, the content's hash, the data's and the
-            verdict are kept too, by which a repeated execution finds the version.
+        decision: the compare step (or its decision folder). Of the step, the verdict and the hashes are kept too: of
+            the content, by which a repeated execution finds the version, of data, settings and code.
         intended_use: what the model is for; it stands on the model card.
         card: more sections of the model card, in the service's schema: {"business_details": {...}}.
         metadata: names and texts of your own, of at most 256 characters.
@@ -245,6 +245,9 @@ def _decided(step: BaseStep) -> dict[str, Any]:
     kept = {
         model_package.CONTENT_HASH: "content_hash",
         f"{model_package.LINEAGE}data": "data_hash",
+        f"{model_package.LINEAGE}test-data": "test_data_hash",
+        f"{model_package.LINEAGE}config": "config_hash",
+        f"{model_package.LINEAGE}code": "code_hash",
         f"{model_package.DECISION}verdict": "verdict",
     }
     return {name: step.text(text) for name, text in kept.items() if text in texts}

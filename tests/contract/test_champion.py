@@ -98,7 +98,10 @@ def test_without_a_champion_the_floors_decide(first: tuple[Place, Ran]) -> None:
     assert version.content_hash == ran.decided["candidate"]["content_hash"]
     properties = version.package["CustomerMetadataProperties"]
     assert properties["drivetrain-content-hash"] == version.content_hash, "as it will be found on SageMaker"
-    assert properties["drivetrain-lineage-data"] == ran.decided["data"]["content_hash"]
+    assert properties["drivetrain-lineage-test-data"] == ran.decided["data"]["content_hash"]
+    for name, value in version.lineage.items():
+        assert value != "unknown" and properties.get(f"drivetrain-lineage-{name}", value) == value
+    assert {"data", "test-data", "config", "code", "execution"} <= set(version.lineage)
     assert version.lineage["execution"].endswith(ran.summary.execution)
     assert version.artifact.endswith("/model.tar.gz")
     assert version.decision is not None and version.decision["verdict"] == "register"

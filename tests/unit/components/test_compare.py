@@ -50,7 +50,7 @@ def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str 
 
 def write_model(folder: Path, weights: str) -> Path:
     folder.mkdir()
-    (folder / "model.json").write_text("{}")
+    (folder / "model.json").write_text(json.dumps({"data": {"content_hash": "f" * 64}}))
     (folder / "weights").write_text(weights)
     return folder
 
@@ -116,7 +116,9 @@ def test_the_declaration() -> None:
     assert compare.job == "processing" and not compare.cached
     assert set(compare.inputs) == {"evaluation", "model", "data"} and set(compare.outputs) == {"decision"}
     assert {name for name, parameter in compare.parameters.items() if parameter.required} == {"group"}
-    assert compare.metrics is not None and compare.texts == ("verdict", "why", "content_hash", "data_hash")
+    assert compare.metrics is not None and compare.texts == (
+        *("verdict", "why", "content_hash", "data_hash", "test_data_hash", "config_hash", "code_hash"),
+    )
     assert {"register", "floors_met", "better", "already_registered"} <= set(compare.metrics)
     assert "difference" not in compare.metrics, "without a champion there is none"
 
@@ -124,7 +126,8 @@ def test_the_declaration() -> None:
 def test_no_group_is_a_decision(place: Place, evaluations: list[dict[str, Any]]) -> None:
     found = place.compare(floors='{"accuracy": 0.85}')
     assert (found["register"], found["floors_met"], found["has_champion"], found["champion_version"]) == (1, 1, 0, 0)
-    assert found["content_hash"] == content_hash(place.model) and found["data_hash"] == DATA
+    assert found["content_hash"] == content_hash(place.model) and found["test_data_hash"] == DATA
+    assert (found["data_hash"], found["config_hash"], found["code_hash"]) == ("f" * 64, "unknown", "unknown")
     assert "difference" not in found and evaluations == []
     assert (place.decided["verdict"], place.decided["champion"]) == ("register", None)
     assert "there is no champion yet" in (place.folder / "decision" / "decision.md").read_text()
