@@ -20,7 +20,7 @@ PATIENCE_S = 120.0
 # Of twenty trials; servers are slower.
 _SHARES = {"component": 8, "step": 6, "sagemaker": 2, "kubeflow": 2, "mlflow": 2}
 _STRIDE = 7  # so that a few trials already are of several kinds
-_TWO_AT_ONCE = 0.35
+_TWO_AT_ONCE = 0.5
 _KILL_AGAIN = 0.35
 _MOST_KILLS = 4
 # Some come after the end, which must do no harm either; most must hit.
