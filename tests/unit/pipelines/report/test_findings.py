@@ -263,6 +263,12 @@ def test_what_is_broken_comes_first_and_is_marked(decision_json: dict[str, Any])
     assert len(of_class(found, "bad")) == 1
 
 
+def test_what_the_values_errors_may_undo_is_not_called_better(decision_json: dict[str, Any]) -> None:
+    decision_json["difference"]["bound"] = 0.03
+    found = parsed(decision_section(decision("compare", decision_json)))
+    assert "accuracy decides 0.9000 0.8500 +0.05 +0.02 to +0.08" in rows(of_class(found, "metrics")[-1])
+
+
 def test_a_first_version_has_no_champion_to_stand_beside(decision_json: dict[str, Any]) -> None:
     decision_json |= {"champion": None, "difference": None, "differences": [], "regressions": []}
     found = parsed(decision_section(decision("compare", decision_json)))
