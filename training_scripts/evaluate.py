@@ -36,6 +36,8 @@ from drivetrain.training_scripts.models.saved_model import load_model
 from drivetrain.training_scripts.outputs import task_of
 from drivetrain.training_scripts.process import Process, join_group
 
+WHERE = "Free some room there, or give another folder."
+
 
 def run(
     model_folder: Path,
@@ -84,7 +86,8 @@ def run(
     dtype = next(model.parameters()).dtype
     progress = Progress(len(dataset), shows=process.is_main)
     if report is not None and process.is_main:
-        files.clear(report)
+        with files.writable(report, WHERE):
+            files.clear(report)
     with ExitStack() as stack:
         predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
         forward, layout = stack.enter_context(
@@ -135,7 +138,8 @@ def run(
         )
         say(content, said)
         if report is not None:
-            write_report(report, content, result)
+            with files.writable(report, WHERE):
+                write_report(report, content, result)
     return document.numbers(result, metrics)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -114,14 +117,20 @@ def test_what_the_report_says(forked: Any, prepared_data: ModuleType, model: Pat
 
 
 @pytest.mark.parametrize(
-    ("strategy", "world_size", "within"), [("fsdp", 2, 1e-6), ("tp", 2, 1e-5), ("pp", 2, 1e-5), ("fsdp", 3, 1e-6)]
+    ("strategy", "world_size", "within"),
+    [
+        *(("fsdp", 2, 1e-6), ("tp", 2, 1e-5), ("pp", 2, 1e-5), ("fsdp", 3, 1e-6)),
+        *(pytest.param(name, 4, 1e-5, marks=pytest.mark.slow) for name in ("hsdp", "fsdp_tp", "pp_ddp", "tp_pp_fsdp")),
+    ],
 )
 def test_a_model_that_is_cut_up(
     strategy: str, world_size: int, within: float, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 30))
     whole = Settings(batch_size=4, bootstrap=20, slices="site", predictions=True)
-    cut = Settings(batch_size=4, bootstrap=20, slices="site", predictions=True, strategy=strategy)
+    degrees = {"hsdp": '{"shard": 2}', "fsdp_tp": '{"tensor": 2}', "pp_ddp": '{"stage": 2}'}
+    degrees["tp_pp_fsdp"] = '{"tensor": 2, "stage": 2, "shard": 1}'
+    cut = replace(whole, strategy=strategy, strategy_options=degrees.get(strategy, "{}"))
     (alone,) = forked(1, evaluated, model, data, tmp_path / "whole", whole)
     several = forked(world_size, evaluated, model, data, tmp_path / "cut", cut)
     assert several == [several[0]] * world_size
@@ -290,3 +299,28 @@ def test_a_language_model_on_raw_text(forked: Any, tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "1/predictions")
     assert table["row"].to_pylist() == list(range(found["num_samples"]))
     assert table["loss"].to_numpy().mean() == pytest.approx(found["metrics"]["loss"]["value"], rel=1e-12)
+
+
+def without_room(process: Process, *arguments: Any) -> str:
+    """What a rank says that may write no more than 20 KB into any file."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # it shall be told, as of a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    return refused(process, *arguments)
+
+
+def test_a_full_disk_is_one_error(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 300))
+    report = tmp_path / "report"
+    for said in forked(2, without_room, model, data, report, SETTINGS):
+        assert "cannot be written: File too large. Free some room there, or set TMPDIR." in said
+    assert not (report / "evaluation.json").exists()
+    (said,) = forked(1, without_room, model, data, report, Settings(bootstrap=200, slices="site"))
+    assert f"{report} cannot be written: File too large" in said
+    assert not list(report.rglob("*.partial")) and not (report / "evaluation.json").exists()
+
+
+def test_a_file_in_the_place_of_the_report(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
+    (tmp_path / "report").write_text("")
+    (said,) = forked(1, refused, model, data, tmp_path / "report", SETTINGS)
+    assert f"{tmp_path / 'report'} cannot be written: File exists" in said

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from drivetrain.training_scripts.errors import InputError
+
 EVALUATION_FILE = "evaluation.json"
 BOOTSTRAP_FILE = "bootstrap.json"
 CURVES_FILE = "curves.json"
@@ -47,6 +49,19 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def writable(folder: Path, advice: str) -> Generator[None]:
+    """
+    Raises:
+        InputError: what the block writes into `folder` cannot be written (a full disk, a file in its place).
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)  # (Arrow has words of its own)
+        raise InputError(f"{folder} cannot be written: {reason}. {advice}") from error
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,7 +27,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts.evaluating.files import PREDICTIONS_FOLDER, replacing
+from drivetrain.training_scripts.evaluating.files import PREDICTIONS_FOLDER, replacing, writable
 from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.metric import Samples, Task
 from drivetrain.training_scripts.process import Process
@@ -62,26 +63,39 @@ class Predictions:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        with suppress(OSError):  # a file that is removed need not be whole
+            self._close()
         self._folder.cleanup()
 
     def add(self, first_row: int, samples: Samples, keys: NDArray[Any] | None) -> None:
-        """The batch that begins at `first_row`; `keys` has shape [n]."""
+        """The batch that begins at `first_row`; `keys` has shape [n].
+
+        Raises:
+            InputError: there is no room for it.
+        """
         columns = self._columns(first_row, samples, keys)
         batch = self._pa.RecordBatch.from_pydict({name: self._array(values) for name, values in columns.items()})
-        if self._writer is None:
-            self._writer = self._pa.ipc.new_file(str(self._file), batch.schema)
-        self._writer.write_batch(batch)
+        with writable(self._file.parent, "Free some room there, or set TMPDIR."):
+            if self._writer is None:
+                self._writer = self._pa.ipc.new_file(str(self._file), batch.schema)
+            self._writer.write_batch(batch)
         self._first_rows.append(first_row)
 
     def write(self) -> None:
-        """Every rank must call this, when all batches are in."""
-        self._close()
+        """Every rank must call this, when all batches are in.
+
+        Raises:
+            InputError: there is no room for them.
+        """
+        with writable(self._file.parent, "Free some room there, or set TMPDIR."):
+            self._close()
         process = self._process
         batches = self._in_order()
         if process.is_main:
             assert self._report is not None
-            _write_files(self._pa, self._report / PREDICTIONS_FOLDER, batches)
+            folder = self._report / PREDICTIONS_FOLDER
+            with writable(folder, "Free some room there, or leave predictions out."):
+                _write_files(self._pa, folder, batches)
         else:
             for _ in batches:
                 pass
@@ -133,8 +147,8 @@ class Predictions:
 
     def _close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+            writer, self._writer = self._writer, None
+            writer.close()
 
     def _columns(self, first_row: int, samples: Samples, keys: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
         arrays = [a for a in (samples.losses, samples.targets, samples.predicted, samples.scores) if a is not None]
