@@ -89,6 +89,7 @@ def run(
         with files.writable(report, WHERE):
             files.clear(report)
     with ExitStack() as stack:
+        stack.callback(progress.clear)
         predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
         forward, layout = stack.enter_context(
             placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options)

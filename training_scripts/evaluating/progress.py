@@ -52,13 +52,17 @@ class Progress:
         else:
             print(f"evaluated {text}", file=self._lines, flush=True)
 
-    def end(self) -> str:
-        """Take the bar away; returns what there is to say of it all."""
-        now = self._clock()
+    def clear(self) -> None:
+        """Take the bar away, before something else is said."""
         if self._drawn:
             self._bar.write("\r\x1b[K")
             self._bar.flush()
             self._drawn = False
+
+    def end(self) -> str:
+        """Take the bar away; returns what there is to say of it all."""
+        now = self._clock()
+        self.clear()
         samples = "1 sample" if self._total == 1 else f"{self._total:,} samples"
         return f"{samples} in {now - self._begun:.1f} s, {self._speed(now):,.0f} a second"
 
