@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,7 +145,8 @@ def compare(
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
     decided = decide(candidate, champion, conditions, registered=registered)
     named = os.environ.get("DRIVETRAIN_REGISTRY", "local") if registry == "auto" else registry
-    write(decided, decision, About(group=group, registry=named, candidate_hash=candidate_hash))
+    shown = re.sub(r"//[^/@]*@", "//", named)  # a URL may hold a password, and the record goes everywhere
+    write(decided, decision, About(group=group, registry=shown, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
     lineage = lineage_of(files, Evidence(description=describe(path)))
     return _numbers(decided, candidate_hash, lineage)
@@ -185,6 +187,8 @@ def _in_one_line(reasons: Sequence[str]) -> str:
 
 def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, processes: int) -> Evaluation:
     """The champion's numbers, measured as the candidate's were."""
+    from dataclasses import replace
+
     from drivetrain.components.artifacts import fetch
     from drivetrain.components.content_hash import content_hash
     from drivetrain.components.decision import read_evaluation
@@ -206,7 +210,8 @@ def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, proces
         except SystemExit:
             said = reason.read_text(encoding="utf-8").strip() if reason.exists() else "its log says why"
             raise InputError(_cannot(named, said)) from None
-        return read_evaluation(report)
+        # Messages are to name it by what stays.
+        return replace(read_evaluation(report), source=f"version {champion.version} of {champion.group}")
 
 
 def _cannot(named: str, reason: str) -> str:

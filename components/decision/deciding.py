@@ -106,8 +106,8 @@ def decide(
     every: tuple[Difference, ...] = ()
     losses: tuple[Regression, ...] = ()
     if champion is not None and champion.evaluation is not None:
-        check_comparable(candidate, champion.evaluation, champion.version, policy.confidence)
-        measured(champion.evaluation, policy.metric, ALL, f"metric of version {champion.version}")
+        check_comparable(candidate, champion.evaluation, policy.confidence)
+        measured(champion.evaluation, policy.metric, ALL, "metric")
         every = tuple(differences(candidate, champion.evaluation, policy.confidence))
         difference = next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
         losses = regressions(candidate, champion.evaluation, policy.budgets)

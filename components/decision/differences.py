@@ -89,7 +89,7 @@ def _difference(
     )
 
 
-def check_comparable(candidate: Evaluation, champion: Evaluation, version: int, confidence: float) -> None:
+def check_comparable(candidate: Evaluation, champion: Evaluation, confidence: float) -> None:
     """Refuse to compare what was not measured on the same samples, slices and replicates.
 
     Raises:
@@ -105,9 +105,9 @@ def check_comparable(candidate: Evaluation, champion: Evaluation, version: int, 
     ):
         if ours != theirs:
             raise InputError(
-                f"the candidate ({candidate.source}) and version {version} ({champion.source}) were measured on "
-                f"different {what}: {ours or 'none'}, and {theirs or 'none'}. Give compare the data on which the "
-                "candidate was evaluated."
+                f"the candidate ({candidate.source}) and the champion ({champion.source}) were measured on different "
+                f"{what}: {ours or 'none'}, and {theirs or 'none'}. Give compare the data on which the candidate was "
+                "evaluated."
             )
     if candidate.resampling is not None and candidate.resampling.replicates < fewest(confidence):
         raise InputError(

@@ -186,6 +186,15 @@ def test_auto_is_the_registry_of_the_platform(place: Place, monkeypatch: pytest.
     assert place.decided["registry"] == place.registry
 
 
+def test_a_registry_s_password_is_not_recorded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "mlflow:https://ada:secret@registry.example/path"
+    local = open_registry(place.registry)
+    monkeypatch.setattr("drivetrain.components.registries.open_registry", lambda _: local)
+    place.compare(registry=url)
+    assert place.decided["registry"] == "mlflow:https://registry.example/path"
+    assert "secret" not in (place.folder / "decision" / "decision.md").read_text()
+
+
 def test_a_registry_that_cannot_be_asked_is_an_error(place: Place, evaluations: list[dict[str, Any]]) -> None:
     assert str(place.folder) in place.refused(registry=f"local:{place.folder}")
     (place.folder / "no database").write_text("x" * 4096)
@@ -230,6 +239,7 @@ def test_a_champion_measured_on_other_data(place: Place, monkeypatch: pytest.Mon
     stand_in(monkeypatch, evaluate)
     message = place.refused()
     assert f"different test sets: {DATA}, and {'e' * 64}." in message
+    assert "the champion (version 1 of digits)" in message
 
 
 def test_two_hosts_would_write_the_same_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
