@@ -5,8 +5,8 @@ same places, so that a version that a RegisterModel step made reads like one tha
 
     artifact   InferenceSpecification.Containers[0].ModelDataUrl (or ModelDataSource.S3DataSource.S3Uri), else SourceUri
     content    CustomerMetadataProperties["drivetrain-content-hash"]
-    lineage    CustomerMetadataProperties["drivetrain-lineage-NAME"], where NAME is data, code, config, ..., and
-               MetadataProperties.GeneratedBy: the run that made it
+    lineage    CustomerMetadataProperties["drivetrain-lineage-NAME"], where NAME is data (on which it was
+               trained), test-data, code, config, ..., and MetadataProperties.GeneratedBy: the run that made it
     decision   the record in the model card where it is there, else what CustomerMetadataProperties says in
                "drivetrain-decision-NAME" (verdict, metric, difference, ...; uri: where the record lies)
     card       ModelCard.ModelCardContent: JSON in SageMaker's model card schema
@@ -56,7 +56,7 @@ def content_hash(package: Mapping[str, Any]) -> str:
 
 
 def lineage(package: Mapping[str, Any]) -> dict[str, str]:
-    """Where the version comes from: data, code, config (hashes), execution (an id or ARN), ..."""
+    """Where the version comes from: data, test-data, code, config (hashes), execution (an id or ARN), ..."""
     found = _named(package, LINEAGE)
     execution = _within(package, "MetadataProperties").get("GeneratedBy")
     if isinstance(execution, str) and execution:

@@ -28,7 +28,7 @@ class Registered(NamedTuple):
     created: int
 
 
-@component
+@component(cached=False)
 def register_model(
     model: Input,
     evaluation: Input | None = None,
