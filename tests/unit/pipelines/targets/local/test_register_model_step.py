@@ -71,7 +71,7 @@ def test_what_the_definition_and_the_files_say_is_kept(runs: LocalRuns) -> None:
     assert version.lineage["code"] == "c" * 64 and version.lineage["data"] == "d" * 64
     assert version.lineage["test-data"] == "e" * 64 and len(version.lineage["config"]) == 64
     properties = version.package["CustomerMetadataProperties"]
-    assert properties["drivetrain-content-hash"] == version.content_hash and properties["team"] == "x"
+    assert properties["drivetrain-content-hash"] == version.content_hash and properties["team"] == "a"
     assert version.artifact == f"{BUCKET}/run/model.tar.gz"
 
 
