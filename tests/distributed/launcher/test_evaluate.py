@@ -12,6 +12,12 @@ from typing import Any
 
 import pytest
 
+from drivetrain.components.evaluate import evaluate as components_evaluate
+from drivetrain.pipelines import Cluster, Pipeline, step
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.training_scripts.checkpoints import run as checkpoints
 
 pytestmark = pytest.mark.slow
@@ -105,6 +111,27 @@ def test_two_hosts(trained: Path, alone: Path, tmp_path: Path, two_hosts: Any) -
     assert json.loads((tmp_path / "out/metrics.json").read_text()) == numbers
     (tmp_path / "out/metrics.json").unlink()
     assert contents(tmp_path / "out") == expected
+
+
+def test_two_hosts_of_a_step(trained: Path, alone: Path, tmp_path: Path) -> None:
+    """What both hosts write is merged, and one of them has written: all of it once."""
+    measured = step(
+        components_evaluate,
+        model=trained / "model",
+        data=trained / "data",
+        cluster=Cluster(instance_type="ml.m5.large", count=2, processes=1),
+        **{"batch_size": 4, "bootstrap": 20, "predictions": True, "slices": "site"},
+    )
+    compiled = compile_pipeline(Pipeline(name="two", steps=[measured]), source=None, base=tmp_path)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="two"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    (document,) = home.objects.rglob("evaluation.json")
+    settings = json.loads(document.read_text())["settings"]
+    assert (settings["hosts"], settings["processes"]) == (2, 1)
+    folders = (document.parent.parent, alone)
+    found, expected = (json.loads((folder / "metrics/metrics.json").read_text()) for folder in folders)
+    assert found == pytest.approx(expected, rel=1e-6)  # (of other numbers of threads, perhaps)
 
 
 def test_a_checkpoint_is_measured_as_the_model_that_it_becomes(trained: Path, alone: Path, tmp_path: Path) -> None:
