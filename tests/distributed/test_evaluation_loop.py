@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from drivetrain.training_scripts.evaluation import (
 from drivetrain.training_scripts.metric import load_metrics
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.train import validate
 
 CLASSES = 3
 SITES = SliceColumn("site", (10, 20))
@@ -210,3 +213,38 @@ def test_batches_are_handed_on_where_they_count(forked: Any) -> None:
     assert first[1] == [([0, 1, 2, 3], 4), ([8, 9], 2)]
     assert second == [([4, 5, 6, 7], 4)]
     assert found.num_samples == 10
+
+
+def run_validations(process: Process) -> Any:
+    """As a training does: one after the other, the last one broken off; what they find, and their collectives."""
+    calls: list[str] = []
+    for name in ("all_reduce", "broadcast"):
+        real = getattr(dist, name)
+        setattr(
+            dist, name, lambda *given, name=name, real=real, **named: (calls.append(name), real(*given, **named))[1]
+        )
+    data = Rows(30)
+    torch.manual_seed(0)
+    model = data.recipe.model()
+    strategy: Any = SimpleNamespace(
+        model=model,
+        forward=model,
+        in_evaluation=nullcontext,
+        layout=Layout(process, {"replicate": process.world_size}),
+        precision=SimpleNamespace(parameters=torch.float32),
+    )
+    values: dict[str, Any] = {}
+    found = [validate(strategy, data, values=values) for _ in range(2)]  # type: ignore[arg-type]
+    found.append(validate(strategy, data, values=values, breaks_off=lambda: True))  # type: ignore[arg-type]
+    assert model.training
+    return found, list(calls)
+
+
+def test_a_training_asks_for_names_once(forked: Any) -> None:
+    (((alone, *_), none),) = forked(1, run_validations)
+    assert set(alone) == {"validation_loss", "validation_accuracy", "validation_margin"}
+    assert none == []
+    for (first, second, broken_off), calls in forked(3, run_validations):
+        assert first == second == alone
+        assert broken_off == {}
+        assert calls == ["broadcast", "broadcast", "all_reduce", "all_reduce"]
