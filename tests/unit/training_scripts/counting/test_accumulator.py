@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 
@@ -117,6 +118,28 @@ def test_batches_of_other_sizes_count_the_same() -> None:
     given = Given("multiclass", 50, sliced=True, replicates=4)
     expected = evaluated(ALONE, given)
     assert all(evaluated(ALONE, replace(given, batch_size=size)) == expected for size in (1, 3, 50))
+
+
+def test_memory_does_not_grow_with_the_samples() -> None:
+    given = Given("binary", 900, sliced=True)
+    found, columns = samples(given)
+    peaks = []
+    for num_batches in (12, 50):
+        counting = Accumulator(
+            ALONE,
+            given.task,
+            given.metrics,
+            num_rows=900 * num_batches,
+            slices=[SITES],
+            bootstrap=Bootstrap(replicates=3, key="id"),
+        )
+        tracemalloc.start()
+        for batch in range(num_batches):
+            counting.update(np.arange(900 * batch, 900 * (batch + 1)), found, columns)
+        assert counting.finish().num_samples == 900 * num_batches
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
 
 
 def test_results_of_the_recipe_come_first() -> None:
