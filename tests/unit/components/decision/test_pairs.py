@@ -6,7 +6,7 @@ import math
 import statistics
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.components.decision.pairs import fewest, paired, quantile
@@ -15,6 +15,7 @@ VALUES = st.floats(-1e6, 1e6, allow_nan=False)
 PAIRS = st.lists(st.tuples(st.one_of(st.none(), VALUES), st.one_of(st.none(), VALUES)), min_size=80, max_size=120)
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_the_interval_lies_among_the_differences(pairs: list[tuple[float | None, float | None]]) -> None:
     ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -32,6 +33,7 @@ def test_the_interval_lies_among_the_differences(pairs: list[tuple[float | None,
     assert interval.share_greater + interval.share_less <= 1 + 1e-12
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_the_other_way_round_it_is_the_same(pairs: list[tuple[float | None, float | None]]) -> None:
     ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -45,6 +47,7 @@ def test_the_other_way_round_it_is_the_same(pairs: list[tuple[float | None, floa
         assert (one.share_greater, one.share_less) == (other.share_less, other.share_greater)
 
 
+@settings(deadline=None)
 @given(PAIRS, st.randoms(use_true_random=False))
 def test_the_order_of_the_replicates_does_not_count(
     pairs: list[tuple[float | None, float | None]], draw: object
@@ -55,6 +58,7 @@ def test_the_order_of_the_replicates_does_not_count(
     assert one == paired([pair[0] for pair in shuffled], [pair[1] for pair in shuffled], 0.9)
 
 
+@settings(deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=40), st.floats(0, 1))
 def test_quantiles_are_those_of_numpy(values: list[float], share: float) -> None:
     numpy = pytest.importorskip("numpy")
