@@ -324,3 +324,51 @@ def test_a_file_in_the_place_of_the_report(forked: Any, prepared_data: ModuleTyp
     (tmp_path / "report").write_text("")
     (said,) = forked(1, refused, model, data, tmp_path / "report", SETTINGS)
     assert f"{tmp_path / 'report'} cannot be written: File exists" in said
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from drivetrain.training_scripts.metric import Counts, Value
+
+@dataclass(frozen=True)
+class Sure:
+    above: float
+    size: ClassVar = 2
+
+    def count(self, samples):
+        return Counts((samples.scores.max(axis=1) >= self.above).astype(np.int64))
+
+@dataclass(frozen=True)
+class Metric:
+    above: float = 0.9
+    kinds: ClassVar = ("multiclass",)
+    higher_is_better: ClassVar = True
+
+    def tallies(self, task):
+        return {"sure": Sure(self.above)}
+
+    def compute(self, task, counted):
+        not_sure, sure = counted["sure"].tolist()
+        return {"": Value(sure / (sure + not_sure))}
+"""
+
+
+def test_a_metric_of_ones_own(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/sure_of_tests.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path / "own")
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 40))
+    forked(1, evaluated, model, data, tmp_path / "first", SETTINGS)
+    table = parquet.read_table(tmp_path / "first/predictions")
+    highest = np.max([table[f"score_{number}"].to_numpy() for number in range(10)], axis=0)
+    above = float(np.sort(highest)[10])
+    settings = replace(SETTINGS, scoring=f"accuracy, sure_of_tests(above={above!r})")
+    numbers, _ = forked(2, evaluated, model, data, tmp_path / "report", settings)
+    assert numbers["sure_of_tests"] == (highest >= above).mean()
+    found = read(tmp_path / "report")
+    assert 0 < found["metrics"]["sure_of_tests"]["value"] < 1
+    assert {name for one in found["slices"] for name in one["metrics"]} > {"sure_of_tests"}
