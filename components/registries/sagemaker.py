@@ -51,7 +51,10 @@ _HASH_IN_DESCRIPTION = re.compile(r" ?content sha256:([0-9a-f]{64})$")
 # Says of a version that this file made it, and so may take it back.
 _MADE_BY = "drivetrain-registered-by"
 _GONE = ("Failed", "Deleting")
-_DENIED = ("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403")
+_DENIED = (
+    *("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403"),
+    *("ExpiredToken", "ExpiredTokenException", "InvalidSignatureException", "IncompleteSignatureException"),
+)
 _ABSENT = re.compile(r"does not exist|not found|could not find|cannot find", re.IGNORECASE)
 
 
