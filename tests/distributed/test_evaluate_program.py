@@ -221,6 +221,21 @@ def test_a_value_that_the_manifest_does_not_list(
         assert "'west'" in said and "'site'" in said
 
 
+def test_strategies_whose_ranks_hold_the_whole_model(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    """Their options are about gradients, and still have to be some."""
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
+    plain, report = Settings(bootstrap=0), tmp_path / "report"
+    (expected, _) = forked(2, evaluated, model, data, report, plain)
+    with_options = replace(plain, strategy_options='{"bucket_mb": 5}')
+    assert forked(2, evaluated, model, data, report, with_options) == [expected] * 2
+    assert forked(2, evaluated, model, data, report, replace(plain, strategy="dp")) == [expected] * 2
+    assert forked(1, evaluated, model, data, report, replace(plain, strategy="single")) == [expected]
+    for said in forked(2, refused, model, data, report, replace(plain, strategy="single")):
+        assert said.startswith("strategy 'single' is for one process, but 2 were started")
+
+
 def test_predictions_need_a_folder(forked: Any, model: Path, tmp_path: Path) -> None:
     (said,) = forked(1, refused, model, tmp_path, None, SETTINGS)
     assert "--report" in said

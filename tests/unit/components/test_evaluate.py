@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from drivetrain.components.content_hash import content_hash
 from drivetrain.components.errors import InputError
 from drivetrain.components.evaluate import evaluate
 
@@ -45,10 +46,10 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def command(model: Path, data: Path, metrics: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def command(model: Path, data: Path, metrics: Path, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
     arguments = ["--model", str(model), "--data", str(data), "--metrics", str(metrics), "--batch-size", "7"]
     return subprocess.run(
-        [sys.executable, "-m", "drivetrain.components.evaluate", *arguments],
+        [sys.executable, "-m", "drivetrain.components.evaluate", *arguments, *more],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -56,11 +57,15 @@ def command(model: Path, data: Path, metrics: Path, **variables: str) -> subproc
 
 
 def test_a_folder_and_its_archive_give_the_same_numbers(model: Path, data: Path, tmp_path: Path) -> None:
-    by_command = command(model, data, tmp_path / "metrics")
+    by_command = command(model, data, tmp_path / "metrics", "--report", str(tmp_path / "report"))
     assert (by_command.returncode, by_command.stderr) == (0, "")
     numbers = json.loads((tmp_path / "metrics/metrics.json").read_text())
     assert json.loads(by_command.stdout[by_command.stdout.index("{") :]) == numbers
     assert numbers["num_samples"] == 20
+    assert "20 of 20 samples counted, each once" in by_command.stdout
+    document = json.loads((tmp_path / "report/evaluation.json").read_text())
+    assert document["model"]["content_hash"] == content_hash(model)
+    assert {name: entry["value"] for name, entry in document["metrics"].items()}.items() <= numbers.items()
     assert 0 <= numbers["accuracy"] <= 1
     assert {f"accuracy_class_{number}" for number in range(8)} <= set(numbers)
     assert "accuracy_class_9" not in numbers
