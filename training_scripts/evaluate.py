@@ -21,6 +21,7 @@ from torch import Tensor
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.counting.result import Bootstrap, Evaluation
 from drivetrain.training_scripts.data.dataset import Dataset
+from drivetrain.training_scripts.data.prepared import MANIFEST_FILE, PreparedData
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluating import document, files, model_quality, plots, table
 from drivetrain.training_scripts.evaluating.placing import placed
@@ -35,7 +36,10 @@ from drivetrain.training_scripts.metric import Ints, Metric, Samples, load_metri
 from drivetrain.training_scripts.models.saved_model import load_model
 from drivetrain.training_scripts.outputs import task_of
 from drivetrain.training_scripts.process import Process, join_group
+from drivetrain.training_scripts.recipe import Recipe
 
+# Rows that are kept at hand, decoded; of more, those that are at work.
+MOST_HELD_ROWS = 2_000_000
 WHERE = "Free some room there, or give another folder."
 
 
@@ -78,6 +82,7 @@ def run(
         reader_options=trained_on.get("reader_options", {}),
         split="test",
         fitted=trained_on.get("fitted"),
+        shuffle_window=_window(data, recipe, trained_on.get("reader", "auto"), settings.batch_size),
         columns=settings.columns,
         key=True,
     )
@@ -142,6 +147,16 @@ def run(
             with files.writable(report, WHERE):
                 write_report(report, content, result)
     return document.numbers(result, metrics)
+
+
+def _window(data: Path, recipe: Recipe, reader: str, batch_size: int) -> int:
+    """How many rows are held at once: 0, which is all of them, or a batch (and two row groups) where they are many.
+
+    Each rank then decodes all rows: memory that does not grow with the data is worth that only where there is much.
+    """
+    name = getattr(recipe, "reader", "auto") if reader == "auto" else reader
+    is_prepared = name in ("auto", "prepared") and (data / MANIFEST_FILE).is_file()
+    return batch_size if is_prepared and PreparedData(data).rows > MOST_HELD_ROWS else 0
 
 
 def _bootstrap(settings: Settings, dataset: Dataset) -> Bootstrap | None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
+from drivetrain.training_scripts import evaluate
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluate import run
 from drivetrain.training_scripts.evaluating.settings import Settings
@@ -92,6 +93,23 @@ def test_any_number_of_ranks_gives_the_same_bytes(
         several = forked(world_size, evaluated, model, data, tmp_path / str(world_size), SETTINGS)
         assert several == [alone] * world_size
         assert contents(tmp_path / str(world_size)) == expected
+
+
+def test_data_that_is_too_large_to_be_held(
+    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read as it comes, with the same result; what is wrong with a row is known when its turn comes."""
+    given = columns(prepared_data, 50)
+    data = write_data(prepared_data, tmp_path / "data", given)
+    forked(1, evaluated, model, data, tmp_path / "held", SETTINGS)
+    monkeypatch.setattr(evaluate, "MOST_HELD_ROWS", 49)
+    for world_size in (1, 2):
+        forked(world_size, evaluated, model, data, tmp_path / "read", SETTINGS)
+        assert contents(tmp_path / "read") == contents(tmp_path / "held")
+    given["label"][37] = 10
+    data = write_data(prepared_data, tmp_path / "bad", given)
+    for said in forked(2, refused, model, data, tmp_path / "read", SETTINGS):
+        assert "part-00001.parquet, row 13: label label=10 is outside the 10 classes" in said
 
 
 def test_what_the_report_says(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
