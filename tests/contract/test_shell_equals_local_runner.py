@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.declaration import Component
 from drivetrain.components.train_script import train_script
 from drivetrain.pipelines import Pipeline, step
@@ -117,6 +118,22 @@ def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
         outputs = {name: tmp_path / f"{name}-{model.name}" for name in expected}
         shell("evaluate", model=model, data=finished["prepare"] / "test", **outputs, **parameters("evaluate"))
         assert {name: contents(folder) for name, folder in outputs.items()} == expected
+
+
+def test_batch_predict(finished: dict[str, Path], tmp_path: Path) -> None:
+    (archive,) = finished["train"].rglob("model.tar.gz")
+    model, data = unpacked(archive, tmp_path / "model"), finished["prepare"] / "test"
+    predicting = step(batch_predict, name="predict", model=model, data=data, keep="id", rows_per_shard=256)
+    compiled = compile_pipeline(Pipeline(name="predicting", steps=[predicting]), wheels_optional=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="predicting"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    outputs = home.objects / BUCKET / "pipelines" / "predicting" / summary.execution / "predict"
+    parameters = {**predicting.parameters, "output": tmp_path / "output", "metrics": tmp_path / "metrics"}
+    shell("batch_predict", model=model, data=data, **parameters)
+    assert contents(tmp_path / "output") == contents(outputs / "output")
+    assert {"manifest.json", "part-00000.parquet", "part-00001.parquet"} <= set(contents(tmp_path / "output"))
+    assert contents(tmp_path / "metrics") == contents(outputs / "metrics")
 
 
 def test_compare(finished: dict[str, Path], tmp_path: Path) -> None:
