@@ -14,7 +14,7 @@ no numbers are other people's and left alone.
 Plain HTTP, without the official client `model-registry`: that contacts the server when it is made, cannot set an
 external id when it registers, makes model, version and artifact in three requests of which none is repeated safely, and
 brings aiohttp, nest-asyncio and pydantic. The API is documented at
-https://www.kubeflow.org/docs/components/hub/reference/rest-api/.
+https://www.kubeflow.org/docs/components/model-registry/reference/rest-api/.
 
 A token is read from the file that $KF_PIPELINES_SA_TOKEN_PATH names, as the official client does.
 """

@@ -10,8 +10,10 @@ A content has one version because
 3. should the service have forgotten the token between two that come at the same time, the lowest number is the
    version, and the other is taken back; see _selection.registered_once.
 
-The request is one, and holds all that is kept: nothing is half registered. The service keeps no history that can be
-read: changes are told by EventBridge ("SageMaker Model Package State Change"), and who decided by CloudTrail.
+The request is one, and holds all that is kept: nothing is half registered. Metrics stand in the model card; those of a
+version that a pipeline's step registered lie in S3, where its package says, and are not fetched. The service keeps no
+history that can be read: changes are told by EventBridge ("SageMaker Model Package State Change"), and who decided by
+CloudTrail.
 """
 
 from __future__ import annotations
