@@ -15,8 +15,8 @@ The bins of scores below and above 1/2 mirror each other. Bins that can hold one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,45 +30,38 @@ FINEST = 16
 CELLS = 1 << 21
 """Cells of a histogram of all classes, at most, unless a resolution is asked for: 16 MB."""
 _LARGEST = 22
-_MANTISSA = 52
-# Float64 between 1/2 and 1 are this far apart.
+# Float64 between 1/2 and 1 are 2**-53 apart.
 _STEP = 53
 
 
-@dataclass(frozen=True)
-class _Bins:
-    """The bins of a resolution: `base` is the first one of the even ones below 1/2, `middle` the one of 1/2."""
+class _Bins(NamedTuple):
+    """The bins of a resolution."""
 
     resolution: int
+    ends: int
+    """From 2**-ends on bins are of one width."""
+    octaves: int
+    """Powers of two below that."""
+    bits: int
+    """2**bits bins to each of them."""
+    base: int
+    """The first bin of the one width."""
+    middle: int
+    """The bin of 1/2."""
+    number: int
 
-    @property
-    def ends(self) -> int:
-        return min(self.resolution, 8)
 
-    @property
-    def octaves(self) -> int:
-        return min(64, 8 * self.resolution) - self.ends
-
-    @property
-    def bits(self) -> int:
-        """Of the mantissa: 2**bits bins to a power of two."""
-        return self.resolution - self.ends
-
-    @property
-    def base(self) -> int:
-        return 2 + (self.octaves << self.bits)
-
-    @property
-    def middle(self) -> int:
-        return self.base + (1 << self.resolution >> 1) - (1 << self.bits)
-
-    @property
-    def number(self) -> int:
-        return 2 * self.middle + 1
+@cache
+def _bins(resolution: int) -> _Bins:
+    ends = min(resolution, 8)
+    octaves, bits = min(64, 8 * resolution) - ends, resolution - ends
+    base = 2 + (octaves << bits)
+    middle = base + (1 << resolution >> 1) - (1 << bits)
+    return _Bins(resolution, ends, octaves, bits, base, middle, 2 * middle + 1)
 
 
 def number_of_bins(resolution: int) -> int:
-    return _Bins(resolution).number
+    return _bins(resolution).number
 
 
 def bins_of(scores: NDArray[Any], resolution: int) -> Ints:
@@ -77,24 +70,34 @@ def bins_of(scores: NDArray[Any], resolution: int) -> Ints:
     Args:
         scores: floats of any shape, from 0 to 1.
     """
-    bins = _Bins(resolution)
-    given = np.asarray(scores, np.float64)
-    # Exact: up to 1/2 it is the score, and from there on 1 - score is (Sterbenz).
-    x = np.minimum(given, 1.0 - given)
-    # Float64 above 0 are ordered as their bits are: exponent and first bits of the mantissa, counted from 2**-e on.
-    first = (1023 - bins.ends - bins.octaves << bins.bits) - 2
-    tails = (x.view(np.int64) >> (_MANTISSA - bins.bits)) - first
-    np.maximum(tails, x > 0, out=tails)
-    even = (x * float(1 << bins.resolution)).astype(np.int64)
-    even += bins.base - (1 << bins.bits)
-    near = np.where(x < 2.0**-bins.ends, tails, even)
-    return np.where(given < 0.5, near, 2 * bins.middle - near)
+    bins = _bins(resolution)
+    given = np.asarray(scores) if scores.dtype == np.float32 else np.asarray(scores, np.float64)
+    whole, mantissa, bias = (np.int32, 23, 127) if given.dtype == np.float32 else (np.int64, 52, 1023)
+    edge = given.dtype.type(2.0**-bins.ends)
+    # Exact in both types: up to 1/2 it is the score, and from there on 1 - score is (Sterbenz).
+    x = 1 - given
+    np.minimum(given, x, out=x)
+    # Floats above 0 are ordered as their bits are: exponent and first bits of the mantissa, counted from 2**-e on.
+    # (No np.where and no masks: which scores are which nobody can foresee, least of all the processor.)
+    first = (bias - bins.ends - bins.octaves << bins.bits) - 2
+    near = np.minimum(x, edge).view(whole)
+    near >>= mantissa - bins.bits
+    np.maximum(near, first + 1, out=near)
+    near -= x == 0
+    np.maximum(x, edge, out=x)
+    x *= given.dtype.type(1 << bins.resolution)
+    near += x.astype(whole)
+    near -= first + (1 << bins.bits) + bins.middle  # now 0 for 1/2, and less for all others
+    side = (given - given.dtype.type(0.5)).view(whole) >> (8 * given.itemsize - 1)  # -1 below 1/2, else 0
+    side |= 1
+    near *= side
+    return bins.middle - near.astype(np.int64)
 
 
 @lru_cache(maxsize=8)
 def lower_edges(resolution: int) -> Floats:
     """The least score of each bin, up to rounding near 1, of shape [bins]: 0.0, 5e-324, 2**-e, ..., 1.0."""
-    bins = _Bins(resolution)
+    bins = _bins(resolution)
     step = 1 << bins.bits
     octave, part = np.divmod(np.arange(bins.octaves << bins.bits), step)
     tails = np.ldexp(1.0 + part / step, octave - bins.ends - bins.octaves)
@@ -107,7 +110,7 @@ def lower_edges(resolution: int) -> Floats:
 @lru_cache(maxsize=8)
 def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
     """Which bins hold one float64 at most, so that all samples in one tie; shape [bins]."""
-    bins = _Bins(resolution)
+    bins = _bins(resolution)
     ties = np.zeros(bins.number, bool)
     ties[[0, bins.middle, -1]] = True
     # Near 1 a bin from 2**-k on is 2**-(k + bits) wide.

@@ -41,7 +41,7 @@ class CurveOfScores(OneVersusRest):
         Raises:
             UndefinedError: no class has a curve.
         """
-        self.curves(task, counted)
+        self._defined(task, counted)
         return {}
 
     def curves(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Mapping[str, Any]]:
@@ -51,25 +51,37 @@ class CurveOfScores(OneVersusRest):
             UndefinedError: no class has a curve.
         """
         edges = lower_edges(self.tallies(task)[HISTOGRAM].resolution)
-        columns = self.columns(task, counted)
-        most = max(20, min(MOST_POINTS, 100 * MOST_POINTS // len(columns)))
-        found: dict[str, Mapping[str, Any]] = {}
+        columns = self._defined(task, counted)
+        most = max(20, min(MOST_POINTS, 100 * MOST_POINTS // task.num_classes))
+        return {name: self.curve(Thresholds.of(*column, edges), most) for name, column in columns.items()}
+
+    def _defined(self, task: Task, counted: Mapping[str, Ints]) -> dict[str, tuple[Ints, Ints]]:
+        """(positives, negatives) of the classes that have a curve.
+
+        Raises:
+            UndefinedError: none has.
+        """
+        found: dict[str, tuple[Ints, Ints]] = {}
         reasons: list[UndefinedError] = []
-        for name, (positives, negatives) in columns.items():
+        for name, (positives, negatives) in self.columns(task, counted).items():
             try:
-                found[name] = self.curve(name, Thresholds.of(positives, negatives, edges), most)
+                self.check(name, int(positives.sum()), int(negatives.sum()))
+                found[name] = positives, negatives
             except UndefinedError as error:
                 reasons.append(error)
         if not found:
             raise reasons[0]
         return found
 
-    def curve(self, name: str, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
-        """The curve of one class, of `most` points at most.
-
-        Raises:
-            UndefinedError: it has none.
+    def check(self, name: str, positives: int, negatives: int) -> None:
         """
+        Raises:
+            UndefinedError: a class with so many samples has no curve.
+        """
+        raise NotImplementedError
+
+    def curve(self, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
+        """The curve of one class, of `most` points at most."""
         raise NotImplementedError
 
 
@@ -88,5 +100,5 @@ def thinned(x: Floats, y: Floats, most: int) -> Ints:
 def points(x: Floats, y: Floats, scores: Floats, most: int) -> dict[str, list[float | None]]:
     """The curve through (x[0], y[0]), which no sample reaches, and a point for each threshold, as plain JSON."""
     kept = thinned(x, y, most)
-    above: list[float | None] = [None, *scores.tolist()]
-    return {"x": x[kept].tolist(), "y": y[kept].tolist(), "thresholds": [above[place] for place in kept.tolist()]}
+    above: list[float | None] = [None, *scores[kept[1:] - 1].tolist()]
+    return {"x": x[kept].tolist(), "y": y[kept].tolist(), "thresholds": above}

@@ -20,10 +20,12 @@ from drivetrain.training_scripts.metrics._score_curve import CurveOfScores, Thre
 class Metric(CurveOfScores):
     """Precision-recall curve (scikit-learn's precision_recall_curve)."""
 
-    def curve(self, name: str, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
+    def check(self, name: str, positives: int, negatives: int) -> None:
+        some_positive(name, positives)
+
+    def curve(self, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
         scores, positives, negatives = thresholds
-        total = some_positive(name, int(positives[-1]) if len(positives) else 0)
-        recall = np.concatenate([[0.0], positives / total])
+        recall = np.concatenate([[0.0], positives / positives[-1]])
         precision = np.concatenate([[1.0], positives / (positives + negatives)])
         labels = {"x_label": "recall", "y_label": "precision"}
         return {"kind": "pr", **points(recall, precision, scores, most), **labels}

@@ -19,9 +19,11 @@ from drivetrain.training_scripts.metrics._score_curve import CurveOfScores, Thre
 class Metric(CurveOfScores):
     """ROC curve (scikit-learn's roc_curve)."""
 
-    def curve(self, name: str, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
+    def check(self, name: str, positives: int, negatives: int) -> None:
+        both_sides(name, positives, negatives)
+
+    def curve(self, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
         scores, positives, negatives = thresholds
-        both_sides(name, int(positives[-1]) if len(positives) else 0, int(negatives[-1]) if len(negatives) else 0)
         x, y = (np.concatenate([[0.0], counts / counts[-1]]) for counts in (negatives, positives))
         labels = {"x_label": "false positive rate", "y_label": "true positive rate"}
         return {"kind": "roc", **points(x, y, scores, most), **labels}
