@@ -4,7 +4,8 @@ A package is a mapping in the shape of that request, whatever the registry: what
 same places, so that a version that a RegisterModel step made reads like one that our component made.
 
     artifact   InferenceSpecification.Containers[0].ModelDataUrl (or ModelDataSource.S3DataSource.S3Uri), else SourceUri
-    content    CustomerMetadataProperties["drivetrain-content-hash"]
+    content    CustomerMetadataProperties["drivetrain-content-hash"], and the end of ModelPackageDescription, "content
+               sha256:HASH": the service's lists of versions show descriptions, but no properties
     lineage    CustomerMetadataProperties["drivetrain-lineage-NAME"], where NAME is data (on which it was
                trained), test-data, code, config, ..., and MetadataProperties.GeneratedBy: the run that made it
     decision   the record in the model card where it is there, else what CustomerMetadataProperties says in
@@ -22,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 CONTENT_HASH = "drivetrain-content-hash"
+CONTENT_SAID = "content sha256:"
 LINEAGE = "drivetrain-lineage-"
 DECISION = "drivetrain-decision-"
 # Under this name of a decision's property stands the URI of decision.json.

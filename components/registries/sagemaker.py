@@ -49,7 +49,7 @@ ATTEMPTS = 5
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
 MOST_DESCRIPTION = 1024
 
-_HASH_IN_DESCRIPTION = re.compile(r" ?content sha256:([0-9a-f]{64})$")
+_HASH_IN_DESCRIPTION = re.compile(rf" ?{model_package.CONTENT_SAID}([0-9a-f]{{64}})$")
 # Says of a version that this file made it, and so may take it back.
 _MADE_BY = "drivetrain-registered-by"
 _GONE = ("Failed", "Deleting")
@@ -356,7 +356,7 @@ def _request(
     request = {name: value for name, value in package.items() if name != "ModelPackageName"}
     request["ModelPackageGroupName"] = group
     request["ClientToken"] = str(uuid.UUID(hashlib.sha256(f"{group}/{content_hash}".encode()).hexdigest()[:32]))
-    said = f"content sha256:{content_hash}"
+    said = f"{model_package.CONTENT_SAID}{content_hash}"
     description = str(request.get("ModelPackageDescription") or "")[: MOST_DESCRIPTION - len(said) - 1]
     request["ModelPackageDescription"] = f"{description} {said}" if description else said
     request["CustomerMetadataProperties"] = {

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from drivetrain.components.declaration import METRICS_FILE
-from drivetrain.components.model_package import DECISION_URI, LINEAGE
+from drivetrain.components.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.steps import JobStep, RegisterStep, TrainingStep
 from drivetrain.pipelines.spec.trainings import TRAIN
@@ -59,6 +59,8 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
         # By this, a trigger on the registry's events knows what a pipeline's own execution did.
         "MetadataProperties": {"GeneratedBy": get("Execution.PipelineExecutionArn")},
     }
+    if (content := step.metadata.get(CONTENT_HASH)) is not None:
+        arguments["ModelPackageDescription"] = join("", CONTENT_SAID, spell(content, graph))
     quality, file = (
         (step.evaluation, MODEL_QUALITY_FILE) if step.evaluation is not None else (step.metrics, METRICS_FILE)
     )
