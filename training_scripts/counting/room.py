@@ -88,12 +88,13 @@ def make_room(
     """
     every = TallySet(task, metrics)
     counted = {name: metric for name, metric in metrics.items() if not (exact and _is_ranked_only(metric))}
+    none = TallySet(task, {})  # (Not to look for what is coarser is a tenth of a short evaluation.)
     room = Room(
         every=every,
         whole=TallySet(task, counted),
-        sliced=every.coarser(_SLICED),
-        drawn=every.coarser(_DRAWN),
-        drawn_sliced=every.coarser(_DRAWN_SLICED),
+        sliced=every.coarser(_SLICED) if num_values else none,
+        drawn=every.coarser(_DRAWN) if replicates else none,
+        drawn_sliced=every.coarser(_DRAWN_SLICED) if num_values and replicates else none,
         num_values=tuple(num_values),
         replicates=replicates,
     )

@@ -245,7 +245,13 @@ def _add(table: _Table, counts: Counts, full: int) -> None:
     if not cells.size:
         return
     if counts.amounts is None:
-        if 4 * cells.size >= into.size:
+        if into.size <= 2:  # bincount would wait for the cell before, sample by sample
+            if cells.min() < 0 or cells.max() >= into.size:
+                raise ValueError(f"{table.tally} counts in cells {cells.min()} to {cells.max()} of {into.size}")
+            ones = np.count_nonzero(cells)
+            into[0] += len(cells) - ones
+            into[-1] += ones
+        elif 4 * cells.size >= into.size:
             found = np.bincount(cells, minlength=into.size)
             if len(found) != into.size:
                 raise ValueError(f"{table.tally} counts in cell {len(found) - 1} of {into.size}")

@@ -40,8 +40,9 @@ class Metric(AreaByClass):
 
 def _area(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_]) -> Enclosure:
     twice = 2 * both_sides(name, int(positives.sum()), int(negatives.sum()))
-    sure = 2 * dot(positives, np.cumsum(negatives) - negatives) + dot(positives[ties], negatives[ties])
-    unsure = 2 * dot(positives[~ties], negatives[~ties])
+    tied = dot(positives[ties], negatives[ties])
+    sure = 2 * dot(positives, np.cumsum(negatives) - negatives) + tied
+    unsure = 2 * (dot(positives, negatives) - tied)
     return Enclosure.of(Fraction(sure, twice), Fraction(sure + unsure, twice))
 
 
