@@ -86,13 +86,17 @@ class CurveOfScores(OneVersusRest):
 
 
 def thinned(x: Floats, y: Floats, most: int) -> Ints:
-    """The places of at most `most` points of a curve, both ends among them, as far apart along it as can be.
+    """The places of at most `most` points of a curve whose x does not fall, both ends among them, as evenly as can be.
 
     Two of them are no further apart, in x and in y, than the way along the curve over `most` - 2 and one step of it.
     """
     if len(x) <= most:
         return np.arange(len(x))
-    way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
+    way = np.diff(y)
+    np.abs(way, out=way)
+    np.cumsum(way, out=way)
+    way = np.concatenate([[0.0], way])
+    way += x - x[0]
     marks = np.linspace(0.0, way[-1], most - 1)
     return np.unique(np.append(np.searchsorted(way, marks).clip(max=len(x) - 1), len(x) - 1))
 
