@@ -185,6 +185,9 @@ class Ranked:
     """Over all pairs of a positive and a negative: 2 where the positive scores higher, 1 where they tie."""
     precision_sum: float
     """Over all positives: the precision at their score; the exact sum, correctly rounded."""
+    curve: tuple[tuple[float, int, int], ...] = ()
+    """Some of the scores that there are, falling, and how many positives and negatives score as high or higher: of a
+    curve's points, at most 1,000 (ranking.py says which). Empty unless a metric draws them."""
 
 
 @runtime_checkable
@@ -198,6 +201,19 @@ class HasExact(Protocol):
 
     def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
         """As `compute`."""
+        ...
+
+
+@runtime_checkable
+class HasExactCurves(Protocol):
+    """A metric whose curves, in an exact mode, are drawn from the scores that there are instead of bins of them."""
+
+    def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
+        """As that of `HasExact`."""
+        ...
+
+    def curves_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Mapping[str, Any]]:
+        """As `curves`, from `Ranked.curve`."""
         ...
 
 

@@ -15,12 +15,15 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
 
 from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.counting.ranking import rank_exactly
 from drivetrain.training_scripts.metric import (
     HasCarry,
     HasCurves,
     HasExact,
+    HasExactCurves,
     HasResolution,
     Kind,
     Metric,
@@ -33,11 +36,13 @@ from drivetrain.training_scripts.metric import (
     load_metrics,
 )
 from drivetrain.training_scripts.metrics import DEFAULTS
+from drivetrain.training_scripts.process import Process
 from tests.unit.training_scripts.metrics.sampling import counted, samples_of, take
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NAMES = plugins.names("metrics")
 MOST_POINTS = 1000
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 LARGEST_AMOUNT = 2**32
 
 
@@ -271,6 +276,31 @@ def test_the_exact_value_lies_within_the_bound(name: str, kind: Kind) -> None:
             # (Ranked has a sum that is rounded already.)
             slack = 2 * math.ulp(value.value)
             assert abs(found[suffix].value - value.value) <= found[suffix].bound + value.bound + slack, suffix
+
+
+@pytest.mark.parametrize(("name", "kind"), cases(HasExactCurves))
+def test_exact_curves_are_those_of_the_same_classes_with_the_points_of_all_scores(name: str, kind: Kind) -> None:
+    metric, task = loaded(name)(), task_of(kind)
+    seen = 0
+    for samples in batches(kind).values():
+        ranked, _ = rank_exactly(
+            ALONE, {key: [one] for key, one in metric.rankings(task, samples).items()}, curves=True
+        )
+        try:
+            plain = metric.curves(task, counted(metric, task, samples))
+        except UndefinedError as error:
+            with pytest.raises(UndefinedError, match=str(error)):
+                metric.curves_exact(task, ranked)
+            continue
+        exact = metric.curves_exact(task, ranked)
+        assert list(exact) == list(plain)
+        for suffix, curve in exact.items():
+            assert json.loads(json.dumps(curve, allow_nan=False)) == curve
+            assert len(curve["x"]) == len(curve["y"]) <= MOST_POINTS
+            points = set(zip(plain[suffix]["x"], plain[suffix]["y"], strict=True))
+            assert points <= set(zip(curve["x"], curve["y"], strict=True))
+            seen += 1
+    assert seen
 
 
 @pytest.mark.parametrize("kind", KINDS)

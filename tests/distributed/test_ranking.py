@@ -59,7 +59,7 @@ def cases(ranks: int) -> dict[str, Case]:
 
 def whole(case: Case) -> dict[str, Ranked]:
     """On one process."""
-    return rank_exactly(ALONE, case)[0]
+    return rank_exactly(ALONE, case, curves=True)[0]
 
 
 def rank_all(process: Process, several: dict[str, Case], round_bytes: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def rank_all(process: Process, several: dict[str, Case], round_bytes: int) -> di
     for name, case in several.items():
         dealt_in.clear()
         ranked, collectives = rank_exactly(
-            process, {key: [parts[process.rank]] for key, parts in case.items()}, round_bytes=round_bytes
+            process, {key: [parts[process.rank]] for key, parts in case.items()}, curves=True, round_bytes=round_bytes
         )
         found[name] = (ranked, collectives, list(dealt_in))
     return found

@@ -21,6 +21,7 @@ from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import (
     HasCurves,
     HasExact,
+    HasExactCurves,
     Ints,
     Metric,
     Ranked,
@@ -31,6 +32,13 @@ from drivetrain.training_scripts.metric import (
     Value,
 )
 from drivetrain.training_scripts.process import Process
+
+# An interval of which the bins of replicates make up more than this share comes with advice.
+_WIDE = 0.25
+_WHY_WIDE = (
+    "is the bins in which replicates are counted, in every mode: its scores lie too close together for them. Fewer "
+    "slices, replicates or metrics leave memory for finer ones"
+)
 
 
 class Accumulator:
@@ -82,6 +90,7 @@ class Accumulator:
         )
         self._coverage = coverage.Coverage(num_rows, process.rank, process.world_size)
         self._ranked = {name: m for name, m in metrics.items() if exact and isinstance(m, HasExact)}
+        self._drawn = {name: m for name, m in metrics.items() if exact and isinstance(m, HasExactCurves)}
         self._rankings: dict[str, list[Ranking]] = {name: [] for name in self._rank(no_samples(task))}
         self._failure: str | None = None
 
@@ -144,17 +153,17 @@ class Accumulator:
         reduction.raise_messages(messages, process.world_size)
         coverage.check(covered)
         ranked: Mapping[str, Ranked] = {}
-        if self._ranked:
+        if self._ranked or self._drawn:
             from drivetrain.training_scripts.counting.ranking import rank_exactly
 
-            ranked, more = rank_exactly(process, self._rankings)
+            ranked, more = rank_exactly(process, self._rankings, curves=bool(self._drawn))
             collectives += more
         return self._evaluation(ranked, collectives)
 
     def _rank(self, samples: Samples) -> dict[str, Ranking]:
         """What is to be ranked; what several metrics rank, once."""
         found: dict[str, Ranking] = {}
-        for metric in self._ranked.values():
+        for metric in (*self._ranked.values(), *self._drawn.values()):
             for name, ranking in metric.rankings(self._task, samples).items():
                 other = found.setdefault(name, ranking)
                 if not all(map(np.array_equal, other, ranking)):
@@ -182,7 +191,7 @@ class Accumulator:
             task=self._task,
             whole=self._group(room.whole, whole, room.drawn, state.replicates(), ranked),
             slices=tuple(slices),
-            curves=self._curves(whole),
+            curves=self._curves(whole, ranked),
             bootstrap=self._bootstrap,
             expected_rows=self._num_rows,
             collectives=collectives,
@@ -205,7 +214,7 @@ class Accumulator:
         """
         metrics: dict[str, Measured] = {}
         undefined: dict[str, str] = {}
-        values_of_replicates = self._replicates(drawn, replicates)
+        values_of_replicates, bounds = self._replicates(drawn, replicates)
         for name, metric in self._metrics.items():
             if name not in tallies.metrics and not ranked:
                 continue  # it is there to be drawn
@@ -222,31 +231,39 @@ class Accumulator:
                 if why:
                     undefined.setdefault(result, why)
                 elif result not in metrics:
-                    metrics[result] = self._measured(value, metric, values_of_replicates.get(result, ()))
+                    metrics[result] = self._measured(
+                        value, metric, values_of_replicates.get(result, ()), bounds.get(result, 0.0)
+                    )
         return Group(
             num_samples=tallies.num_samples(cells),
             metrics=metrics,
             undefined={name: why for name, why in undefined.items() if name not in metrics},
             replicates=values_of_replicates,
+            bounds=bounds,
         )
 
-    def _measured(self, value: Value, metric: Metric, replicates: Sequence[float | None]) -> Measured:
-        interval = drawing.interval(replicates, self._bootstrap.confidence) if self._bootstrap else None
+    def _measured(self, value: Value, metric: Metric, replicates: Sequence[float | None], bound: float) -> Measured:
+        interval = drawing.interval(replicates, self._bootstrap.confidence, bound) if self._bootstrap else None
         low, high = interval or (None, None)
+        advice = [value.advice] if value.advice else []
+        if low is not None and high is not None and 2 * bound > _WIDE * (high - low):
+            advice.append(f"{2 * bound / (high - low):.0%} of its interval's width {_WHY_WIDE}")
         return Measured(
             value=float(value.value),
             bound=float(value.bound),
-            advice=value.advice,
+            advice="; ".join(advice),
             low=low,
             high=high,
+            interval_bound=bound if interval else 0.0,
             higher_is_better=metric.higher_is_better,
         )
 
     def _replicates(
         self, tallies: TallySet, replicates: Iterable[Sequence[Ints]]
-    ) -> dict[str, tuple[float | None, ...]]:
-        """Result -> its value in each replicate."""
+    ) -> tuple[dict[str, tuple[float | None, ...]], dict[str, float]]:
+        """Result -> its value in each replicate; and the largest bound of them, where there is one."""
         found: dict[str, list[float | None]] = {}
+        bounds: dict[str, float] = {}
         number = 0
         for number, cells in enumerate(replicates, 1):
             seen: set[str] = set()
@@ -261,14 +278,19 @@ class Accumulator:
                         column += [None] * (number - 1 - len(column))
                         column.append(float(value.value))
                         seen.add(result)
-        return {result: (*column, *[None] * (number - len(column))) for result, column in found.items()}
+                        if value.bound > bounds.get(result, 0.0):
+                            bounds[result] = float(value.bound)
+        return {result: (*column, *[None] * (number - len(column))) for result, column in found.items()}, bounds
 
-    def _curves(self, cells: Sequence[Ints]) -> dict[str, Mapping[str, Any]]:
+    def _curves(self, cells: Sequence[Ints], ranked: Mapping[str, Ranked]) -> dict[str, Mapping[str, Any]]:
         tallies, found = self._room.whole, {}
         for name, metric in tallies.metrics.items():
             if isinstance(metric, HasCurves) and tallies.num_samples(cells):
                 try:
-                    curves = metric.curves(self._task, tallies.counted(name, cells))
+                    if name in self._drawn:
+                        curves = self._drawn[name].curves_exact(self._task, ranked)
+                    else:
+                        curves = metric.curves(self._task, tallies.counted(name, cells))
                 except UndefinedError:  # `compute` says why
                     continue
                 found |= {f"{name}_{suffix}" if suffix else name: curve for suffix, curve in curves.items()}

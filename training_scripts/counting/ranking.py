@@ -12,6 +12,7 @@ With R ranks, C rankings (classes), and N entries of one ranking on all ranks, a
     about 100 N / R           its range of one ranking, or of several that fit into one round, while it is merged and
                               added up. A range has at most (1 + R / 32) N / R + 2 R + 64 entries.
     24 R R C                  how many entries go from whom to whom
+    24,000 C, or 2.4 MB       points of curves, where they are asked for
 
 (H. Shi and J. Schaeffer, "Parallel Sorting by Regular Sampling", 1992.)
 """
@@ -31,8 +32,10 @@ from drivetrain.training_scripts.counting.score_entries import (
     BYTES,
     LARGEST,
     Entries,
+    curve_of,
     entries_of,
     merged,
+    points,
     precision_sum,
     twice_wins,
 )
@@ -44,20 +47,27 @@ ROUND_BYTES = 1 << 24
 """What a rank sends in one collective."""
 _SAMPLES = 64
 """A rank and ranking, by which ranges are found. More of them make ranges more alike."""
+MOST_POINTS = 1000
+"""Of a curve with its first point, which no sample reaches; all curves have 100 times as many, and each 20 at least."""
 _NOT_FINITE, _TOO_MANY = -1, -2
 # Whole numbers of any size travel in limbs that are added up without carrying.
 _LIMB, _LIMBS = 31, 8
 
 
 def rank_exactly(
-    process: Process, rankings: Mapping[str, Sequence[Ranking]], *, round_bytes: int = ROUND_BYTES
+    process: Process,
+    rankings: Mapping[str, Sequence[Ranking]],
+    *,
+    curves: bool = False,
+    round_bytes: int = ROUND_BYTES,
 ) -> tuple[dict[str, Ranked], int]:
     """Rank the samples of all ranks. Every rank has to call it, with the same names in the same order.
 
     Args:
         process: this rank.
         rankings: name -> samples of this rank, in batches of any sizes; no batch where it has none.
-        round_bytes: what a rank sends in one collective at most, and 16 bytes to each other rank at least.
+        curves: find points of curves as well; they travel in a collective that there is anyway.
+        round_bytes: what a rank sends in one collective of entries at most, and 16 bytes to each other rank at least.
 
     Returns:
         The rankings, the same on every rank, and the number of collectives: 4 and one a round; 0 for one process.
@@ -74,7 +84,10 @@ def rank_exactly(
     lines = [[[len(part.scores), part.positives.sum(), part.negatives.sum()] for part in row] for row in parts]
     # Of each rank, for each ranking and rank that it sends to: entries, positives, negatives.
     totals = group.gather(np.array(lines, np.int64)).reshape(process.world_size, len(own), process.world_size, 3)
-    sums = np.zeros((len(own), 2, _LIMBS), np.int64)
+    marks = (max(20, min(MOST_POINTS, 100 * MOST_POINTS // max(1, len(own)))) - 1) // 2 if curves else 0
+    vector = np.zeros(len(own) * (2 * _LIMBS + 6 * marks), np.int64)
+    sums = vector[: len(own) * 2 * _LIMBS].reshape(len(own), 2, _LIMBS)
+    drawn = vector[sums.size :].reshape(len(own), 2, marks, 3)
     entries = totals[..., 0]
     for places in _rounds(entries, round_bytes):
         received = _exchange(group, [parts[place] for place in places], entries[:, places], round_bytes)
@@ -84,7 +97,11 @@ def rank_exactly(
             (_, below), above = of_ranges[: process.rank].sum(axis=0), of_ranges[process.rank + 1 :].sum(axis=0)
             sums[place, 0] = _limbs(twice_wins(tallied, int(below)))
             sums[place, 1] = _limbs(precision_sum(tallied, int(above[0]), int(above[1])))
-    sums = group.sum(sums)
+            if marks:
+                of_all = of_ranges.sum(axis=0)
+                ends = (int(above[0]), int(above[1])), (int(of_all[0]), int(of_all[1]))
+                drawn[place] = points(tallied, *ends, marks)
+    group.sum(vector)
     found: dict[str, Ranked] = {}
     for place, name in enumerate(rankings):
         positives, negatives = totals[:, place, :, 1:].sum(axis=(0, 1)).tolist()
@@ -93,6 +110,7 @@ def rank_exactly(
             num_negatives=negatives,
             twice_wins=_number(sums[place, 0]),
             precision_sum=_number(sums[place, 1]) / UNIT,  # Python rounds such a quotient once, and correctly
+            curve=curve_of(drawn[place]) if marks else (),
         )
     return found, group.collectives
 

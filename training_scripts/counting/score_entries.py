@@ -18,6 +18,9 @@ LARGEST = 1 << 31
 _HALF = np.int64(32)
 
 
+Points = NDArray[np.int64]
+
+
 class Entries(NamedTuple):
     """Scores, and 2**32 * positives + negatives of each: shape [n] both."""
 
@@ -113,3 +116,42 @@ def precision_sum(tallied: Tallied, positives_above: int, negatives_above: int) 
     total = positives_above + negatives_above + int(tallied.positives.sum() + tallied.negatives.sum())
     positives, true, false = fitting((positives, *reached), total)
     return sum_of_ratios(positives * true, true + false).low
+
+
+def points(tallied: Tallied, above: tuple[int, int], totals: tuple[int, int], marks: int) -> Points:
+    """Which scores of a range are points of a curve over all ranges: those that reach the k-th of `marks` even parts of
+    all positives, or of all negatives, the last of them always. It does not matter how the ranges were cut.
+
+    Args:
+        above: positives and negatives that score higher than the range.
+        totals: all positives and negatives.
+
+    Returns:
+        int64 [2, marks, 3]: of positives and negatives, for each k the bits of the score that reaches it, and how many
+        positives and negatives score as high or higher; zeros where another range has it, or where that score reaches
+        the next one too. Those of all ranges can be added up.
+    """
+    found = np.zeros((2, marks, 3), np.int64)
+    if not len(tallied.scores):
+        return found
+    reached = [first + np.cumsum(column[::-1]) for first, column in zip(above, tallied[1:], strict=True)]
+    for side, (first, total) in enumerate(zip(above, totals, strict=True)):
+        if not total:
+            continue
+        wanted = -(-np.arange(1, marks + 1) * total // marks)
+        own = np.flatnonzero((wanted > first) & (wanted <= reached[side][-1]))
+        places = np.searchsorted(reached[side], wanted[own])
+        last = np.append(places[1:] != places[:-1], True)[: len(places)]
+        own, places = own[last], places[last]
+        found[side, own, 0] = tallied.scores[::-1][places].view(np.int64)
+        found[side, own, 1], found[side, own, 2] = reached[0][places], reached[1][places]
+    return found
+
+
+def curve_of(points: Points) -> tuple[tuple[float, int, int], ...]:
+    """The points of all ranges, added up, as `Ranked.curve` has them."""
+    rows = np.unique(points.reshape(-1, 3), axis=0)
+    rows = rows[rows[:, 1] + rows[:, 2] > 0]
+    rows = rows[np.argsort(rows[:, 1] + rows[:, 2])]
+    scores = rows[:, 0].copy().view(np.float64)
+    return tuple(zip(scores.tolist(), rows[:, 1].tolist(), rows[:, 2].tolist(), strict=True))

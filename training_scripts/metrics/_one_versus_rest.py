@@ -80,18 +80,6 @@ class OneVersusRest:
         split = self.tallies(task)[HISTOGRAM].split(counted[HISTOGRAM])
         return dict(zip(suffixes(task), split, strict=True))
 
-
-@dataclass(frozen=True)
-class AreaByClass(OneVersusRest):
-    """A metric that is a number a class, enclosed between two.
-
-    A binary task has one result. Of several classes, `macro` is the mean of all and, as in scikit-learn, not defined
-    where that of one class is not; `weighted` weighs a class by its positive samples, and one without any not at all.
-    """
-
-    per_class: bool = False
-    """Each class as well: `class_0`, `class_1`, ..."""
-
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
         """
         Raises:
@@ -110,6 +98,18 @@ class AreaByClass(OneVersusRest):
     def ranked(self, task: Task, found: Mapping[str, Ranked]) -> dict[str, Ranked]:
         """Suffix -> ranking of all samples, from the rankings of all metrics."""
         return {name: found[_ranked_as(name)] for name in suffixes(task)}
+
+
+@dataclass(frozen=True)
+class AreaByClass(OneVersusRest):
+    """A metric that is a number a class, enclosed between two.
+
+    A binary task has one result. Of several classes, `macro` is the mean of all and, as in scikit-learn, not defined
+    where that of one class is not; `weighted` weighs a class by its positive samples, and one without any not at all.
+    """
+
+    per_class: bool = False
+    """Each class as well: `class_0`, `class_1`, ..."""
 
     def averages(self, task: Task, found: Mapping[str, Callable[[], Enclosure]], supports: Ints) -> Mapping[str, Value]:
         """The values under their suffixes; one that is not defined is NaN and says why.

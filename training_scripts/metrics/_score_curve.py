@@ -1,4 +1,4 @@
-"""Curves over all thresholds, of the counts in a histogram of scores."""
+"""Curves over all thresholds: of the counts in a histogram of scores, or of an exact ranking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from drivetrain.training_scripts.counting.score_histogram import lower_edges
-from drivetrain.training_scripts.metric import Floats, Ints, Task, UndefinedError, Value
+from drivetrain.training_scripts.metric import Floats, Ints, Ranked, Task, UndefinedError, Value
 from drivetrain.training_scripts.metrics._one_versus_rest import HISTOGRAM, OneVersusRest
 
 MOST_POINTS = 1000
@@ -27,6 +27,11 @@ class Thresholds(NamedTuple):
     def of(cls, positives: Ints, negatives: Ints, edges: Floats) -> Thresholds:
         used = np.flatnonzero(positives + negatives)[::-1]
         return cls(edges[used], np.cumsum(positives[used]), np.cumsum(negatives[used]))
+
+    @classmethod
+    def exactly(cls, ranked: Ranked) -> Thresholds:
+        scores, positives, negatives = zip(*ranked.curve, strict=True)
+        return cls(np.array(scores), np.array(positives, np.int64), np.array(negatives, np.int64))
 
 
 @dataclass(frozen=True)
@@ -52,21 +57,41 @@ class CurveOfScores(OneVersusRest):
         """
         edges = lower_edges(self.tallies(task)[HISTOGRAM].resolution)
         columns = self._defined(task, counted)
-        most = max(20, min(MOST_POINTS, 100 * MOST_POINTS // task.num_classes))
+        most = _most(task)
         return {name: self.curve(Thresholds.of(*column, edges), most) for name, column in columns.items()}
 
+    def curves_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Mapping[str, Any]]:
+        """As `curves`; the thresholds are scores that there are.
+
+        Raises:
+            UndefinedError: no class has a curve.
+        """
+        columns, most = self.ranked(task, ranked), _most(task)
+        numbers = {name: (one.num_positives, one.num_negatives) for name, one in columns.items()}
+        return {name: self.curve(Thresholds.exactly(columns[name]), most) for name in self._with_curve(numbers)}
+
     def _defined(self, task: Task, counted: Mapping[str, Ints]) -> dict[str, tuple[Ints, Ints]]:
-        """(positives, negatives) of the classes that have a curve.
+        """(positives, negatives) of each bin, of the classes that have a curve.
 
         Raises:
             UndefinedError: none has.
         """
-        found: dict[str, tuple[Ints, Ints]] = {}
+        columns = self.columns(task, counted)
+        numbers = {name: (int(ones.sum()), int(zeros.sum())) for name, (ones, zeros) in columns.items()}
+        return {name: columns[name] for name in self._with_curve(numbers)}
+
+    def _with_curve(self, numbers: Mapping[str, tuple[int, int]]) -> list[str]:
+        """Which classes, of so many positives and negatives, have a curve.
+
+        Raises:
+            UndefinedError: none has.
+        """
+        found: list[str] = []
         reasons: list[UndefinedError] = []
-        for name, (positives, negatives) in self.columns(task, counted).items():
+        for name, (positives, negatives) in numbers.items():
             try:
-                self.check(name, int(positives.sum()), int(negatives.sum()))
-                found[name] = positives, negatives
+                self.check(name, positives, negatives)
+                found.append(name)
             except UndefinedError as error:
                 reasons.append(error)
         if not found:
@@ -83,6 +108,10 @@ class CurveOfScores(OneVersusRest):
     def curve(self, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
         """The curve of one class, of `most` points at most."""
         raise NotImplementedError
+
+
+def _most(task: Task) -> int:
+    return max(20, min(MOST_POINTS, 100 * MOST_POINTS // task.num_classes))
 
 
 def thinned(x: Floats, y: Floats, most: int) -> Ints:

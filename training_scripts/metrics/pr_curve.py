@@ -1,6 +1,7 @@
 """Precision-recall curve: the share of positives among what is taken for positive against the share of positives found.
 
-Each point is exact, in histogram and in exact mode: counts at the edge of a bin. What lies between points is left out.
+Each point is exact: counts at the edge of a bin, and in exact mode at a score of a sample, so that samples that share
+a bin are told apart. What lies between points is left out.
 The first point is (0, 1), as in scikit-learn: nothing found, and nothing wrong.
 """
 

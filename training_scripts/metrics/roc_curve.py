@@ -1,6 +1,7 @@
 """ROC curve: the share of positives found against the share of negatives taken for positives, over all thresholds.
 
-Each point is exact, in histogram and in exact mode: counts at the edge of a bin. What lies between points is left out.
+Each point is exact: counts at the edge of a bin, and in exact mode at a score of a sample, so that samples that share
+a bin are told apart. What lies between points is left out.
 """
 
 from __future__ import annotations

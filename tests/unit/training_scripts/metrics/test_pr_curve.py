@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from sklearn.metrics import precision_recall_curve
 
-from drivetrain.training_scripts.metric import Samples, Task, UndefinedError
+from drivetrain.training_scripts.counting.ranking import rank_exactly
+from drivetrain.training_scripts.metric import Ranking, Samples, Task, UndefinedError
 from drivetrain.training_scripts.metrics.pr_curve import Metric
+from drivetrain.training_scripts.process import Process
 from tests.unit.training_scripts.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
 from tests.unit.training_scripts.metrics.sampling import counted
+
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
 
 @settings(deadline=None)
@@ -51,3 +56,17 @@ def test_of_very_many_classes_each_has_fewer_points() -> None:
     samples = Samples(scores=random.random((3000, 300)), targets=random.integers(0, 2, (3000, 300)))
     found = Metric().curves(task, counted(Metric(), task, samples))
     assert len(found) == 300 and 100_000 // 600 < max(len(curve["x"]) for curve in found.values()) <= 100_000 // 300
+
+
+@settings(deadline=None)
+@given(drawn())
+def test_exact_ones_have_a_point_for_each_of_few_scores(samples: tuple[list[float], list[bool]]) -> None:
+    ranked = rank_exactly(ALONE, {"class_1": [Ranking(np.array(samples[0]), np.array(samples[1], bool))]}, curves=True)
+    if not any(samples[1]):
+        with pytest.raises(UndefinedError, match="no sample of class 1"):
+            Metric().curves_exact(BINARY, ranked[0])
+        return
+    curve = Metric().curves_exact(BINARY, ranked[0])[""]
+    precision, recall, thresholds = precision_recall_curve(samples[1], samples[0])
+    assert (curve["x"], curve["y"]) == (recall[::-1].tolist(), precision[::-1].tolist())
+    assert curve["thresholds"] == [None, *thresholds[::-1].tolist()]

@@ -6,14 +6,19 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from sklearn.metrics import roc_curve
 
-from drivetrain.training_scripts.metric import HasExact, Samples, Task, UndefinedError
+from drivetrain.training_scripts.counting.ranking import rank_exactly
+from drivetrain.training_scripts.metric import HasExact, Ranking, Samples, Task, UndefinedError
 from drivetrain.training_scripts.metrics._score_curve import thinned
 from drivetrain.training_scripts.metrics.roc_curve import Metric
+from drivetrain.training_scripts.process import Process
 from tests.unit.training_scripts.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
 from tests.unit.training_scripts.metrics.sampling import counted
+
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
 
 @settings(deadline=None)
@@ -71,4 +76,37 @@ def test_several_classes_have_a_curve_each_but_for_those_that_have_none() -> Non
     assert list(found) == ["class_0", "class_1", "class_2"]
     x, y, _ = roc_curve(samples.targets == 1, scores[:, 1], drop_intermediate=False)
     assert (found["class_1"]["x"], found["class_1"]["y"]) == (x.tolist(), y.tolist())
-    assert not isinstance(Metric(), HasExact)  # its points are exact as they are
+    assert not isinstance(Metric(), HasExact)  # it has no value
+
+
+@settings(deadline=None)
+@given(drawn())
+def test_exact_ones_have_a_point_for_each_of_few_scores(samples: tuple[list[float], list[bool]]) -> None:
+    ranked = rank_exactly(ALONE, {"class_1": [Ranking(np.array(samples[0]), np.array(samples[1], bool))]}, curves=True)
+    if len(set(samples[1])) < 2:
+        with pytest.raises(UndefinedError, match=r"no sample of class 1|all samples are of class 1"):
+            Metric().curves_exact(BINARY, ranked[0])
+        return
+    curve = Metric().curves_exact(BINARY, ranked[0])[""]
+    x, y, thresholds = roc_curve(samples[1], samples[0], drop_intermediate=False)
+    assert (curve["x"], curve["y"]) == (x.tolist(), y.tolist())
+    assert curve["thresholds"] == [None, *thresholds[1:].tolist()]
+
+
+@pytest.mark.parametrize("classes", [1, 300])
+def test_exact_ones_of_many_scores_have_few_points_which_are_of_the_curve(classes: int) -> None:
+    random = np.random.default_rng(0)
+    targets = random.random(50_000) < 0.03
+    scores = 0.3 + 1e-7 * (random.normal(size=50_000) + 2 * targets)  # all of them in one bin
+    ranked, _ = rank_exactly(
+        ALONE, {f"class_{number}": [Ranking(scores, targets)] for number in range(classes)}, curves=True
+    )
+    task = BINARY if classes == 1 else Task("multilabel", classes)
+    found = {f"class_{number}": ranked["class_0"] for number in range(classes)} | {"class_1": ranked["class_0"]}
+    curve = next(iter(Metric().curves_exact(task, found).values()))
+    x, y, _ = roc_curve(targets, scores, drop_intermediate=False)
+    most = 1000 if classes == 1 else 100_000 // 300
+    assert set(zip(curve["x"], curve["y"], strict=True)) <= set(zip(x.tolist(), y.tolist(), strict=True))
+    assert 0.9 * most < len(curve["x"]) <= most and json.loads(json.dumps(curve, allow_nan=False)) == curve
+    assert max(np.diff(curve["x"]).max(), np.diff(curve["y"]).max()) < 3 / most
+    assert (curve["x"][0], curve["y"][0], curve["x"][-1], curve["y"][-1]) == (0, 0, 1, 1)
