@@ -49,11 +49,24 @@ def test_bins_that_say_so_hold_ties_alone(scores: list[float], resolution: int) 
     ties = bins_of_ties(resolution)
     assert len(ties) == number_of_bins(resolution) and ties[0] and ties[-1] and ties[len(ties) // 2]
     for score in scores:
-        (number,) = bins_of(np.array([score]), resolution)
-        if ties[number]:
-            neighbours = np.array([np.nextafter(score, 0), np.nextafter(score, 1)])
-            apart = neighbours[neighbours != score]
-            assert (bins_of(apart, resolution) != number).all()
+        check_ties(score, resolution)
+
+
+@pytest.mark.parametrize("resolution", range(1, 23))
+def test_bins_near_one_that_say_so_hold_ties_alone(resolution: int) -> None:
+    # Where bins become as narrow as float64 are apart.
+    for power in range(29, 54):
+        for score in (1 - 2.0**-power, np.nextafter(1 - 2.0**-power, 0), np.nextafter(1 - 2.0**-power, 1)):
+            check_ties(score, resolution)
+
+
+def check_ties(score: float, resolution: int) -> None:
+    """Where the bin of a score is said to hold ties, its neighbours are not in it."""
+    (number,) = bins_of(np.array([score]), resolution)
+    if bins_of_ties(resolution)[number]:
+        neighbours = np.array([np.nextafter(score, 0), np.nextafter(score, 1)])
+        apart = neighbours[neighbours != score]
+        assert (bins_of(apart, resolution) != number).all()
 
 
 @pytest.mark.parametrize("resolution", [*range(1, 18), 20])

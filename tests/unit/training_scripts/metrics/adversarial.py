@@ -20,6 +20,7 @@ _POOLS = {
     "neighbours": [0.3, float(np.nextafter(0.3, 1)), float(np.nextafter(0.3, 0))],
     "ends": [0.0, -0.0, 1.0, 0.5],
     "saturated": [0.0, 5e-324, 1e-310, 1e-45, 1e-20, 1 - 2.0**-53, 1 - 2.0**-52, 1 - 2.0**-24, 1.0],
+    "near 1": [float(s) for k in (44, 45, 46) for s in (np.nextafter(1 - 2.0**-k, 0), 1 - 2.0**-k)],
     "around 1/2": [0.5, float(np.nextafter(0.5, 0)), float(np.nextafter(0.5, 1))],
     "coarse": [number / 8 for number in range(9)],
 }
