@@ -196,6 +196,11 @@ def _about_champion(
         return [told, "There are no bootstrap replicates: the values alone decide, whatever chance there is in them."]
     if difference.interval is None:
         return [told, f"Only {count(difference.defined, 'replicate')} define it: too few for an interval."]
+    if difference.interval.bound:
+        told += (
+            f" The interval is wider by {number(difference.interval.bound)} at each end: so far the replicates may be "
+            "from exact; those that leave open which model is better count for neither."
+        )
     if difference.bound:
         told += f" Of that, {number(difference.bound)} is taken off: so far the two values may be from exact."
     return [told]

@@ -45,7 +45,7 @@ class Difference:
 
     @property
     def share_better(self) -> float | None:
-        """The share of the replicates in which the candidate is the better one."""
+        """The share of the replicates in which the candidate is surely the better one."""
         if self.interval is None or self.higher_is_better is None:
             return None
         return self.interval.share_greater if self.higher_is_better else self.interval.share_less
@@ -61,7 +61,8 @@ def differences(candidate: Evaluation, champion: Evaluation, confidence: float) 
         for metric, value in ours.metrics.items():
             if metric in theirs.metrics:
                 replicates = (ours.replicates.get(metric), theirs.replicates.get(metric))
-                yield _difference(metric, name, value, theirs.metrics[metric], replicates, confidence)
+                bound = ours.bounds.get(metric, 0.0) + theirs.bounds.get(metric, 0.0)
+                yield _difference(metric, name, value, theirs.metrics[metric], replicates, confidence, bound)
 
 
 def _difference(
@@ -71,11 +72,12 @@ def _difference(
     theirs: Measured,
     replicates: tuple[Sequence[float | None] | None, Sequence[float | None] | None],
     confidence: float,
+    bound_of_replicates: float,
 ) -> Difference:
     interval: Interval | None = None
     defined: int | None = None
     if replicates[0] is not None and replicates[1] is not None:
-        interval, defined = paired(replicates[0], replicates[1], confidence)
+        interval, defined = paired(replicates[0], replicates[1], confidence, bound_of_replicates)
     return Difference(
         metric=metric,
         slice=name,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.components.errors import InputError
 
@@ -40,6 +40,8 @@ class Group:
     undefined: Mapping[str, str] = field(default_factory=dict[str, str])
     """Metric -> why its samples do not define it."""
     replicates: Mapping[str, Replicates] = field(default_factory=dict[str, Replicates])
+    bounds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Metric -> how far at most its value in any replicate may lie from the true one; 0 where it is not named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ def read_evaluation(folder: Path) -> Evaluation:
 def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
     data, model, bootstrap = found["data"], found["model"], found.get("bootstrap")
     resampling: Resampling | None = None
-    replicates: dict[str, Mapping[str, Replicates]] = {}
+    drawn: dict[str, _Drawn] = {}
     if bootstrap is not None:
         resampling = Resampling(
             replicates=int(bootstrap["replicates"]),
@@ -106,11 +108,18 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
             by=str(bootstrap.get("by", "row")),
             confidence=_finite(bootstrap.get("confidence", 0.95)),
         )
-        replicates = _replicates(file.parent / str(bootstrap["file"]), resampling.replicates)
-    groups = {ALL: _group(found, replicates.get(ALL, {}))}
+        drawn = _drawn(file.parent / str(bootstrap["file"]), resampling.replicates)
+    groups = {ALL: _group(found, drawn.get(ALL, _NONE))}
     for entry in found.get("slices", ()):
         name = f"{entry['column']}={entry['value']}"
-        groups[name] = _group(entry, replicates.get(name, {}))
+        groups[name] = _group(entry, drawn.get(name, _NONE))
+    for group in groups.values() if any(one.bounds is None for one in drawn.values()) else ():
+        binned = [metric for metric, one in group.metrics.items() if one.bound]
+        if binned:
+            raise InputError(
+                f"{file.parent} says {binned[0]} to within {group.metrics[binned[0]].bound:g}, but not how exact its "
+                "bootstrap replicates are: an earlier version of drivetrain wrote it. Evaluate the model again."
+            )
     return Evaluation(
         source=str(file),
         groups=groups,
@@ -123,7 +132,7 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
     )
 
 
-def _group(entry: Mapping[str, Any], replicates: Mapping[str, Replicates]) -> Group:
+def _group(entry: Mapping[str, Any], drawn: _Drawn) -> Group:
     return Group(
         num_samples=int(entry["num_samples"]),
         metrics={
@@ -137,30 +146,53 @@ def _group(entry: Mapping[str, Any], replicates: Mapping[str, Replicates]) -> Gr
             for name, each in entry["metrics"].items()
         },
         undefined={str(name): str(why) for name, why in entry.get("undefined", {}).items()},
-        replicates=replicates,
+        replicates=drawn.replicates,
+        bounds=drawn.bounds or {},
     )
 
 
-def _replicates(file: Path, count: int) -> dict[str, Mapping[str, Replicates]]:
-    """Group -> metric -> values. The whole test set first, then the slices."""
+class _Drawn(NamedTuple):
+    """A group's replicates, and their bounds: None where an earlier version did not write any."""
+
+    replicates: Mapping[str, Replicates]
+    bounds: Mapping[str, float] | None
+
+
+_NONE = _Drawn({}, {})
+
+
+def _drawn(file: Path, count: int) -> dict[str, _Drawn]:
+    """Of the whole test set first, then of the slices."""
     found = _read(file, "Evaluate again.")
     try:
-        parts: list[tuple[str, Mapping[str, Any]]] = [(ALL, found["metrics"])]
-        parts += [(f"{each['column']}={each['value']}", each["metrics"]) for each in found.get("slices", ())]
+        parts: list[tuple[str, Mapping[str, Any]]] = [(ALL, found)]
+        parts += [(f"{each['column']}={each['value']}", each) for each in found.get("slices", ())]
         read = {
-            name: {str(metric): _values(metric, values, count) for metric, values in metrics.items()}
-            for name, metrics in parts
+            name: _Drawn(
+                {str(metric): _values(metric, values, count) for metric, values in part["metrics"].items()},
+                {str(metric): _bound(metric, each) for metric, each in part["bounds"].items()}
+                if "bounds" in part
+                else None,
+            )
+            for name, part in parts
         }
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise InputError(f"{file} holds no bootstrap replicates: {reason}. Evaluate again.") from None
-    return cast("dict[str, Mapping[str, Replicates]]", read)
+    return read
 
 
 def _values(metric: str, values: Iterable[Any], count: int) -> Replicates:
     found = tuple(None if value is None else _finite(value) for value in values)
     if len(found) != count:
         raise ValueError(f"{metric} has {len(found)} of {count} replicates")
+    return found
+
+
+def _bound(metric: str, value: Any) -> float:
+    found = _finite(value)
+    if found < 0:
+        raise ValueError(f"{metric} has the bound {value}")
     return found
 
 

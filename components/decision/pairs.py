@@ -17,7 +17,9 @@ class Interval:
     """Where the difference candidate - champion lies.
 
     `share_greater` is the share of the replicates in which the candidate's value is the greater one, `share_less` that
-    in which it is less (ties make up the rest). `left_out` replicates do not define the metric for one of the models.
+    in which it is less: surely so, by more than `bound` (those that leave it open make up the rest). `left_out`
+    replicates do not define the metric for one of the models. `bound` is how far at most a replicate's difference may
+    lie from the true one; both ends have been moved outwards by it.
     """
 
     low: float
@@ -27,6 +29,7 @@ class Interval:
     left_out: int
     share_greater: float
     share_less: float
+    bound: float = 0.0
 
 
 def fewest(confidence: float) -> int:
@@ -35,12 +38,13 @@ def fewest(confidence: float) -> int:
 
 
 def paired(
-    candidate: Sequence[float | None], champion: Sequence[float | None], confidence: float
+    candidate: Sequence[float | None], champion: Sequence[float | None], confidence: float, bound: float = 0.0
 ) -> tuple[Interval | None, int]:
     """The interval of the difference, or None where too few replicates define it; and how many do.
 
     Args:
         candidate, champion: one value a replicate, in one order; None where it is undefined.
+        bound: how far at most a replicate's difference may lie from the true one.
     """
     differences = sorted(
         ours - theirs
@@ -52,13 +56,14 @@ def paired(
         return None, used
     tail = (1 - confidence) / 2
     interval = Interval(
-        low=quantile(differences, tail),
-        high=quantile(differences, 1 - tail),
+        low=quantile(differences, tail) - bound,
+        high=quantile(differences, 1 - tail) + bound,
         confidence=confidence,
         replicates=used,
         left_out=len(candidate) - used,
-        share_greater=sum(difference > 0 for difference in differences) / used,
-        share_less=sum(difference < 0 for difference in differences) / used,
+        share_greater=sum(difference > bound for difference in differences) / used,
+        share_less=sum(difference < -bound for difference in differences) / used,
+        bound=bound,
     )
     return interval, used
 

@@ -110,6 +110,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "bound": difference.bound,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
+        "interval_bound": None if interval is None else interval.bound,
         "confidence": None if interval is None else interval.confidence,
         "replicates": difference.defined if interval is None else interval.replicates,
         "left_out": None if interval is None else interval.left_out,

@@ -8,6 +8,7 @@ replicate has the same samples.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import factorial
 from typing import Any
@@ -135,8 +136,12 @@ def _compressed(cells: Ints, size: int) -> tuple[Ints, Ints]:
     return used, places[cells]
 
 
-def interval(values: Sequence[float | None], confidence: float) -> tuple[float, float] | None:
+def interval(values: Sequence[float | None], confidence: float, bound: float = 0.0) -> tuple[float, float] | None:
     """The percentile interval of a metric's replicates; None where fewer than two define it.
+
+    Args:
+        bound: how far at most a value may lie from the true one. Both ends are moved outwards by it, so that the
+            interval of the true values lies within: a quantile moves no further than the values do.
 
     (B. Efron and R. Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.)
     """
@@ -144,4 +149,6 @@ def interval(values: Sequence[float | None], confidence: float) -> tuple[float, 
     if len(defined) < 2:
         return None
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    if not bound:
+        return float(low), float(high)
+    return math.nextafter(float(low) - bound, -math.inf), math.nextafter(float(high) + bound, math.inf)

@@ -21,8 +21,12 @@ class Measured:
     advice: str = ""
     """What to do about a wide bound, for people."""
     low: float | None = None
-    """The lower end of the bootstrap's interval; None where there is none."""
+    """The lower end of the bootstrap's interval; None where there is none. It is not cut off where values end: an
+    interval of shares may begin below 0."""
     high: float | None = None
+    interval_bound: float = 0.0
+    """By how much both ends were moved outwards, for replicates are not exact: the interval that exact ones would have
+    given lies within this one. 0 where they are exact."""
     higher_is_better: bool | None = None
 
 
@@ -37,6 +41,9 @@ class Group:
     replicates: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     """Metric -> its value in each of the bootstrap's replicates, None where they do not define it. A metric that is
     undefined throughout is left out."""
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    """Metric -> how far at most its value in a replicate may lie from the true one, in any of them; those that are
+    exact in all are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)

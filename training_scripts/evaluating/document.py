@@ -65,19 +65,15 @@ def document(
 
 
 def replicates(result: Evaluation) -> dict[str, Any] | None:
-    """bootstrap.json: what each replicate came to. Replicate b of one test set has the same weights for every model."""
+    """bootstrap.json: what each replicate came to. Replicate b of one test set has the same weights for every model.
+
+    `bounds` has those metrics whose replicates are not exact: how far at most any of them may lie from the true value.
+    """
     if result.bootstrap is None:
         return None
     return {
-        "metrics": {name: list(values) for name, values in result.whole.replicates.items()},
-        "slices": [
-            {
-                "column": one.column,
-                "value": one.value,
-                "metrics": {name: list(values) for name, values in one.replicates.items()},
-            }
-            for one in result.slices
-        ],
+        **_replicates(result.whole),
+        "slices": [{"column": one.column, "value": one.value, **_replicates(one)} for one in result.slices],
     }
 
 
@@ -109,9 +105,18 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
+def _replicates(group: Group) -> dict[str, Any]:
+    return {
+        "metrics": {name: list(values) for name, values in group.replicates.items()},
+        "bounds": dict(group.bounds),
+    }
+
+
 def _entry(measured: Measured) -> dict[str, Any]:
     entry: dict[str, Any] = {"value": measured.value, "bound": measured.bound}
     if measured.low is not None and measured.high is not None:
         entry |= {"low": measured.low, "high": measured.high}
+        if measured.interval_bound:
+            entry["interval_bound"] = measured.interval_bound
     entry["higher_is_better"] = measured.higher_is_better
     return {**entry, "advice": measured.advice} if measured.advice else entry

@@ -26,13 +26,17 @@ def evaluation(
     numbers: Numbers,
     *,
     replicates: Mapping[str, Sequence[float | None]] | None = None,
+    bounds: Mapping[str, float] | None = None,
     slices: Mapping[str, Numbers] | None = None,
     undefined: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Evaluation:
-    """`replicates` of metrics of the whole test set; without them there was no bootstrap."""
+    """`replicates` of metrics of the whole test set, and their `bounds`; without them there was no bootstrap."""
     drawn = {name: tuple(values) for name, values in (replicates or {}).items()}
-    groups = {"": Group(num_samples=360, metrics=measured(numbers), undefined=undefined or {}, replicates=drawn)}
+    whole = Group(
+        num_samples=360, metrics=measured(numbers), undefined=undefined or {}, replicates=drawn, bounds=bounds or {}
+    )
+    groups = {"": whole}
     groups |= {name: Group(num_samples=40, metrics=measured(given)) for name, given in (slices or {}).items()}
     count = len(next(iter(drawn.values()))) if drawn else 0
     return Evaluation(

@@ -111,6 +111,28 @@ def test_errors_of_both_values_are_taken_off_the_gain(evaluation: Make) -> None:
     assert "0.0350 is taken off" in said(decided)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "kept", "better"), [((0.0, 0.0), True, 1), ((0.01, 0.01), True, 1), ((0.02, 0.012), False, 0)]
+)
+def test_what_replicates_may_be_from_exact_widens_the_interval(
+    evaluation: Make, bounds: tuple[float, float], kept: bool, better: int
+) -> None:
+    """Of either model: who is better in a replicate by less than both bounds is not known."""
+    for metric, sign in (("auroc", 1), ("loss", -1)):
+        ours = evaluation(
+            {metric: 0.9 + sign * 0.03}, replicates={metric: [0.9 + sign * 0.03] * COUNT}, bounds={metric: bounds[0]}
+        )
+        theirs = evaluation({metric: 0.9}, replicates={metric: [0.9] * COUNT}, bounds={metric: bounds[1]})
+        decided = decide(ours, champion(theirs), policy(metric=metric))
+        assert decided.verdict == ("register" if kept else "keep champion")
+        assert decided.difference is not None and decided.difference.interval is not None
+        interval, bound = decided.difference.interval, sum(bounds)
+        assert (interval.low, interval.high) == pytest.approx((sign * 0.03 - bound, sign * 0.03 + bound))
+        assert (interval.bound, decided.difference.share_better) == (pytest.approx(bound), better)
+        wider = "The interval is wider by 0.0320 at each end"
+        assert (wider in said(decided)) == (not kept)
+
+
 def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -> None:
     decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), policy())
     assert decided.verdict == "register"

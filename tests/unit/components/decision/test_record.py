@@ -145,6 +145,26 @@ def test_reports_that_are_none(tmp_path: Path, changes: dict[str, object], part:
     assert part in str(caught.value)
 
 
+def test_the_bounds_of_replicates_are_read(tmp_path: Path) -> None:
+    folder = report(tmp_path / "report")
+    (north,) = BOOTSTRAP["slices"]
+    content = {**BOOTSTRAP, "bounds": {"accuracy": 0.25}, "slices": [{**north, "bounds": {}}]}
+    (folder / "bootstrap.json").write_text(json.dumps(content))
+    found = read_evaluation(folder)
+    assert found.whole.bounds == {"accuracy": 0.25}
+    assert found.groups["site=north"].bounds == {}
+    (folder / "bootstrap.json").write_text(json.dumps({**content, "bounds": {"accuracy": -0.25}}))
+    with pytest.raises(InputError, match=r"accuracy has the bound -0\.25"):
+        read_evaluation(folder)
+
+
+def test_replicates_of_an_earlier_version_are_taken_where_all_is_exact(tmp_path: Path) -> None:
+    assert read_evaluation(report(tmp_path / "exact")).whole.bounds == {}
+    binned = {"auroc": {"value": 0.9, "bound": 0.001, "higher_is_better": True}}
+    with pytest.raises(InputError, match=r"auroc to within 0\.001, but not how exact .* Evaluate the model again"):
+        read_evaluation(report(tmp_path / "binned", metrics=binned))
+
+
 def test_no_report(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no evaluation\.json\. Give the output `report` of evaluate"):
         read_evaluation(tmp_path)

@@ -105,6 +105,75 @@ def test_intervals_hold_the_value_and_narrow() -> None:
     assert 5 < widths[0] / widths[1] < 20  # about the root of 100
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("width", [1e-6, 1e-4, 1.0])
+def test_an_interval_of_bins_holds_that_of_exact_replicates(width: float, exact: bool) -> None:
+    """Scores may lie so close together that bins say next to nothing: then so does the interval, and says why."""
+    random = np.random.default_rng(3)
+    task, n, drawn = Task("binary", 2), 200, Bootstrap(replicates=80, confidence=0.9)
+    metrics = load_metrics("auroc, average_precision", task)
+    targets = random.integers(0, 2, n)
+    scores = 0.3 + 0.1 * width * (targets + random.normal(size=n))
+    found = Samples(
+        losses=np.zeros(n), targets=targets, scores=scores.clip(0, 1), predicted=(scores >= 0.5).astype(int)
+    )
+    counting = Accumulator(ALONE, task, metrics, num_rows=n, bootstrap=drawn, exact=exact, slices=[SITES])
+    north = {"site": np.array(["north"] * n, dtype=object)}
+    counting.update(np.arange(n), found, north)
+    result = counting.finish()
+    weights = bootstrap.weights(bootstrap.keys_of("", np.arange(n)), 80, seed=0)
+    expected = {name: [] for name in metrics}
+    for one in [np.ones(n, int), *weights]:
+        rows = np.repeat(np.arange(n), one)
+        alone = Accumulator(ALONE, task, metrics, num_rows=len(rows), exact=True)
+        alone.update(np.arange(len(rows)), taken(found, {}, rows)[0])
+        for name, measured in alone.finish().whole.metrics.items():
+            expected[name].append(measured.value)
+    for group in (result.whole, result.slices[0]):
+        for name, (value, *replicates) in expected.items():
+            one = group.metrics[name]
+            low, high = np.quantile(replicates, [0.05, 0.95])
+            assert one.low is not None and one.high is not None
+            assert one.low <= low < value < high <= one.high
+            assert np.abs(np.array(group.replicates[name]) - replicates).max() <= group.bounds.get(name, 0.0) + 1e-15
+            assert one.interval_bound == group.bounds.get(name, 0.0)
+            assert ("of its interval's width is the bins" in one.advice) == (width < 1e-3)
+    assert result.whole.bounds["auroc"] < 0.01 or width < 1e-3
+
+
+def test_replicates_that_do_not_define_a_metric_keep_their_place() -> None:
+    """Few samples of one class: some replicates have none of it, at the beginning, in the middle and at the end."""
+    task, n = Task("binary", 2), 12
+    targets = (np.arange(n) == 0).astype(int)
+    drawn = Bootstrap(replicates=30)
+    counting = Accumulator(ALONE, task, load_metrics("auroc, f1", task), num_rows=n, bootstrap=drawn)
+    scores = np.linspace(0.9, 0.1, n)
+    counting.update(
+        np.arange(n), Samples(losses=np.ones(n), targets=targets, scores=scores, predicted=(scores > 0.5).astype(int))
+    )
+    replicates = counting.finish().whole.replicates["auroc"]
+    first = bootstrap.weights(bootstrap.keys_of("", np.arange(n)), 30, seed=0)[:, 0]
+    assert [value is not None for value in replicates] == (first > 0).tolist()
+    there = np.flatnonzero(first)
+    assert (np.diff(there) > 1).any() and len(there) < 30  # some are missing in the middle
+
+
+def test_an_interval_has_the_confidence_that_was_asked_for() -> None:
+    given = Given("values", 300)
+    found, columns = samples(given)
+    measured = {}
+    for confidence in (0.5, 0.95):
+        drawn = Bootstrap(replicates=100, confidence=confidence)
+        counting = Accumulator(ALONE, given.task, given.metrics, num_rows=300, bootstrap=drawn)
+        counting.update(np.arange(300), found, columns)
+        whole = counting.finish().whole
+        hit = whole.metrics["hit"]
+        expected = np.quantile(np.array(whole.replicates["hit"]), [(1 - confidence) / 2, (1 + confidence) / 2])
+        assert (hit.low, hit.high) == pytest.approx(tuple(expected))
+        measured[confidence] = hit.high - hit.low  # type: ignore[operator]
+    assert 0 < measured[0.5] < 0.6 * measured[0.95]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_samples(kind: Kind) -> None:
     result = evaluated(ALONE, Given(kind, 0, sliced=True, replicates=3))

@@ -37,13 +37,14 @@ WHOLE = Group(
     num_samples=360,
     metrics={
         "loss": Measured(value=0.25, higher_is_better=False),
-        "accuracy": Measured(value=0.975, low=0.95, high=0.99, higher_is_better=True),
+        "accuracy": Measured(value=0.975, low=0.95, high=0.99, interval_bound=0.125, higher_is_better=True),
         "auroc": Measured(value=0.5, bound=0.25, advice="use mode exact", higher_is_better=True),
         "accuracy_class_0": Measured(value=1.0, higher_is_better=True),
         "auroc_class_0": Measured(value=1.0, bound=0.125, higher_is_better=True),
     },
     undefined={"f1": "no positive sample"},
     replicates={"accuracy": (0.96, None, 0.98)},
+    bounds={"accuracy": 0.125},
 )
 NORTH = Slice(
     column="site",
@@ -77,7 +78,7 @@ def test_the_document(content: dict[str, Any]) -> None:
     assert content["settings"]["slices"] == ["site"]
     assert content["settings"]["processes"] == 3
     assert content["metrics"]["accuracy"] == {
-        **{"value": 0.975, "bound": 0.0, "low": 0.95, "high": 0.99, "higher_is_better": True}
+        **{"value": 0.975, "bound": 0.0, "low": 0.95, "high": 0.99, "interval_bound": 0.125, "higher_is_better": True}
     }
     assert content["metrics"]["auroc"]["advice"] == "use mode exact"
     assert content["undefined"] == {"f1": "no positive sample"}
@@ -93,7 +94,8 @@ def test_the_replicates() -> None:
     found = document.replicates(RESULT)
     assert found == {
         "metrics": {"accuracy": [0.96, None, 0.98]},
-        "slices": [{"column": "site", "value": "north", "metrics": {"accuracy": [0.8, 0.9, 1.0]}}],
+        "bounds": {"accuracy": 0.125},
+        "slices": [{"column": "site", "value": "north", "metrics": {"accuracy": [0.8, 0.9, 1.0]}, "bounds": {}}],
     }
 
 
