@@ -63,7 +63,7 @@ def _there(path: Path, uri: str) -> Path:
     if path.exists():
         return path
     where = "" if str(path) == uri else f", which is {path},"
-    raise InputError(f"there is nothing at {uri}{where} any more. Restore it, or register the model again.")
+    raise InputError(f"there is nothing at {uri}{where} any more. Restore it.")
 
 
 def _parse(uri: str) -> tuple[str, str]:
@@ -97,7 +97,9 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
         read_timeout=_STALL_SECONDS,
     )
     try:
-        client = boto3.session.Session().client("s3", config=settings)
+        # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
+        session = boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
+        client = session.client("s3", config=settings)
         if key and not key.endswith("/") and _is_object(client, bucket, key, errors.ClientError):
             return _fetched(client, bucket, key, folder / PurePosixPath(key).name)
         prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""

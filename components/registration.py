@@ -10,7 +10,7 @@ import json
 import re
 import tarfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
@@ -26,6 +26,10 @@ INFERENCE_FILE = "code/inference.py"
 MOST_BYTES = 16 << 20
 # What CreateModelPackage takes for a value (`\p{L}\p{Z}\p{N}` in the service model).
 _PROPERTY = re.compile(r"[\w \u00a0.:/=+\-@]{1,256}")
+# How many of the records that _shorter makes lack nothing that is worth more than the numbers of single classes.
+_MORE_THAN_CLASSES = 3
+# Of a decision record in a card that has no room for more.
+_MOST_REASONS, _MOST_OF_A_REASON = 20, 500
 # Of ModelDataUrl; another place is the package's SourceUri.
 _DATA_URL = re.compile(r"(https|s3)://([^/]+)/?(.*)")
 # What a model's code/inference.py reads and writes.
@@ -195,31 +199,37 @@ def properties_of(content_hash: str, lineage: Mapping[str, str], decision: Mappi
 
 
 def card_of(artifact: str, evidence: Evidence, numbers: Mapping[str, float]) -> Card:
-    """The model card. The service takes 100,000 characters, so of a longer one is left out, as far as is needed: the
-    metrics in the decision record, which stand beside it; those of single classes; where the others may lie.
+    """The model card. The service takes 100,000 characters, so of a longer one is left out, as far as is needed: parts
+    of the decision record, which lies whole beside the model; numbers of single classes; what evaluation.json says.
 
     Raises:
         InputError: it is too long all the same.
     """
     overall = {name: number for name, number in numbers.items() if "_class_" not in name}
-    short = evidence._replace(decision=_without_metrics(evidence.decision))
-    tries = ((evidence, numbers), (short, numbers), (short, overall), (short._replace(evaluation=None), overall))
-    for known, kept in tries:
-        card = model_card(
-            artifact=artifact,
-            model=known.description,
-            evaluation=known.evaluation,
-            decision=known.decision,
-            numbers=kept,
-        )
+    records = list(_shorter(evidence.decision))
+    tries = [(record, numbers) for record in records[:_MORE_THAN_CLASSES]] + [(record, overall) for record in records]
+    earlier = [(evidence._replace(decision=record), kept) for record, kept in tries]
+    last = Evidence(evidence.description, None, records[-1]), overall
+    for known, kept in earlier:
+        card = _card(artifact, known, kept)
         try:
             as_package_card(card)
         except InputError:
-            if known is tries[-1][0]:
-                raise
             continue
         return card
-    raise AssertionError("the last try returns or raises")
+    card = _card(artifact, *last)
+    as_package_card(card)
+    return card
+
+
+def _card(artifact: str, known: Evidence, numbers: Mapping[str, float]) -> Card:
+    return model_card(
+        artifact=artifact,
+        model=known.description,
+        evaluation=known.evaluation,
+        decision=known.decision,
+        numbers=numbers,
+    )
 
 
 def package_of(
@@ -283,14 +293,25 @@ def package_of(
     return package
 
 
-def _without_metrics(decision: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _shorter(decision: Mapping[str, Any] | None) -> Iterator[dict[str, Any] | None]:
+    """A decision record, and then with less and less of what grows with classes and slices."""
     if decision is None:
-        return None
+        yield None
+        return
     short = dict(decision)
-    for side in ("candidate", "champion"):
+    yield dict(short)
+    for side in ("candidate", "champion"):  # their metrics stand beside it
         if isinstance(short.get(side), Mapping):
             short[side] = {name: value for name, value in short[side].items() if name != "metrics"}
-    return short
+    yield dict(short)
+    short.pop("differences", None)
+    yield dict(short)
+    short.pop("regressions", None)
+    short.pop("floors", None)
+    yield dict(short)
+    if isinstance(why := short.get("why"), list):
+        short["why"] = [str(reason)[:_MOST_OF_A_REASON] for reason in cast("list[Any]", why)[:_MOST_REASONS]]
+    yield short
 
 
 def _within(value: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:

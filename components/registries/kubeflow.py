@@ -209,9 +209,11 @@ class KubeflowRegistry:
         try:
             return self._ask("GET", f"/registered_model?{urllib.parse.urlencode({'name': group})}")
         except _AnswerError as error:
-            if error.status == 404:
-                return None
-            raise self._not_taken(error) from None
+            if error.status != 404:
+                raise self._not_taken(error) from None
+        # Whatever else answers at a wrong address says 404, too; only a registry lists its models.
+        self._done("GET", "/registered_models?pageSize=1", has="pageSize")
+        return None
 
     def _make_model(self, group: str) -> Json:
         try:
@@ -225,7 +227,7 @@ class KubeflowRegistry:
     def _versions(self, model: str) -> Iterator[Json]:
         """The versions of a model that have numbers, archived ones too."""
         for version in self._pages(f"/registered_models/{model}/versions"):
-            if str(version["name"]).isdecimal():
+            if str(version.get("name")).isdecimal():
                 yield version
 
     def _read(self, group: str, model: Json | None) -> list[ModelVersion]:
@@ -256,16 +258,19 @@ class KubeflowRegistry:
     def _pages(self, path: str) -> Iterator[Json]:
         query = {"pageSize": str(PAGE), "orderBy": "ID", "sortOrder": "ASC"}
         while True:
-            page = self._done("GET", f"{path}?{urllib.parse.urlencode(query)}")
-            yield from cast("list[Json]", page.get("items") or [])
+            page = self._done("GET", f"{path}?{urllib.parse.urlencode(query)}", has="pageSize")
+            for resource in cast("list[Any]", page.get("items") or []):
+                if not isinstance(resource, dict) or "id" not in resource:
+                    raise self._foreign("GET", path)
+                yield cast("Json", resource)
             token = page.get("nextPageToken")
             if not token:
                 return
             query["nextPageToken"] = str(token)
 
-    def _done(self, method: str, path: str, body: Json | None = None) -> Json:
+    def _done(self, method: str, path: str, body: Json | None = None, *, has: str = "id") -> Json:
         try:
-            return self._ask(method, path, body)
+            return self._ask(method, path, body, has=has)
         except _AnswerError as error:
             raise self._not_taken(error) from None
 
@@ -274,27 +279,41 @@ class KubeflowRegistry:
             return RegistryError(
                 f"{self.address} refuses: {error}. Name a file with a token that may use it in ${TOKEN_VARIABLE}."
             )
+        if error.status == 404:  # what we ask for has just been there, or is always
+            return RegistryError(f"{self.address} has no such path or resource: {error}. Check the address.")
         return InputError(f"{self.address} does not take it: {error}.")
 
-    def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+    def _foreign(self, method: str, path: str) -> RegistryError:
+        return RegistryError(
+            f"{self.address} did not answer as Kubeflow Model Registry does, {method} {path.partition('?')[0]}. "
+            "Check the address."
+        )
+
+    def _ask(self, method: str, path: str, body: Json | None = None, *, has: str = "id") -> Json:
         """The answer to a request.
+
+        Args:
+            has: a field that the registry's own answers always have: `id` of a resource, `pageSize` of a list.
 
         Raises:
             _AnswerError: the server answers with a status that is not worth another attempt.
-            RegistryError: no answer, or none but failures.
+            RegistryError: no answer, none but failures, or one of something else than the registry.
         """
         problem = ""
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1))
             try:
-                return self._send(method, path, body)
+                answer = self._send(method, path, body)
+                if has not in answer:
+                    raise self._foreign(method, path)
+                return answer
             except _AnswerError as error:
                 if error.status < 500 and error.status != 429:
                     raise
                 problem = f"failed, {method} {path.partition('?')[0]}, in {ATTEMPTS} attempts: {error}"
             except InputError:
-                raise  # the token, which no other attempt mends
+                raise  # the token, or another server: no other attempt mends it
             except (OSError, EOFError, ValueError) as error:  # URLError and lost connections; an answer that is no JSON
                 reason = " ".join(str(getattr(error, "reason", error)).split())[:160] or type(error).__name__
                 problem = f"cannot be reached in {ATTEMPTS} attempts: {reason}"

@@ -150,8 +150,12 @@ class MlflowRegistry:
         """The version of a content; None where it is not registered."""
         checked_group(group)
         checked_hash(content_hash)
-        found = self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
-        return min((_version(each) for each in found), key=lambda version: version.version, default=None)
+        found = [
+            _version(each) for each in self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
+        ]
+        if not found:
+            self._has(group)
+        return min(found, key=lambda version: version.version, default=None)
 
     def set_status(
         self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
@@ -191,19 +195,31 @@ class MlflowRegistry:
                 return tracking.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def _make_model(self, group: str) -> None:
-        try:
-            with self._told(f"reading {group!r}"):
-                self._client.get_registered_model(group)
-        except _AbsentError:
+        if not self._has(group):
             # Another process may make it at the same time.
             with self._told(f"making {group!r}", there=True):
                 self._client.create_registered_model(group)
+
+    def _has(self, group: str) -> bool:
+        """Whether there is such a group. MLflow answers `{}` where a search finds nothing, and reads what any other
+        server answers as that: so who finds nothing asks for one model, which MLflow must name, or say that it is not
+        there."""
+        try:
+            with self._told(f"reading {group!r}"):
+                named = str(self._client.get_registered_model(group).name)
+        except _AbsentError:
+            return False
+        if named != group:
+            raise RegistryError(f"{self._name} did not answer as MLflow does, reading {group!r}. Check the address.")
+        return True
 
     def _models(self) -> Iterator[Any]:
         token = None
         while True:
             with self._told("listing models"):
                 page = self._client.search_registered_models(max_results=PAGE, page_token=token)
+            if not page and token is None:
+                self._has("drivetrain")  # any name will do
             yield from page
             token = page.token
             if not token:
@@ -222,6 +238,8 @@ class MlflowRegistry:
     def _read(self, group: str) -> list[ModelVersion]:
         checked_group(group)
         found = [_version(each) for each in self._search(f"name = '{group}'")]
+        if not found:
+            self._has(group)
         return sorted(found, key=lambda version: version.version, reverse=True)
 
     def _move_alias(self, group: str) -> None:

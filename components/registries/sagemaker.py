@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import re
 import threading
 import uuid
@@ -57,6 +58,9 @@ _DENIED = (
     *("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403"),
     *("ExpiredToken", "ExpiredTokenException", "InvalidSignatureException", "IncompleteSignatureException"),
 )
+# In these words the service says, with 400, that a group or version is not there; others may use them, too: a role that
+# "does not exist", a proxy that has "not found" its server.
+_ABSENT_CODES = ("ValidationException", "ResourceNotFound", "ResourceNotFoundException")
 _ABSENT = re.compile(r"does not exist|not found|could not find|cannot find", re.IGNORECASE)
 
 
@@ -117,7 +121,7 @@ class SageMakerRegistry:
             self._make_group(group)
             with self._told(f"registering in {group!r}"):
                 arn = str(self._client.create_model_package(**request)["ModelPackageArn"])
-            number = int(arn.rpartition("/")[2])
+                number = int(arn.rpartition("/")[2])
             arns[number] = arn
             self._describe(arn)  # a token that the service remembers may be that of a version deleted since
             return number
@@ -204,7 +208,9 @@ class SageMakerRegistry:
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=ANSWER_SECONDS,
             )
-            return session.Session(region_name=self.region).client("sagemaker", config=settings)
+            # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
+            region = self.region or os.environ.get("AWS_REGION") or None
+            return session.Session(region_name=region).client("sagemaker", config=settings)
 
     def _list(self, group: str, **filters: str) -> list[_Listed]:
         """The versions of a group, the newest first; none where there is no such group."""
@@ -246,6 +252,7 @@ class SageMakerRegistry:
     def _describe(self, arn: str) -> ModelVersion:
         with self._told(f"reading {arn}"):
             said: dict[str, Any] = self._client.describe_model_package(ModelPackageName=arn)
+            created = said["CreationTime"].timestamp()
             words = self._client.meta.service_model.operation_model("CreateModelPackage").input_shape.members
         # The status is no part of the request any more: it is what was decided last.
         package = {name: value for name, value in said.items() if name in words and name != "ModelApprovalStatus"}
@@ -256,7 +263,6 @@ class SageMakerRegistry:
             package["ModelPackageDescription"] = description[: suffix.start()]
         if not package.get("ModelPackageDescription"):
             package.pop("ModelPackageDescription", None)
-        created = said["CreationTime"].timestamp()
         changed = said.get("LastModifiedTime")
         return ModelVersion(
             group=str(said.get("ModelPackageGroupName", "")),
@@ -281,10 +287,9 @@ class SageMakerRegistry:
         """A group; another process may make it at the same time."""
         there = False
         with self._told(f"reading group {group!r}", absent=True):
-            self._client.describe_model_package_group(ModelPackageGroupName=group)
-            there = True
+            there = bool(self._client.describe_model_package_group(ModelPackageGroupName=group)["ModelPackageGroupArn"])
         if not there:
-            with self._told(f"making group {group!r}", absent=True, there=True):
+            with self._told(f"making group {group!r}", there=True):
                 self._client.create_model_package_group(ModelPackageGroupName=group)
 
     @property
@@ -306,9 +311,16 @@ class SageMakerRegistry:
             return
         try:
             yield
+        except InputError:
+            raise  # told already
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # of the answer: nothing else is read within
+            raise RegistryError(
+                f"{self._name} did not answer as SageMaker does, {doing} ({type(error).__name__}: {_line(error)[:80]}). "
+                "Check the endpoint."
+            ) from None
         except errors.ClientError as error:
             said, code, status = _answer(error.response)
-            if absent and _ABSENT.search(str(error)):
+            if absent and status == 400 and code in _ABSENT_CODES and _ABSENT.search(str(error)):
                 return
             if there and (code in ("ConflictException", "ResourceInUse") or "already exists" in str(error)):
                 return
@@ -341,6 +353,10 @@ class SageMakerRegistry:
             return RegistryError(
                 f"{self._name} refuses, {doing}: {said} ({code}). Allow the role the actions on model "
                 "packages and their groups (sagemaker:CreateModelPackage, ...)."
+            )
+        if status == 404:  # which the service itself says of nothing
+            return RegistryError(
+                f"{self._name} did not answer as SageMaker does, {doing}: {said} ({status}). Check the endpoint."
             )
         if status >= 500 or status == 429 or "Throttling" in code:
             return RegistryError(

@@ -338,6 +338,11 @@ for content in sys.argv[2:]:
 """
 
 
+@pytest.mark.parametrize(
+    "place",
+    [kind if kind == "local" else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds()],
+    indirect=True,
+)
 def test_processes_that_register_the_same_at_once_make_one_version_each(url: str) -> None:
     contents = [content(n) for n in range(5)]
     programs = [
@@ -424,7 +429,11 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield Place(request.param, location, module)
 
 
-@pytest.mark.parametrize("status", ["403", "500"])
+# In words that a registry has for what is not there, which is not what these say.
+FAILURES = ["403 the role does not exist", "500 could not find it: not found", "404 not found", "page 404", "foreign"]
+
+
+@pytest.mark.parametrize("status", FAILURES)
 @pytest.mark.parametrize("served", SERVED, indirect=True)
 def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registered(served: Place, status: str) -> None:
     registry = open_registry(served.url)
@@ -439,7 +448,7 @@ def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registe
         for asked, call in ASKED.items():
             requests.clear()
             said = one_error(lambda call=call: call(failing))
-            assert ("refuse" in said) == (status == "403"), f"{asked}: {said}"
+            assert ("refuse" in said) == status.startswith("403"), f"{asked}: {said}"
             assert len(requests) <= 6, f"{asked} was tried {len(requests)} times"
     assert [(version.version, version.status) for version in registry.versions("digits")] == [(1, "Approved")]
 

@@ -65,6 +65,32 @@ def test_an_object_and_a_folder_of_s3(tmp_path: Path, bucket: str) -> None:
         assert found == ["code/inference.py", "model.json"]
 
 
+def test_the_region_of_a_sagemaker_job(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There AWS_REGION alone is set, and S3 refuses requests signed for another region."""
+    from botocore.awsrequest import AWSPreparedRequest
+
+    put(bucket, "digits/model.tar.gz", b"packed")
+    for name in ("AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    signed: list[str] = []
+    import boto3
+
+    class Session(boto3.session.Session):
+        def client(self, *given: object, **more: object) -> object:  # type: ignore[override]
+            made = super().client(*given, **more)  # type: ignore[call-overload]
+            made.meta.events.register("before-send.s3", told)
+            return made
+
+    def told(request: AWSPreparedRequest, **_: object) -> None:
+        signed.append(str(request.headers["Authorization"]))
+
+    monkeypatch.setattr(boto3.session, "Session", Session)
+    fetch(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+    assert signed and all("/eu-central-1/s3/" in each for each in signed)
+
+
 def test_what_is_not_in_s3(tmp_path: Path, bucket: str) -> None:
     assert refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new").startswith(
         f"there is nothing at s3://{bucket}/digits/model.tar.gz."

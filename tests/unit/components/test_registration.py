@@ -207,6 +207,29 @@ def test_a_record_too_long_for_a_card_is_kept_without_its_metrics(model: Path) -
     assert all(len(text) <= 1024 for text in custom.values())
 
 
+def test_a_decision_on_many_slices_and_classes_fits_into_a_card(model: Path) -> None:
+    record = decision(content_hash(model))
+    metrics = [f"metric{n}" for n in range(40)]
+    number = {"value": 1 / 7, "bound": 1e-7, "low": 1 / 9, "high": 1 / 3}
+    rows = [{"metric": name, "slice": f"site=north{n}", **number} for n in range(40) for name in metrics]
+    record |= {"differences": rows, "regressions": rows[:100], "floors": rows[:50], "why": ["better"] * 2000}
+    classes = {f"recall_class_{n}": n / 7 for n in range(1000)}
+    record["candidate"]["metrics"] = record["champion"]["metrics"] = dict.fromkeys(classes, number)
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and "differences" not in kept and len(kept["floors"]) == 50
+    assert kept["difference"] == record["difference"] and kept["champion"]["version"] == 3
+    record["floors"] = rows
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and "floors" not in kept and kept["why"] == record["why"]
+    record["why"] = ["x" * 1000] * 2000
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and len(kept["why"]) == 20 and kept["verdict"] == record["verdict"]
+    assert len(json.dumps(card)) <= 100_000
+
+
 def test_numbers_of_single_classes_are_left_out_of_a_card_that_would_be_too_long() -> None:
     numbers = {f"accuracy_class_{n}": n / 7 for n in range(4000)} | {"accuracy": 0.5}
     package = registration.package_of({}, Evidence(), numbers, group="digits", artifact="", approval="Approved")

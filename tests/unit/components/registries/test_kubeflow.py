@@ -98,7 +98,7 @@ def test_an_address_that_is_none(address: str) -> None:
 
 class Recorded(BaseHTTPRequestHandler):
     seen: list[str | None]
-    answer = b"{}"
+    answer = b'{"items": [], "nextPageToken": "", "pageSize": 200, "size": 0}'
 
     def do_GET(self) -> None:
         self.seen.append(self.headers.get("Authorization"))

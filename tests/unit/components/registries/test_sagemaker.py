@@ -108,6 +108,16 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "no region. Write sagemaker:REGION" in refused(lambda: open_registry("sagemaker").champion("digits"))
 
 
+def test_the_region_of_a_sagemaker_job(region: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """There AWS_REGION alone is set."""
+    SageMakerRegistry(region).register("digits", CONTENT, {}, approval="Approved")
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_REGION", region)
+    champion = open_registry("sagemaker").champion("digits")
+    assert champion is not None and f":{region}:" in champion.arn
+
+
 def test_no_credentials(region: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
         if name.startswith("AWS_") and name not in ("AWS_ENDPOINT_URL_SAGEMAKER", "AWS_EC2_METADATA_DISABLED"):
