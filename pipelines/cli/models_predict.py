@@ -56,6 +56,8 @@ def predict(
 
     if not source.is_file():
         raise UserError(f"--input {source}: there is no such file.")
+    if output is not None and output.exists() and output.samefile(source):
+        raise UserError(f"--output {output} is the input: the answers would replace its rows. Give another place.")
     found = opened(registry, home).version(group, version)
     with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
         written = Path(scratch) / "answers.jsonl" if output is None else output

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from drivetrain.components.content_hash import content_hash
 from drivetrain.components.model_folder import ARCHIVE, unpack
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.data.dataset import Dataset
@@ -191,7 +192,15 @@ def test_its_modules_are_the_ones_of_the_archive(
     files = [Path(file) for file in served[name]["modules"].values()]
     assert len(files) > 10
     assert all(file.is_relative_to(inside) for file in files)
-    assert not list(inside.rglob("__pycache__")), "the model's content has a name: its hash"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_was_served_keeps_its_name(
+    name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]
+) -> None:
+    assert served[name]["answers"]
+    assert content_hash(folders[name] / "model") == content_hash(folders[name] / "trained")
+    assert not list((folders[name] / "model").rglob("__pycache__"))
 
 
 @pytest.mark.parametrize("name", NAMES)

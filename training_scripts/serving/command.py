@@ -109,6 +109,8 @@ def _check_endings(source: Path, target: Path | None) -> None:
             raise InputError(f"{path}: its ending says no format. Allowed: {', '.join(allowed)}.")
     if not source.is_file():
         raise InputError(f"{source}: there is no such file.")
+    if target is not None and target.exists() and target.samefile(source):
+        raise InputError(f"{target} is the input: the answers would replace its rows. Give --output another place.")
     if target is not None and not target.absolute().parent.is_dir():
         raise InputError(f"{target}: there is no folder {target.absolute().parent}. Make it, or give another place.")
 

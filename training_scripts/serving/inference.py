@@ -10,7 +10,9 @@ https://sagemaker.readthedocs.io/en/v2/frameworks/pytorch/using_pytorch.html#ser
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,9 +20,22 @@ from typing import Any
 _PACKAGE = "drivetrain.training_scripts.serving"
 # The modules that this model was trained with. (They are beside this file in a model folder, and only there.)
 _MODULES = Path(__file__).resolve().parent / "modules"
+
+
+def _leave_no_bytecode() -> None:
+    """The folder's content has a name, its hash, and is to keep it. Of the modules no bytecode is written; that of this
+    file was, before its first line ran."""
+    sys.dont_write_bytecode = True
+    written = Path(importlib.util.cache_from_source(__file__))
+    if written.parent.parent == Path(__file__).parent:  # and not in a folder that was set for all bytecode
+        with suppress(OSError):  # a folder that cannot be written has none; one with other files in it stays
+            written.unlink(missing_ok=True)
+            written.parent.rmdir()
+
+
 if _MODULES.is_dir():
     sys.path.insert(0, str(_MODULES))
-    sys.dont_write_bytecode = True  # the folder's content has a name, its hash, and is to keep it
+    _leave_no_bytecode()
 
 
 def _own(name: str) -> ModuleType:

@@ -51,6 +51,8 @@ def columns_of(body: Body, content_type: str, inputs: Inputs) -> dict[str, NDArr
 
 def table_of(body: Body, content_type: str, inputs: Inputs) -> Table:
     """The values of a request by name, as they were given."""
+    if not isinstance(body, Body):
+        raise InputError(f"the body is a Python {type(body).__name__}; allowed are text and bytes.")
     kind = (content_type or "").partition(";")[0].strip().lower()
     kind = _ALIASES.get(kind, kind)
     whole: Mapping[str, str] = inputs.raw.TYPES if inputs.raw is not None else {}
@@ -246,7 +248,9 @@ def _npy(body: Body, inputs: Inputs) -> Table:
     try:
         array = np.load(io.BytesIO(bytes(body)), allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"the body is no array of numpy.save: {str(error).splitlines()[0]:.200}") from None
+        # The first sentence: after it numpy tells how to read pickles, which nobody should.
+        said = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise InputError(f"the body is no array of numpy.save: {said:.200}.") from None
     if not isinstance(array, np.ndarray) or not array.ndim:
         raise InputError("the body is a single value or an archive; allowed is an array with a row each.")
     if len(inputs.columns) == 1:

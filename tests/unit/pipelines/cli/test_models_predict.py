@@ -119,6 +119,17 @@ def test_all_answers_in_a_file(models, tmp_path: Path) -> None:
     assert json.loads(models("--output", out, "--json"))["output"] == str(out)
 
 
+def test_the_input_is_not_written_over(models, tmp_path: Path) -> None:
+    before = (tmp_path / "rows.csv").read_bytes()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    for output in (tmp_path / "rows.csv", tmp_path / "v1" / ".." / "rows.csv", tmp_path / "link.csv"):
+        said = models("--output", output, code=2)
+        assert said == (
+            f"error: --output {output} is the input: the answers would replace its rows. Give another place.\n"
+        )
+    assert (tmp_path / "rows.csv").read_bytes() == before
+
+
 def test_nothing_is_left_in_the_model(models) -> None:
     before = content_hash(models.paths[0])
     models("--version", "1")

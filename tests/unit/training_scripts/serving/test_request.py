@@ -111,7 +111,10 @@ def test_a_model_that_does_not_say_its_types_takes_numbers_as_they_come() -> Non
         (TWO, CSV, '"a', "the body is no CSV"),
         (TWO, CSV, "a\n1\n", "the rows lack b"),
         (TWO, NPY, b"\x93NUMPY", "the body is no array of numpy.save"),
+        (TWO, NPY, b"damaged", r"^the body is no array of numpy.save: [^.]*\.$"),
         (TWO, NPY, "text", "the body is text"),
+        (TWO, JSON, None, "the body is a Python NoneType; allowed are text and bytes"),
+        (TWO, CSV, {"a": 1}, "the body is a Python dict; allowed are text and bytes"),
         (TWO, NPY, npy(3), "a single value or an archive"),
         (TWO, NPY, npy([[1, 2, 3]]), r"the array has shape \[1, 3\]; the model takes \[rows, 2\]: a, b"),
         (TWO, NPY, npy([["1", "2"]]), "row 1: a is .*'1'.*, which is no number"),
@@ -120,7 +123,7 @@ def test_a_model_that_does_not_say_its_types_takes_numbers_as_they_come() -> Non
         (Inputs((Input("text", np.dtype("int64"), (2,)),)), JSON, '[{"texts": "x"}]', "the rows lack text"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(inputs: Inputs, kind: str, body: str | bytes, message: str) -> None:
+def test_what_is_wrong_is_said_in_one_line(inputs: Inputs, kind: str, body: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         columns_of(body, kind, inputs)
     assert isinstance(caught.value, InputError)
