@@ -33,6 +33,7 @@ def batch_predict(
     *,
     batch_size: int = 256,
     rows_per_shard: int = 65536,
+    threads: int = 1,
     keep: str = "",
     reader: str = "auto",
     reader_options: str = "{}",
@@ -54,6 +55,7 @@ def batch_predict(
             and those of `keep`; and manifest.json, last.
         batch_size: samples a forward pass.
         rows_per_shard: rows of a file; made a multiple of batch_size.
+        threads: threads that each process computes with on the CPU; another number rounds otherwise.
         keep: columns of the data to hand on, with commas: "id, site".
         reader: the format of the data; auto for that of the training data.
         reader_options: the reader's options, a JSON object.

@@ -5,7 +5,8 @@
         --model build/model --data build/new --output build/predictions --keep id,site
 
 The output is a Parquet file for each so many rows, in the order of the data, the same bytes whatever the number of
-processes. Repeated, it does what is missing; docs/prediction.md.
+processes: each computes with as many threads as `--threads` says, 1 unless it does, since sums that are shared out
+among threads are rounded by their number. Repeated, it does what is missing; docs/prediction.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -107,9 +109,12 @@ def run(
                 raise InputError(f"{previous / shards.shard_file(number)} was changed while it was looked at.")
             records[number] = shards.copy_shard(previous, output, number, record, identity)
     if work.missing:
-        with placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options) as (
-            forward,
-            layout,
+        with (
+            _threads(settings.threads),
+            placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options) as (
+                forward,
+                layout,
+            ),
         ):
             written = _Shards(output, num_shards, identity, dataset, settings)
             dtype = next(model.parameters()).dtype
@@ -143,6 +148,18 @@ def run(
         "shards_copied": len(work.copies),
         "shards_predicted": len(work.missing),
     }
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """By themselves they are as many as the host's cores, shared out among its processes: then bits would depend on
+    where and on how many processes a batch was predicted."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _silent(*words: object, flush: bool = False) -> None:

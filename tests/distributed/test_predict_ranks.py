@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 
 from drivetrain.components.content_hash import content_hash
 from drivetrain.components.manifest import Manifest
+from drivetrain.training_scripts import predict as predict_program
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.loop.config import Config, Folders
 from drivetrain.training_scripts.models.saved_model import load_model
@@ -63,6 +64,38 @@ def test_every_number_of_ranks_writes_the_same_bytes(forked: Forked, model: Path
         assert numbers == [expected] * ranks
     assert len(files(tmp_path / "1")) == 2 * SHARDS + 1
     assert files(tmp_path / "1") == files(tmp_path / "2") == files(tmp_path / "3") == files(tmp_path / "9")
+
+
+@pytest.fixture
+def threads_of_the_host() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_the_host_s_threads_decide_nothing(
+    model: Path,
+    digits: Path,
+    tmp_path: Path,
+    threads_of_the_host: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many as the host has cores for the process, or as OMP_NUM_THREADS says; they are there again afterwards."""
+    computing: set[int] = set()
+    made = predict_program._answers
+
+    def watched(*given: Any) -> Any:
+        computing.add(torch.get_num_threads())
+        return made(*given)
+
+    monkeypatch.setattr(predict_program, "_answers", watched)
+    for threads in (1, 3):
+        threads_of_the_host(threads)
+        run(model, digits, tmp_path / str(threads), ALONE, settings=SETTINGS)
+        assert (torch.get_num_threads(), computing) == (threads, {1})
+    assert files(tmp_path / "1") == files(tmp_path / "3")
+    run(model, digits, tmp_path / "two", ALONE, settings=replace(SETTINGS, threads=2))
+    assert (torch.get_num_threads(), computing) == (3, {1, 2})
 
 
 def test_they_are_the_answers_to_the_rows_in_their_order(
@@ -239,6 +272,7 @@ def test_what_is_of_something_else_is_refused_or_replaced(
     data = prepared_data.write_prepared(tmp_path / "other", prepared_data.digit_columns(20, seed=3))
     for given, words in (
         ((digits, out, other, None), "batch_size 4 instead of 2"),
+        ((digits, out, replace(SETTINGS, threads=2), None), "threads 1 instead of 2"),
         ((digits, tmp_path / "new", other, out), "keep"),
         ((data, out, SETTINGS, None), "rows 50 instead of 20"),
     ):
@@ -269,6 +303,7 @@ def test_bad_settings_and_columns(model: Path, digits: Path, tmp_path: Path) -> 
         assert words in refused(ALONE, model, digits, tmp_path / "out", settings, None)
     for given, words in (
         ({"batch_size": 0}, "batch_size=0; allowed are whole numbers from 1"),
+        ({"threads": 0}, "threads=0; allowed are whole numbers from 1"),
         ({"on_change": "resume"}, "no on_change 'resume'"),
         ({"keep": "a,b,a"}, "names 'a' twice"),
     ):

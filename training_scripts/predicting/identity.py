@@ -42,6 +42,7 @@ def identity_of(
         "reader": {name: value for name, value in reader.items() if name not in _MERELY_HOW},
         "batch_size": settings.batch_size,
         "rows_per_shard": settings.shard_rows,
+        "threads": settings.threads,
         "keep": settings.columns,
         "strategy": settings.strategy,
         "strategy_options": json.loads(settings.strategy_options),

@@ -25,6 +25,8 @@ class Settings:
     """samples a forward pass; it sees the same ones whatever the number of processes"""
     rows_per_shard: int = 65536
     """rows of a file; made a multiple of batch_size"""
+    threads: int = 1
+    """threads that each process computes with on the CPU, whatever OMP_NUM_THREADS; another number rounds otherwise"""
     keep: str = ""
     """columns of the data to hand on, with commas: "id, site" """
     reader: str = "auto"
@@ -39,7 +41,7 @@ class Settings:
     """what to do with predictions of another model, other data or other settings in the folder: refuse or fresh"""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "rows_per_shard"):
+        for name in ("batch_size", "rows_per_shard", "threads"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
         if self.on_change not in ON_CHANGE:

@@ -42,7 +42,7 @@ def command(model: Path, data: Path, output: Path, *more: str) -> subprocess.Com
     small = ["--batch-size=4", "--rows-per-shard=8"]
     return subprocess.run(
         [sys.executable, "-m", "drivetrain.components.batch_predict", *folders, *small, *more],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
         capture_output=True,
         text=True,
     )
