@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from drivetrain.training_scripts.counting.slices import SliceColumn
 from drivetrain.training_scripts.counting.state import State
 from drivetrain.training_scripts.counting.tally_set import TallySet, results, why_undefined
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.metric import (
     HasCurves,
     HasExact,
@@ -35,6 +37,11 @@ from drivetrain.training_scripts.process import Process
 
 # An interval of which the bins of replicates make up more than this share comes with advice.
 _WIDE = 0.25
+_EXACT_MODE = "mode=exact"
+_SLICES_IN_BINS = (
+    "too many scores are equal or nearly so for the bins in which slices are counted, in every mode; fewer slices, "
+    "replicates or metrics leave memory for finer ones"
+)
 _WHY_WIDE = (
     "is the bins in which replicates are counted, in every mode: its scores lie too close together for them. Fewer "
     "slices, replicates or metrics leave memory for finer ones"
@@ -118,7 +125,7 @@ class Accumulator:
                 for name, ranking in self._rank(samples).items():
                     self._rankings[name].append(ranking)
             except InputError as error:  # of a metric, which does not know the rows
-                raise InputError(f"rows {rows[0]} to {rows[-1]}: {error}") from error
+                raise InputError(f"rows {rows[0]} to {rows[-1]}, counted from 0: {error}") from error
         except InputError as error:
             self.fail(str(error))
             return
@@ -185,7 +192,8 @@ class Accumulator:
         for place, column in enumerate(self._slices):
             for number, (value, cells) in enumerate(zip(column.values, state.slices(place), strict=True)):
                 replicates = state.slice_replicates(place, number)
-                group = self._group(room.sliced, cells, room.drawn_sliced, replicates)
+                beat()  # many of them are no hang
+                group = self._group(room.sliced, cells, room.drawn_sliced, replicates, of_slice=True)
                 slices.append(Slice(column=column.name, value=value, **vars(group)))
         return Evaluation(
             task=self._task,
@@ -204,6 +212,8 @@ class Accumulator:
         drawn: TallySet,
         replicates: Iterable[Sequence[Ints]],
         ranked: Mapping[str, Ranked] | None = None,
+        *,
+        of_slice: bool = False,
     ) -> Group:
         """What was measured of some samples.
 
@@ -231,6 +241,8 @@ class Accumulator:
                 if why:
                     undefined.setdefault(result, why)
                 elif result not in metrics:
+                    if of_slice and _EXACT_MODE in value.advice:
+                        value = replace(value, advice=_SLICES_IN_BINS)
                     metrics[result] = self._measured(
                         value, metric, values_of_replicates.get(result, ()), bounds.get(result, 0.0)
                     )

@@ -139,6 +139,10 @@ def test_an_interval_of_bins_holds_that_of_exact_replicates(width: float, exact:
             assert one.interval_bound == group.bounds.get(name, 0.0)
             assert ("of its interval's width is the bins" in one.advice) == (width < 1e-3)
     assert result.whole.bounds["auroc"] < 0.01 or width < 1e-3
+    told = result.slices[0].metrics["auroc"].advice
+    assert ("the bins in which slices are counted, in every mode" in told) == (width < 1e-3)
+    assert "mode=exact" not in told
+    assert ("mode=exact" in result.whole.metrics["auroc"].advice) == (width < 1e-3 and not exact)
 
 
 def test_replicates_that_do_not_define_a_metric_keep_their_place() -> None:
@@ -254,12 +258,14 @@ def refused(given: Given, spoil: dict[str, np.ndarray], *, key: str = "id") -> s
 def test_bad_samples_are_named() -> None:
     given = Given("binary", 4, sliced=True, replicates=2)
     scores = np.array([0.5, np.nan, 0.5, 0.5])
-    assert refused(given, {"scores": scores}).startswith("rows 100 to 103: a score is nan")
+    assert refused(given, {"scores": scores}).startswith("rows 100 to 103, counted from 0: a score is nan")
     targets = np.array([0, 1, 2, 1])
-    assert "rows 100 to 103: a target is 2" in refused(given, {"targets": targets})
+    assert "rows 100 to 103, counted from 0: a target is 2" in refused(given, {"targets": targets})
     losses = np.array([0, 1, np.inf, 1])
-    assert "rows 100 to 103: value inf of sample 2" in refused(given, {"losses": losses})
-    assert "row 103: column 'site'" in refused(given, {"site": np.array(["north"] * 3 + ["east"], dtype=object)})
+    assert "rows 100 to 103, counted from 0: value inf of sample 2" in refused(given, {"losses": losses})
+    assert "row 103, counted from 0: column 'site'" in refused(
+        given, {"site": np.array(["north"] * 3 + ["east"], dtype=object)}
+    )
     assert "key column 'id' has values of type float64" in refused(given, {"id": np.zeros(4)})
 
 
