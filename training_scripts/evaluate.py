@@ -40,7 +40,7 @@ from drivetrain.training_scripts.recipe import Recipe
 
 # Rows that are kept at hand, decoded; of more, those that are at work.
 MOST_HELD_ROWS = 2_000_000
-WHERE = "Free some room there, or give another folder."
+WHERE = "Free some room there, or give another place."
 
 
 def run(
@@ -123,6 +123,7 @@ def run(
             exact=settings.mode == "exact",
             values=values,
             on_batch=keep if predictions else None,
+            on_counted=progress.stop,
         )
         said = progress.end()
         if settings.scoring:
@@ -173,13 +174,17 @@ def _bootstrap(settings: Settings, dataset: Dataset) -> Bootstrap | None:
 def refuse_undefined(result: Evaluation, metrics: Mapping[str, Metric]) -> None:
     """
     Raises:
-        InputError: a metric that was asked for by name, and of which the samples define no value.
+        InputError: a metric that was asked for by name, and of which the samples do not define each value but those of
+            single classes.
     """
     defined = {document.owner(name, metrics) for name in result.whole.metrics}
     for name, why in result.whole.undefined.items():
-        if (owner := document.owner(name, metrics)) is not None and owner not in defined:
+        owner = document.owner(name, metrics)
+        # (That a single class has no value of its own is said in the report.)
+        if owner is not None and (owner not in defined or "_class_" not in name):
             raise InputError(
-                f"{owner} is not defined by this data: {why}. Leave it out of scoring, or give data that defines it."
+                f"{name} is not defined by this data: {why}. Leave {owner} out of scoring, or give data that defines "
+                "it. (What nobody asks for by name, scoring left empty, is reported as undefined.)"
             )
 
 
@@ -190,7 +195,7 @@ def say(content: Mapping[str, Any], speed: str) -> None:
         print(line)
     print(
         f"  {coverage['counted']:,} of {coverage['rows']:,} samples counted, each once; "
-        f"{collectives} collective{'s' * (collectives != 1)}; {speed}",
+        f"{collectives} collective{'s' * (collectives != 1)} for the metrics; {speed}",
         flush=True,
     )
 
@@ -218,6 +223,9 @@ def main() -> None:
         settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
         with join_group() as process:
+            if process.is_main:
+                with files.writable(folders["metrics"], WHERE):
+                    files.check(folders["metrics"])
             numbers = run(
                 folders["model"],
                 folders["data"],
@@ -227,7 +235,8 @@ def main() -> None:
                 model_hash=folders["model_hash"],
             )
         if process.is_main:
-            files.write_json(folders["metrics"], numbers)
+            with files.writable(folders["metrics"], WHERE):
+                files.write_json(folders["metrics"], numbers)
 
     run_rank(program)
 

@@ -46,6 +46,7 @@ def evaluate(
     memory: int = MEMORY,
     values: Mapping[str, Amount] | None = None,
     on_batch: Callable[[Ints, Samples], None] | None = None,
+    on_counted: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Evaluate a model in eval mode on all rows, on all ranks together.
 
@@ -71,6 +72,7 @@ def evaluate(
         values: the recipe's own metrics, where they are known (`probe`, or an earlier `Evaluation.values`). If not, the
             first rank tells them in two collectives of their own.
         on_batch: is given each batch that counts, row numbers and samples, on the rank that speaks for its replica.
+        on_counted: is called on every rank when its batches are counted, before the ranks meet.
 
     Raises:
         InputError: data that cannot be, on any rank; every rank raises the same.
@@ -110,7 +112,7 @@ def evaluate(
             samples, failure = None, inputs.failure
             if outputs is not None and failure is None and (counts or accumulator is None):
                 try:
-                    samples = samples_of(recipe, task, outputs, batch.targets, rows)
+                    samples = samples_of(recipe, task, outputs, batch.targets, rows, dataset.reader.locate)
                 except InputError as error:
                     failure = str(error)
             if accumulator is None:
@@ -128,6 +130,8 @@ def evaluate(
                 else:
                     accumulator.update(rows, samples, columns)
     assert accumulator is not None and values is not None
+    if on_counted:
+        on_counted()
     result = accumulator.finish()
     return replace(result, collectives=result.collectives + told, values=dict(values))
 
@@ -148,7 +152,8 @@ def probe(recipe: Recipe, model: nn.Module, dataset: Dataset, task: Task = VALUE
     model.eval()
     try:
         with torch.no_grad():
-            return amounts_of(samples_of(recipe, task, model(batch.inputs), batch.targets, rows))
+            outputs = model(batch.inputs)
+            return amounts_of(samples_of(recipe, task, outputs, batch.targets, rows, dataset.reader.locate))
     finally:
         model.train(training)
 

@@ -241,7 +241,7 @@ def how(found: EvaluationFacts) -> str:
             proven = found.rows == found.counted
             counted = ", each counted once" if proven else f" of {found.rows:,}, {found.counted:,} counted"
         parts.append(count(found.num_samples, "sample") + counted)
-    ran = [count(found.collectives, "collective")] if found.collectives is not None else []
+    ran = [count(found.collectives, "collective") + " for the metrics"] if found.collectives is not None else []
     if (processes := found.settings.get("processes")) is not None:
         strategy = found.settings.get("strategy", "")
         ran.append(f"{processes} process{'' if processes == '1' else 'es'}{f' ({strategy})' if strategy else ''}")

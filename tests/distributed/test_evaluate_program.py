@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import signal
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -203,9 +204,10 @@ def test_a_bad_row_ends_all_ranks_with_one_error(
     data = write_data(prepared_data, tmp_path / "data", given)
     report = tmp_path / "report"
     (alone,) = forked(1, refused, model, data, report, SETTINGS)
-    assert "row 13" in alone and "nan" in alone
+    # As of a label: the file, and the row in it from 1.
+    assert "part-00000.parquet, row 14 is nan: values of the data there" in alone
     for message in forked(3, refused, model, data, report, SETTINGS):
-        assert "row 13" in message and "nan" in message
+        assert message.endswith(f": {alone}")
     assert not list(report.rglob("*.json")) and not list(report.rglob("*.parquet"))
 
 
@@ -270,6 +272,14 @@ def test_a_metric_that_was_asked_for_by_name_must_be_defined(
     assert any(name.startswith("auroc") for name in read(report)["undefined"])
     for said in forked(2, refused, model, data, report, Settings(bootstrap=0, scoring="accuracy, auroc")):
         assert said.startswith("auroc is not defined by this data: ")
+    given["label"] = np.arange(8, dtype=np.int64) % 2
+    data = write_data(prepared_data, tmp_path / "two", given)
+    forked(1, evaluated, model, data, report, Settings(bootstrap=0, scoring="f1(per_class=true)"))
+    assert set(read(report)["undefined"]) <= {f"f1_class_{number}" for number in range(10)}
+    (said,) = forked(1, refused, model, data, report, Settings(bootstrap=0, scoring="auroc"))
+    assert said.startswith(
+        "auroc_macro is not defined by this data: there is no sample of class 2, 3, 4, 5, 6, 7, 8, 9. Leave auroc out"
+    )
 
 
 def test_an_earlier_report_is_replaced(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
@@ -356,7 +366,27 @@ def test_a_file_in_the_place_of_the_report(forked: Any, prepared_data: ModuleTyp
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
     (tmp_path / "report").write_text("")
     (said,) = forked(1, refused, model, data, tmp_path / "report", SETTINGS)
-    assert f"{tmp_path / 'report'} cannot be written: File exists" in said
+    assert f"{tmp_path / 'report'} cannot be written: Not a directory" in said
+
+
+def run_program(process: Process, *arguments: str) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["evaluate", *arguments])
+        patch.setattr(evaluate, "join_group", lambda: nullcontext(process))
+        patch.setattr(evaluate, "die_with_parent", lambda signal: None)
+        patch.setattr(evaluate, "run_rank", lambda program: program())
+        with pytest.raises(InputError) as caught:
+            evaluate.main()
+    return str(caught.value)
+
+
+def test_a_place_for_the_numbers_that_cannot_be_is_found_before_anything_else(forked: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place, why in ((tmp_path / "file" / "m.json", "File exists"), (tmp_path, "Is a directory")):
+        # (There is no model: it was not looked for yet.)
+        folders = ["--model", str(tmp_path / "no"), "--data", str(tmp_path / "no")]
+        (said,) = forked(1, run_program, *folders, "--metrics", str(place))
+        assert f"{place} cannot be written: {why}" in said
 
 
 OWN = """

@@ -67,6 +67,9 @@ class Rows:
     def reader(self) -> Any:
         return self
 
+    def locate(self, row: int) -> str:
+        return f"memory, row {row + 1}"
+
     def batch(self, indices: Any) -> Batch:
         wrong = [row for row in indices.tolist() if self.bad(row)]
         if wrong:
@@ -148,7 +151,7 @@ def test_each_layout_finds_what_one_process_does(forked: Any, world_size: int, d
         assert learnt.whole == untold.whole
         assert learnt.values == untold.values == {"accuracy": "bool", "margin": "float"}
         assert learnt.collectives == 3
-        assert ranked.whole == exact.whole
+        assert (ranked.whole, ranked.curves) == (exact.whole, exact.curves)
         assert ranked.whole.metrics["auroc_macro"].bound == 0.0
 
 
@@ -163,8 +166,8 @@ def test_nothing_to_evaluate(forked: Any) -> None:
 TORN = {
     "some": "is torn",
     "first": "is torn",
-    "label": "the target of row 14 is 3; allowed are classes 0 to 2. Correct",
-    "all labels": "the target of row 0 is 3 (4 such in the batch); allowed are classes 0 to 2",
+    "label": "the target of memory, row 15 is 3; allowed are classes 0 to 2. Correct",
+    "all labels": "the target of memory, row 1 is 3 (4 such in the batch); allowed are classes 0 to 2",
 }
 
 
@@ -213,6 +216,23 @@ def test_batches_are_handed_on_where_they_count(forked: Any) -> None:
     assert first[1] == [([0, 1, 2, 3], 4), ([8, 9], 2)]
     assert second == [([4, 5, 6, 7], 4)]
     assert found.num_samples == 10
+
+
+def run_with_a_listener_that_fails(process: Process, degrees: dict[str, int]) -> Any:
+    def fails(rows: Any, samples: Any) -> None:
+        if process.rank == 1:
+            raise InputError(f"no place for rows {rows[0]} to {rows[-1]}")
+
+    return run(process, Rows(30), degrees, on_batch=fails)
+
+
+@pytest.mark.parametrize("degrees", [{"replicate": 2}, {"shard": 2}], ids=str)
+def test_an_error_of_who_is_handed_a_batch_stops_all_ranks_alike(forked: Any, degrees: dict[str, int]) -> None:
+    """Where ranks meet in every forward pass, one that left would keep the others waiting."""
+    (first, passes), (second, more) = forked(2, run_with_a_listener_that_fails, degrees)
+    assert isinstance(first, str)
+    assert "no place for rows 4 to 7" in first
+    assert (first, len(passes)) == (second, len(more))
 
 
 def run_validations(process: Process) -> Any:

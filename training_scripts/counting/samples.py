@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,21 +18,52 @@ from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answe
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100
+_EXTREME = (
+    "values of the data there are extreme or empty, the model has numbers that are not finite or too large, or it has "
+    "diverged in training (then lower learning_rate)"
+)
 
 
-def samples_of(recipe: Recipe, task: Task, outputs: Tensor, targets: Tensor, rows: Ints | None = None) -> Samples:
+Locate = Callable[[int], str]
+"""Where a row is, for a message, as a reader says it."""
+
+
+@dataclass(frozen=True)
+class _Where:
+    """The samples of a batch, for messages."""
+
+    rows: Ints | None
+    locate: Locate | None
+
+    def of(self, place: int) -> str:
+        if self.rows is None:
+            return f"sample {place} of the batch"
+        row = int(self.rows[place])
+        return self.locate(row) if self.locate else f"row {row}"
+
+
+def samples_of(
+    recipe: Recipe,
+    task: Task,
+    outputs: Tensor,
+    targets: Tensor,
+    rows: Ints | None = None,
+    locate: Locate | None = None,
+) -> Samples:
     """The samples of a batch.
 
     Args:
         outputs: of the model, for all samples of the batch.
         targets: as the recipe's `batch` gave them.
         rows: the row numbers of the samples, for messages.
+        locate: where those rows are.
 
     Raises:
         InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
             that the task does not have.
     """
-    _check_classes(task, targets, rows)  # of which torch says no more than "out of bounds"
+    where = _Where(rows, locate)
+    _check_classes(task, targets, where)  # of which torch says no more than "out of bounds"
     metrics = _own_metrics(recipe, outputs, targets)
     losses = recipe.losses(outputs, targets)
     for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
@@ -39,15 +72,14 @@ def samples_of(recipe: Recipe, task: Task, outputs: Tensor, targets: Tensor, row
     found = {"loss": _array(losses).astype(np.float64, copy=False), **values}
     for name, numbers in found.items():
         if numbers.dtype != np.bool_:
-            advice = "the model has diverged (lower learning_rate), or values of the data are extreme or empty"
-            _check_finite(name, numbers, rows, advice)
+            _check_finite(name, numbers, where, _EXTREME)
     if task.kind == "values":
         return Samples(losses=found["loss"], values=values)
     scores, predicted = answers_of(recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted)):
         if numbers is not None and numbers.dtype.kind == "f":
-            _check_finite(name, numbers, rows, "the model has diverged, or its outputs are too large for probabilities")
-    wanted = _targets(recipe, task, targets, rows)
+            _check_finite(name, numbers, where, _EXTREME)
+    wanted = _targets(recipe, task, targets, where)
     if predicted is not None and predicted.shape != wanted.shape:
         raise InputError(
             f"{type(recipe).__module__}: targets of shape {list(targets.shape)} do not fit outputs of shape "
@@ -97,11 +129,11 @@ def _array(values: Tensor) -> NDArray[Any]:
     return (values if values.dtype == torch.bool else values.to(torch.float64)).cpu().numpy()
 
 
-def _targets(recipe: Recipe, task: Task, targets: Tensor, rows: Ints | None) -> NDArray[Any]:
+def _targets(recipe: Recipe, task: Task, targets: Tensor, where: _Where) -> NDArray[Any]:
     """In the shape and type that `Samples` has for the task."""
     if task.kind == "regression":
         values = targets.detach().to(torch.float64).cpu().numpy()
-        _check_finite("target", values, rows, "correct the label column")
+        _check_finite("target", values, where, "correct the label column")
         return values.reshape(len(values), -1)
     numbers = targets.detach().cpu()
     whole = numbers.to(torch.int64)
@@ -117,7 +149,7 @@ def _targets(recipe: Recipe, task: Task, targets: Tensor, rows: Ints | None) -> 
     return found
 
 
-def _check_classes(task: Task, targets: Tensor, rows: Ints | None) -> None:
+def _check_classes(task: Task, targets: Tensor, where: _Where) -> None:
     """Every target is a class."""
     many = task.kind in ("tokens", "segmentation")
     if task.kind not in ("binary", "multiclass", "multilabel") and not (many and task.num_classes):
@@ -136,17 +168,13 @@ def _check_classes(task: Task, targets: Tensor, rows: Ints | None) -> None:
         more = f" ({places.size} such in the batch)" if places.size > 1 else ""
         what = "0 or 1 for each label" if task.kind == "multilabel" else f"classes 0 to {limit - 1}"
         raise InputError(
-            f"the target of {_where(rows, places[0])} is {first}{more}; allowed are {what}"
+            f"the target of {where.of(places[0])} is {first}{more}; allowed are {what}"
             f"{f', and {_IGNORED} for what is not to count' if many else ''}. Correct the data, or the recipe's "
             "num_classes."
         )
 
 
-def _where(rows: Ints | None, place: int) -> str:
-    return f"row {rows[place]}" if rows is not None else f"sample {place} of the batch"
-
-
-def _check_finite(what: str, values: NDArray[Any], rows: Ints | None, advice: str) -> None:
+def _check_finite(what: str, values: NDArray[Any], where: _Where, advice: str) -> None:
     # A sum is finite where all are; the other way round it may overflow, and then each is looked at.
     if np.isfinite(values.sum()):
         return
@@ -156,4 +184,4 @@ def _check_finite(what: str, values: NDArray[Any], rows: Ints | None, advice: st
     first = values[wrong[0]]
     shown = first if np.ndim(first) == 0 else first[~np.isfinite(first)].flat[0]
     more = f" ({wrong.size} such in the batch)" if wrong.size > 1 else ""
-    raise InputError(f"the {what} of {_where(rows, wrong[0])} is {shown}{more}: {advice}.")
+    raise InputError(f"the {what} of {where.of(wrong[0])} is {shown}{more}: {advice}.")

@@ -44,10 +44,10 @@ class SliceColumn:
             first = int(np.flatnonzero(found < 0)[0])
             given = values[first : first + 1].tolist()[0]
             shown = ", ".join(repr(value) for value in self.values[:_SHOWN])
+            more = ", ..." if len(self.values) > _SHOWN else ""
             raise InputError(
-                f"row {rows[first]}: column {self.name!r} is to be sliced by, and has {given!r}, which is none of its "
-                f"values in the data's manifest ({shown}{', ...' if len(self.values) > _SHOWN else ''}). Prepare the "
-                "data again."
+                f"row {rows[first]}, counted from 0: column {self.name!r} is to be sliced by, and has {given!r}, which "
+                f"is none of its values in the data's manifest ({shown}{more}). Prepare the data again."
             )
         return found
 

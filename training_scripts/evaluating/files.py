@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -23,12 +24,32 @@ _OWN_PLOT = re.compile(r"\.?[A-Za-z0-9_.-]+\.svg(\.partial)?")
 _OWN_PART = re.compile(r"\.?part-\d{5,}\.parquet(\.partial)?")
 
 
+def check(path: Path) -> None:
+    """Find out, before there is something to write, whether a file can be written. (A disk may still fill up.)
+
+    Raises:
+        OSError: it cannot.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _partial(path).touch()
+    _partial(path).unlink()
+
+
 def clear(report: Path) -> None:
     """Make the folder, and remove what an earlier evaluation wrote there; other files are left alone.
 
     evaluation.json goes first: ended here, it must not outlive what it describes.
+
+    Raises:
+        OSError: something there is in the way, or nothing can be written there.
     """
-    report.mkdir(parents=True, exist_ok=True)
+    for folder in (report, report / PLOTS_FOLDER, report / PREDICTIONS_FOLDER):
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    for name in _OWN_FILES:
+        check(report / name)
     for name in _OWN_FILES:
         for path in (report / name, _partial(report / name)):
             path.unlink(missing_ok=True)

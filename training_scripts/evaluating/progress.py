@@ -33,6 +33,7 @@ class Progress:
         self._shows, self._total, self._clock = shows, total, clock
         self._done, self._drawn = 0, False
         self._begun = self._last = clock()
+        self._stopped: float | None = None
 
     def add(self, samples: int) -> None:
         """So many more of the whole are done, over all ranks."""
@@ -52,6 +53,10 @@ class Progress:
         else:
             print(f"evaluated {text}", file=self._lines, flush=True)
 
+    def stop(self) -> None:
+        """All samples are counted; what is made of the counts takes no more of their time."""
+        self._stopped = self._clock()
+
     def clear(self) -> None:
         """Take the bar away, before something else is said."""
         if self._drawn:
@@ -61,7 +66,7 @@ class Progress:
 
     def end(self) -> str:
         """Take the bar away; returns what there is to say of it all."""
-        now = self._clock()
+        now = self._clock() if self._stopped is None else self._stopped
         self.clear()
         samples = "1 sample" if self._total == 1 else f"{self._total:,} samples"
         return f"{samples} in {now - self._begun:.1f} s, {self._speed(now):,.0f} a second"

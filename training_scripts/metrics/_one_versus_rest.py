@@ -20,6 +20,8 @@ WIDE = 1e-3
 """A bound above this comes with advice."""
 ADVICE = "too many scores are equal or nearly so for a histogram: mode=exact gives the value itself"
 HISTOGRAM = "scores"
+# Classes that a reason names.
+_NAMED = 10
 
 
 def suffixes(task: Task) -> list[str]:
@@ -141,13 +143,28 @@ class AreaByClass(OneVersusRest):
 
 
 def _mean(classes: Sequence[Enclosure | UndefinedError], weights: Sequence[int]) -> Enclosure | UndefinedError:
-    """Weighted; or why it is not defined: since a class with some weight is not, or none has any."""
+    """Weighted; or why it is not defined: since classes with some weight are not, or none has any."""
     enclosures: list[Enclosure] = []
+    reasons: list[UndefinedError] = []
     for one, weight in zip(classes, weights, strict=True):
         if isinstance(one, Enclosure):
             enclosures.append(one)
         elif weight or not any(weights):
-            return one
+            reasons.append(one)
+    if reasons:
+        return UndefinedError(_reason([str(reason) for reason in reasons]))
     return mean(
         enclosures, [weight for one, weight in zip(classes, weights, strict=True) if isinstance(one, Enclosure)]
+    )
+
+
+def _reason(reasons: Sequence[str]) -> str:
+    """Clauses that end in a class each as one: `there is no sample of class 2, 3, 7`."""
+    classes: dict[str, list[str]] = {}
+    for reason in reasons:
+        clause, _, number = reason.rpartition(" ")
+        classes.setdefault(clause, []).append(number)
+    return "; ".join(
+        f"{clause} {', '.join(numbers[:_NAMED])}" + (f" and {len(numbers) - _NAMED} more" * (len(numbers) > _NAMED))
+        for clause, numbers in classes.items()
     )

@@ -41,5 +41,5 @@ def test_numbers(values: tuple[Any, ...], column: np.ndarray, expected: list[int
 def test_an_unknown_value_names_row_and_column(values: tuple[Any, ...], column: np.ndarray, said: str) -> None:
     with pytest.raises(InputError) as raised:
         SliceColumn("site", values).numbers(column, np.arange(40, 40 + len(column)))
-    assert str(raised.value).startswith("row 41: column 'site' is to be sliced by, and ")
+    assert str(raised.value).startswith("row 41, counted from 0: column 'site' is to be sliced by, and ")
     assert said in str(raised.value)

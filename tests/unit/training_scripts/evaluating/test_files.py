@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluating import files
 
 
@@ -37,3 +38,31 @@ def test_what_is_no_number_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         files.write_json(tmp_path / "a.json", {"a": float("nan")})
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"å": 0.1}
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "curves.json"])
+def test_a_folder_in_the_place_of_a_file_is_found_before_there_is_something_to_write(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with (
+        pytest.raises(InputError, match=rf"^{tmp_path} cannot be written: Is a directory"),
+        files.writable(tmp_path, "Move it."),
+    ):
+        files.clear(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["plots", "predictions"])
+def test_a_file_in_the_place_of_a_folder_is_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    with (
+        pytest.raises(InputError, match=rf"^{tmp_path} cannot be written: Not a directory"),
+        files.writable(tmp_path, "Move it."),
+    ):
+        files.clear(tmp_path)
+
+
+def test_looking_whether_a_file_can_be_written_leaves_nothing_and_what_was_there(tmp_path: Path) -> None:
+    files.check(tmp_path / "new" / "m.json")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "m.json").write_text("old")
+    files.check(tmp_path / "m.json")
+    assert (tmp_path / "m.json").read_text() == "old"

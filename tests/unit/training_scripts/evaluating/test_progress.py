@@ -40,6 +40,16 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     assert log.getvalue() == ""
 
 
+def test_what_is_made_of_the_counts_is_no_time_of_the_samples() -> None:
+    clock = Clock()
+    progress = Progress(100, bar=io.StringIO(), lines=io.StringIO(), clock=clock)
+    clock.now += 2
+    progress.add(100)
+    progress.stop()
+    clock.now += 50
+    assert progress.end() == "100 samples in 2.0 s, 50 a second"
+
+
 def test_more_than_all_is_all() -> None:
     """The last round may have fewer samples than batches have."""
     progress = Progress(10, bar=io.StringIO(), lines=io.StringIO(), clock=(clock := Clock()))
