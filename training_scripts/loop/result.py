@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.loop.config import Config, Folders
+from drivetrain.training_scripts.loop.config import LOOKS_ON, Config, Folders
 from drivetrain.training_scripts.loop.watch import Watch
 from drivetrain.training_scripts.models.saved_model import CODE, save_model
 from drivetrain.training_scripts.options import parse_options
@@ -81,7 +81,8 @@ def describe(
             "fitted": dataset.fitted,
         },
         "training": {
-            **asdict(config),
+            # What decides the weights: equal models have equal descriptions, however they were watched and kept.
+            **{name: value for name, value in asdict(config).items() if name not in LOOKS_ON},
             "world_size": process.world_size,
             "steps": steps,
             "stopped_early": watch.gives_up,
