@@ -81,7 +81,8 @@ def expected_of(folder: Path) -> dict[str, Any]:
         outputs = model.eval()(dataset_of(folder).batch(slice(0, ASKED)).inputs)
     scores, predicted = answers_of(recipe, task_of(recipe), outputs)
     if predicted is None:
-        predicted = outputs.double().numpy()
+        tokens = task_of(recipe).kind == "tokens"
+        predicted = (outputs.argmax(dim=-1) if tokens else outputs.double()).numpy()
     return {"predicted": predicted.tolist(), "scores": None if scores is None else scores.tolist()}
 
 

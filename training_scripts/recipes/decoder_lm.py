@@ -39,6 +39,7 @@ class Recipe:
 
     columns: ClassVar[tuple[str, ...]] = ("tokens",)
     num_classes: ClassVar[None] = None
+    task: ClassVar[str] = "tokens"
     reader: ClassVar[str] = "text"
 
     vocabulary: int = 256
@@ -71,6 +72,10 @@ class Recipe:
     @property
     def reader_options(self) -> Mapping[str, Any]:
         return {"length": self.length}
+
+    @property
+    def num_outputs(self) -> int:
+        return self.vocabulary
 
     def model(self) -> nn.Module:
         blocks = {f"block{number}": Block(self) for number in range(self.layers)}
