@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +31,8 @@ _PARAMETERS = {"metrics": "scoring"}
 _FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 _MOST_CHARACTERS = 1000
 _UNKNOWN = "unknown"
+# What evaluate's `reader` says of a folder with a manifest that is read as prepare_data's.
+_PREPARED = ("auto", "prepared", None)
 
 
 class Compared(TypedDict):
@@ -114,7 +115,7 @@ def compare(
     )
     from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.components.registration import Evidence, describe, lineage_of
-    from drivetrain.components.registries import checked_group, open_registry
+    from drivetrain.components.registries import checked_group, open_registry, shown
 
     # Each host would evaluate the champion and write the same files.
     hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
@@ -124,6 +125,7 @@ def compare(
     conditions = policy(metric=metric, rule=rule, margin=margin, confidence=confidence, floors=floors, budgets=budgets)
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
+    _check_data(candidate, data)
     archive = model / ARCHIVE  # beside which, in a shell, the training's other archive may lie
     path = archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model
     files = files_in(path)
@@ -145,11 +147,31 @@ def compare(
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
     decided = decide(candidate, champion, conditions, registered=registered)
     named = os.environ.get("DRIVETRAIN_REGISTRY", "local") if registry == "auto" else registry
-    shown = re.sub(r"//[^/@]*@", "//", named)  # a URL may hold a password, and the record goes everywhere
-    write(decided, decision, About(group=group, registry=shown, candidate_hash=candidate_hash))
+    # The record goes everywhere: no password, and no path of this machine.
+    told = "local" if named.partition(":")[0] == "local" else shown(named)
+    write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
     lineage = lineage_of(files, Evidence(description=describe(path)))
     return _numbers(decided, candidate_hash, lineage)
+
+
+def _check_data(candidate: Evaluation, data: Path) -> None:
+    """That the candidate was evaluated on this data, where the data says which it is: prepare_data's does.
+
+    Of other formats only the readers know, so there the champion's evaluation shows it.
+    """
+    from drivetrain.components.manifest import MANIFEST_FILE, Manifest
+
+    if (data / MANIFEST_FILE).is_file() and candidate.data_hash and candidate.settings.get("reader") in _PREPARED:
+        try:
+            there = Manifest.read(data, checksums=False).content_hash
+        except InputError:  # another format's file of that name, as evaluate could read the data
+            return
+        if there != candidate.data_hash:
+            raise InputError(
+                f"{candidate.source} is the evaluation on other data: of the content {candidate.data_hash[:12]}, while "
+                f"{data} holds {there[:12]}. Give the data on which the candidate was evaluated."
+            )
 
 
 def _numbers(decided: Decision, candidate_hash: str, lineage: Mapping[str, str]) -> Compared:
@@ -215,8 +237,9 @@ def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, proces
 
 
 def _cannot(named: str, reason: str) -> str:
+    reason = reason.removesuffix(" Restore it.").rstrip(".")  # the advice follows
     return (
-        f"{named}, cannot be compared with: {reason.rstrip('.')}. Restore it, or reject that version: then the newest "
+        f"{named}, cannot be compared with: {reason}. Restore it, or reject that version: then the newest "
         "approved one before it is the champion."
     )
 

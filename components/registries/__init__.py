@@ -193,14 +193,26 @@ def open_registry(url: str) -> Registry:
     available = kinds()
     if kind not in available:
         if not colon and ("/" in url or "." in url):
-            raise InputError(f"registry {url!r} names no kind. Write it as local:{url}.")
-        raise InputError(f"registry {url!r}: unknown kind {kind!r}. {closest(kind, [*available, 'auto'])}")
+            raise InputError(f"registry {shown(url)!r} names no kind. Write it as local:{shown(url)}.")
+        raise InputError(
+            f"registry {shown(url)!r}: unknown kind {shown(kind)!r}. {closest(kind, [*available, 'auto'])}"
+        )
     return cast("Registry", importlib.import_module(f"{__name__}.{kind}").connect(location))
 
 
 def kinds() -> list[str]:
     """The kinds of registry, by file name, sorted."""
     return sorted(file.stem for file in Path(__file__).parent.glob("*.py") if not file.stem.startswith("_"))
+
+
+def shown(url: str) -> str:
+    """A registry's URL as records and messages may hold it: without what can be a password, in the authority or the
+    query. A password may hold characters that a URL does not allow there, so rather too much is left out."""
+    scheme, slashes, rest = url.partition("//")
+    place, *more = re.split(r"[?#]", rest if slashes else url, maxsplit=1)
+    if more and "@" in more[0]:  # the query's, or the password's
+        place = "..."
+    return f"{scheme}//{place.rpartition('@')[2]}" if slashes else place
 
 
 def checked_group(group: str) -> str:

@@ -43,6 +43,7 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    shown,
 )
 from drivetrain.components.registries._selection import Kept, chosen, no_group, registered_once
 from drivetrain.components.registries._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
@@ -81,9 +82,9 @@ class KubeflowRegistry:
 
     def __init__(self, address: str) -> None:
         parts = urllib.parse.urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        if parts.scheme not in ("http", "https") or not parts.hostname or any(sign in address for sign in "@?#"):
             raise InputError(
-                f"registry 'kubeflow:{address[:80]}' is no address. Write kubeflow:http://HOST:PORT or https://."
+                f"registry 'kubeflow:{shown(address)[:80]}' is no address. Write kubeflow:http://HOST:PORT or https://."
             )
         self.address = address.rstrip("/")
 

@@ -75,20 +75,24 @@ _EVENT_COLUMNS = "id, group_name, version, at, status, previous_status, updated_
 
 def connect(location: str) -> LocalRegistry:
     """The registry in the database at `location`; without one, in $DRIVETRAIN_HOME or ./.drivetrain."""
-    home = os.environ.get("DRIVETRAIN_HOME") or ".drivetrain"
-    return LocalRegistry(Path(location) if location else Path(home) / "ledger.db")
+    default = Path(os.environ.get("DRIVETRAIN_HOME") or ".drivetrain") / "ledger.db"
+    path = Path(location) if location else default
+    return LocalRegistry(path, named=path != default)
 
 
 class LocalRegistry:
     """A registry in the SQLite file at `path`, which the first registration creates.
 
     Every call opens the file anew, so one object serves any number of threads, and a fork shares nothing.
+
+    Of a path that somebody `named` the folder must be there to say that there is no champion: it may be mistyped.
     """
 
     keeps_history = True
 
-    def __init__(self, path: Path | str, region: str = "us-east-1") -> None:
+    def __init__(self, path: Path | str, region: str = "us-east-1", *, named: bool = False) -> None:
         self.path = Path(path)
+        self.named = named
         self.region = region
 
     def arn(self, group: str, version: int) -> str:
@@ -239,6 +243,11 @@ class LocalRegistry:
         )
 
     def _one(self, condition: str, *values: str) -> ModelVersion | None:
+        if self.named and not self._exists() and not self.path.parent.is_dir():
+            raise RegistryError(
+                f"there is no folder {self.path.parent} for the registry {self.path}. Correct the path, or make the "
+                "folder."
+            )
         rows = self._rows(f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE {condition}", *values)
         return self._version(rows[0]) if rows else None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    shown,
 )
 from drivetrain.components.registries._selection import Kept, chosen, no_group, registered_once
 from drivetrain.components.registries._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
@@ -43,6 +45,7 @@ HTTP_SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 PAGE = 200
+_URL = re.compile(r"[\w+.-]+://[^\s'\"]+")
 # Its SQL store gives up after 3 collisions with others that register at the same time.
 _MOST_COLLISIONS = 100
 
@@ -253,7 +256,7 @@ class MlflowRegistry:
 
     @property
     def _name(self) -> str:
-        return f"MLflow at {self.uri}" if self.uri else "MLflow"
+        return f"MLflow at {shown(self.uri)}" if self.uri else "MLflow"
 
     @contextmanager
     def _told(self, doing: str, *, absent: bool = False, there: bool = False) -> Generator[None]:
@@ -267,7 +270,7 @@ class MlflowRegistry:
         try:
             yield
         except exceptions.MlflowException as error:
-            code, said = str(error.error_code), " ".join(str(error).split())[:200].rstrip(".")
+            code, said = str(error.error_code), _line(error)
             if code == "RESOURCE_DOES_NOT_EXIST":
                 if absent:
                     return
@@ -286,13 +289,14 @@ class MlflowRegistry:
             raise RegistryError(
                 f"{self._name} cannot be reached or fails, {doing}: {said}. Check the address, and try again."
             ) from None
+        except ModuleNotFoundError as error:
+            raise RegistryError(f"{self._name} needs the package {error.name} for its database. Install it.") from None
         except OSError as error:
-            raise RegistryError(f"{self._name} cannot be opened: {error.strerror or error}.") from None
+            raise RegistryError(f"{self._name} cannot be opened: {error.strerror or _line(error)}.") from None
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in ("sqlalchemy", "sqlite3", "alembic", "requests"):
                 raise
-            said = " ".join(str(error).split())[:200].rstrip(".")
-            raise RegistryError(f"{self._name} cannot be opened: {said}. Check the database.") from None
+            raise RegistryError(f"{self._name} cannot be opened: {_line(error)}. Check the database.") from None
 
 
 class _AbsentError(InputError):
@@ -303,13 +307,19 @@ class _CollisionError(Exception):
     """Others took the number."""
 
 
+def _line(error: Exception) -> str:
+    """What an error says, without the passwords of the URLs in it."""
+    return _URL.sub(lambda found: shown(found[0]), " ".join(str(error).split()))[:200].rstrip(".")
+
+
 def _check_database(uri: str) -> None:
     """MLflow itself would try for minutes to open a file that cannot be one."""
     if uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise RegistryError(
-                f"MLflow's database {path} cannot be opened: it is a folder, or lies in none. Check the URI."
+                f"MLflow's database {shown(str(path))} cannot be opened: it is a folder, or lies in none. Check the "
+                "URI."
             )
 
 

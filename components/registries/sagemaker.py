@@ -315,7 +315,7 @@ class SageMakerRegistry:
             raise  # told already
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # of the answer: nothing else is read within
             raise RegistryError(
-                f"{self._name} did not answer as SageMaker does, {doing} ({type(error).__name__}: {_line(error)[:80]}). "
+                f"{self._name} did not answer as SageMaker does, {doing} ({type(error).__name__}: {str(error)[:80]}). "
                 "Check the endpoint."
             ) from None
         except errors.ClientError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 @contextmanager
 def place(folder: Path) -> Generator[tuple[str, dict[str, str]]]:
+    (folder / "home").mkdir()
     yield str(folder / "home" / "ledger.db"), {}
 
 

@@ -15,6 +15,7 @@ import drivetrain.components.evaluate as evaluating
 from drivetrain.components.compare import compare
 from drivetrain.components.content_hash import content_hash
 from drivetrain.components.errors import InputError
+from drivetrain.components.manifest import Column, Manifest, Shard
 from drivetrain.components.registries import open_registry
 
 SETTINGS = {
@@ -64,6 +65,7 @@ class Place:
         self.report = write_report(folder / "report", 0.9, content_hash(self.model))
         self.data = folder / "test"
         self.data.mkdir()
+        (folder / "home").mkdir()
         self.registry = f"local:{folder}/home/ledger.db"
 
     def compare(self, **given: Any) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def test_no_group_is_a_decision(place: Place, evaluations: list[dict[str, Any]])
     assert "difference" not in found and evaluations == []
     assert (place.decided["verdict"], place.decided["champion"]) == ("register", None)
     assert "there is no champion yet" in (place.folder / "decision" / "decision.md").read_text()
-    assert not (place.folder / "home").exists(), "asking registers nothing"
+    assert not any((place.folder / "home").iterdir()), "asking registers nothing"
 
 
 def test_versions_of_which_none_is_approved_are_no_champion(place: Place, evaluations: list[dict[str, Any]]) -> None:
@@ -183,7 +185,7 @@ def test_auto_is_the_registry_of_the_platform(place: Place, monkeypatch: pytest.
     version = place.register(place.model)
     monkeypatch.setenv("DRIVETRAIN_REGISTRY", place.registry)
     assert place.compare(registry="auto")["already_registered"] == version
-    assert place.decided["registry"] == place.registry
+    assert place.decided["registry"] == "local", "and no path of this machine"
 
 
 def test_a_registry_s_password_is_not_recorded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +212,8 @@ def test_a_champion_whose_files_are_gone_or_others(place: Place, evaluations: li
     assert message.startswith("the champion, version 1 of digits, cannot be compared with: ")
     assert "does not hold the files that were registered" in message and "reject that version" in message
     old.rename(place.folder / "moved")
-    assert "there is nothing at file://" in place.refused()
+    message = place.refused()
+    assert "there is nothing at file://" in message and message.count("Restore it") == 1
     assert evaluations == []
 
 
@@ -240,6 +243,22 @@ def test_a_champion_measured_on_other_data(place: Place, monkeypatch: pytest.Mon
     message = place.refused()
     assert f"different test sets: {DATA}, and {'e' * 64}." in message
     assert "the champion (version 1 of digits)" in message
+
+
+def test_the_evaluation_on_other_data(place: Place) -> None:
+    """Without a champion, too."""
+    prepared = Manifest(
+        key="id", label=None, schema=(Column("id", "int64"),), shards=(Shard("0.parquet", 1, 1, "0" * 64),)
+    )
+    (place.data / "0.parquet").write_bytes(b"x")
+    prepared.write(place.data)
+    manifest = prepared.content_hash
+    message = place.refused()
+    assert "is the evaluation on other data" in message and manifest[:12] in message and DATA[:12] in message
+    write_report(place.report, 0.9, content_hash(place.model), data_hash=manifest)
+    assert place.compare()["register"] == 1
+    (place.data / "manifest.json").write_text("[]")  # another format's
+    assert place.compare()["register"] == 1
 
 
 def test_two_hosts_would_write_the_same_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from drivetrain.components.errors import InputError
 from drivetrain.components.registries import RegistryError, open_registry
 from drivetrain.components.registries.mlflow import MlflowRegistry
+from tests.fixtures.failing_proxy import closed_port
 from tests.fixtures.mlflow_server import VARIABLES, new_database
 
 CONTENTS = [hashlib.sha256(bytes([n])).hexdigest() for n in range(3)]
@@ -94,3 +95,20 @@ def test_without_mlflow(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow.tracking", None)
     with pytest.raises(RegistryError, match=r"pip install 'drivetrain\[mlflow\]'"):
         MlflowRegistry(database).groups()
+
+
+@pytest.mark.parametrize("user", ["u:s3cret@", "u:s3/cret@", "u:s3@cret@"])
+def test_no_password_is_told(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(RegistryError) as caught:
+        MlflowRegistry(f"http://{user}127.0.0.1:{closed_port()}/").champion("digits")
+    assert "cret" not in str(caught.value) and "127.0.0.1" in str(caught.value)
+
+
+def test_no_password_of_a_database_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError) as caught:
+        MlflowRegistry(f"sqlite:////{tmp_path}/none/x.db?user=u&password=s3cret").champion("digits")
+    assert "s3cret" not in str(caught.value)
+    with pytest.raises(RegistryError) as caught:  # without the driver, or without the server
+        MlflowRegistry("postgresql://ada:s3cret@127.0.0.1:1/db?user=u&password=s3cret").champion("digits")
+    assert "s3cret" not in str(caught.value) and "postgresql://127.0.0.1:1/db" in str(caught.value)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.registries import kinds, open_registry
+from drivetrain.components.registries import RegistryError, kinds, open_registry, shown
 from drivetrain.components.registries.local import LocalRegistry
 
 
@@ -17,6 +17,46 @@ def test_opening_creates_nothing(tmp_path: Path) -> None:
     registry = open_registry(f"local:{tmp_path}/a/b.db")
     assert isinstance(registry, LocalRegistry) and registry.path == tmp_path / "a" / "b.db"
     assert registry.groups() == [] and list(tmp_path.iterdir()) == []
+
+
+def test_a_path_in_no_folder_is_mistyped_and_not_an_empty_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = open_registry(f"local:{tmp_path}/mistyped/ledger.db")
+    for call in (lambda: registry.champion("digits"), lambda: registry.find("digits", "0" * 64)):
+        with pytest.raises(RegistryError, match=r"there is no folder .*/mistyped for the registry"):
+            call()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DRIVETRAIN_HOME", raising=False)
+    for url in ("local", "local:.drivetrain/ledger.db", f"local:{tmp_path}/ledger.db"):  # before the first run
+        assert open_registry(url).champion("digits") is None
+
+
+SECRETS = [
+    "mlflow:postgresql://h/db?user=u&password=s3cret",
+    "mlflow:http://u:s3/cret@h/db",
+    "mlflow:http://u:s3@cret@h/db",
+    "mlflow:http://u:s3?cret@h/db",
+    "mlflow:http://u:s3#cret@h/db",
+    "mlflow:http://h/db?mail=a@b&password=s3cret",
+]
+
+
+@pytest.mark.parametrize("url", SECRETS)
+def test_no_password_is_shown(url: str) -> None:
+    assert "s3" not in shown(url) and "cret" not in shown(url) and shown(url).startswith("mlflow:")
+    with pytest.raises(InputError) as caught:
+        open_registry(url.replace("mlflow:", "mlfow:"))
+    assert "s3" not in str(caught.value) and "cret" not in str(caught.value) and "Did you mean" in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        open_registry(url.replace("mlflow:", "kubeflow:"))
+    assert "s3" not in str(caught.value) and "cret" not in str(caught.value)
+
+
+def test_a_place_without_a_password_is_shown_whole() -> None:
+    for url in ("local:.drivetrain/ledger.db", "sagemaker:eu-west-1", "kubeflow:http://host:8080", "local", ""):
+        assert shown(url) == url
+    assert shown("mlflow:https://ada:secret@registry.example/path") == "mlflow:https://registry.example/path"
 
 
 @pytest.mark.parametrize("url", ["local", "local:"])
