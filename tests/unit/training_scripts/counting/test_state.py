@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.training_scripts.counting import exact_sum
+from drivetrain.training_scripts.counting import bootstrap, exact_sum
 from drivetrain.training_scripts.counting.room import make_room
 from drivetrain.training_scripts.counting.state import State
 from drivetrain.training_scripts.errors import InputError
@@ -127,6 +127,33 @@ def test_what_cannot_be_carried_is_refused_before_it_overflows() -> None:
     assert counting.whole()[1].tolist() == [8 * (2**59 - 1), 0]
     with pytest.raises(InputError, match="adds up to more than 64 bits hold"):
         counting.update(SAMPLES)
+
+
+def counted(amount: int, *, num_ranks: int, replicates: int = 0) -> State:
+    """Of one sample that adds so much."""
+    room = make_room(VALUES, {"it": Metric(Given(1, Counts(ints(0), ints(amount))))}, replicates=replicates)  # type: ignore[dict-item]
+    counting = State(room, num_ranks=num_ranks)
+    counting.update(Samples(losses=np.zeros(1)), (), np.zeros(1, np.uint64) if replicates else None)
+    counting.finish()
+    return counting
+
+
+def test_the_sum_over_all_ranks_has_room_too() -> None:
+    assert counted(2**60, num_ranks=4).whole()[1].tolist() == [2**60]
+    with pytest.raises(InputError, match="adds up to more than 64 bits hold"):
+        counted(2**60 + 1, num_ranks=4)
+    assert counted(2**60 + 1, num_ranks=3).whole()[1].tolist() == [2**60 + 1]
+
+
+def test_a_replicate_may_count_a_sample_as_often_as_can_be() -> None:
+    """However often it does: another rank, or another seed, is refused alike."""
+    most = 2**60 // bootstrap.LARGEST_WEIGHT
+    few = 2**53 // bootstrap.LARGEST_WEIGHT  # what a product with a weight has as float64
+    counted(few, num_ranks=2**62 // (few * bootstrap.LARGEST_WEIGHT), replicates=2)
+    with pytest.raises(InputError, match="adds up to more than 64 bits hold"):
+        counted(few, num_ranks=2**62 // (few * bootstrap.LARGEST_WEIGHT) + 1, replicates=2)
+    with pytest.raises(InputError, match="adds up to more than 64 bits hold"):
+        counted(most + 1, num_ranks=4, replicates=2)
 
 
 def test_a_bound_is_looked_at_again_before_it_refuses() -> None:
