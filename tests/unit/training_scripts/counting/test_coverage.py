@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.training_scripts.counting.coverage import Coverage, CoverageError, check
+from drivetrain.training_scripts.counting.hashing import BLOCK
 
 
 def covered(num_rows: int, *parts: list[int]) -> int:
@@ -30,6 +31,26 @@ def test_each_row_once_on_any_rank(rows: list[int], first: int, second: int) -> 
 
 def test_more_rows_than_are_hashed_at_once() -> None:
     assert covered(100_003, list(range(0, 100_003, 2)), list(range(1, 100_003, 2))) == 100_003
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=5), st.integers(0, 6))
+def test_whatever_is_counted_each_row_once_is_all_that_passes(parts: list[list[int]], num_rows: int) -> None:
+    if sorted(row for part in parts for row in part) == list(range(num_rows)):
+        assert covered(num_rows, *parts) == num_rows
+    else:
+        with pytest.raises(CoverageError):
+            covered(num_rows, *parts)
+
+
+def test_more_batches_than_are_hashed_at_once() -> None:
+    batches = 2 * BLOCK + 3
+    coverage = Coverage(2 * batches, 0, 1)
+    for first in range(0, 2 * batches, 2):
+        coverage.count(np.array([first, first + 1]))
+    assert check(coverage.cells()) == 2 * batches
+    coverage.count(np.array([7]))
+    with pytest.raises(CoverageError, match="1 were counted twice"):
+        check(coverage.cells())
 
 
 def test_no_rows() -> None:
