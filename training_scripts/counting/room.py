@@ -13,7 +13,7 @@ from drivetrain.training_scripts.metric import HasCurves, HasExact, Metric, Tall
 MEMORY = 256 << 20
 """Bytes of what a rank counts, unless another limit is given; an all_reduce takes about as much again."""
 # Cells of a curve's tally, at most, of a slice, a replicate, and a replicate of a slice. What bins leave open widens
-# intervals: of 100,000 samples of 10 classes, 1 << 14 cells made theirs twice as wide; more than these travel for little.
+# intervals: of 100,000 samples of 10 classes, 1 << 14 cells made theirs twice as wide. More would travel for little.
 _SLICED, _DRAWN, _DRAWN_SLICED = 1 << 17, 1 << 17, 1 << 14
 
 
@@ -131,13 +131,22 @@ def _too_much(room: Room, memory: int) -> InputError:
         for (groups, tallies), word in zip(room.parts, words, strict=True)
         if groups
     ]
-    largest = max(room.every.metrics, key=lambda name: TallySet(room.every.task, {name: room.every.metrics[name]}).size)
+    _, part = max(room.parts, key=lambda part: part[0] * part[1].size)
+    sizes = {name: TallySet(part.task, {name: metric}).size for name, metric in part.metrics.items()}
+    largest = max(sizes, key=sizes.__getitem__)
     advice = []
+    slices = sum(room.num_values)
     if room.replicates:
-        advice.append(f"fewer bootstrap replicates than {room.replicates}")
-    if room.num_values:
-        advice.append(f"columns of fewer values to slice by than {' and '.join(map(str, room.num_values))}")
-    advice.append(f"fewer metrics (the largest is {largest})")
+        each = room.drawn.size + slices * room.drawn_sliced.size
+        fit = (memory // 8 - room.size) // each + room.replicates
+        told = f"at most {fit} bootstrap replicates" if fit > 1 else "no bootstrap replicates"
+        advice.append(f"{told} instead of {room.replicates}")
+    if slices:
+        each = room.sliced.size + room.replicates * room.drawn_sliced.size
+        fit = (memory // 8 - room.size) // each + slices
+        told = f"of at most {fit} values in all" if fit > 0 else "of fewer values"
+        advice.append(f"columns {told} to slice by instead of {' and '.join(map(str, room.num_values))}")
+    advice.append(f"fewer metrics (the largest is {largest}, with {sizes[largest]:,} of {part.size:,})")
     return InputError(
         f"the metrics need {-(-8 * room.size >> 20):,} MiB on each rank, and the limit is {memory >> 20:,} MiB: "
         f"{' + '.join(terms)} = {room.size:,} numbers of 8 bytes. Give {', or '.join(advice)}."

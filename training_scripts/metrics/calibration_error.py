@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from drivetrain.training_scripts.counting.confidence import Bin, Confidences
+from drivetrain.training_scripts.counting.confidence import BITS, Bin, Confidences, RoundedConfidences
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
@@ -32,6 +32,8 @@ class Metric:
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
     higher_is_better: ClassVar[bool | None] = False
 
+    _bound: ClassVar[float] = 0.0
+
     def __post_init__(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
             raise InputError(f"bins={self.bins}; allowed are 1 to {MOST_BINS} bins.")
@@ -41,6 +43,10 @@ class Metric:
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"confidences": self._confidences(task)}
 
+    def coarser(self, task: Task, cells: int) -> Metric:
+        """With rounded confidences where the exact sums of each bin take more cells."""
+        return self if self._confidences(task).size <= cells else _Rounded(self.bins, self.norm)
+
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         bins = self._confidences(task).filled(counted["confidences"])
         if not bins:
@@ -49,11 +55,11 @@ class Metric:
         # Exact differences, rounded once: nothing is lost where confidence and share are almost the same.
         distances = [abs(float(each.num_right - each.confidence)) for each in bins]
         if self.norm == "l1":
-            return {"": Value(math.fsum(distances) / n)}
+            return {"": Value(math.fsum(distances) / n, self._bound)}
         if self.norm == "max":
-            return {"": Value(max(d / each.num_samples for d, each in zip(distances, bins, strict=True)))}
+            return {"": Value(max(d / each.num_samples for d, each in zip(distances, bins, strict=True)), self._bound)}
         squares = math.fsum(d * d / each.num_samples for d, each in zip(distances, bins, strict=True))
-        return {"": Value(math.sqrt(squares / n))}
+        return {"": Value(math.sqrt(squares / n), self._bound)}
 
     def curves(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Mapping[str, Any]]:
         bins: list[Bin] = self._confidences(task).filled(counted["confidences"])
@@ -70,3 +76,15 @@ class Metric:
 
     def _confidences(self, task: Task) -> Confidences:
         return Confidences(task.kind, task.num_classes, self.bins)
+
+
+@dataclass(frozen=True)
+class _Rounded(Metric):
+    """For slices and replicates, of which there may be many."""
+
+    # Each confidence is off by half a step at most, and so are their means in bins and any norm of these that is
+    # weighted by samples; the other half is for the roundings on the way.
+    _bound: ClassVar[float] = 2.0**-BITS
+
+    def _confidences(self, task: Task) -> Confidences:
+        return RoundedConfidences(task.kind, task.num_classes, self.bins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.training_scripts.counting.own_values import own_metrics
-from drivetrain.training_scripts.counting.room import Room, make_room
+from drivetrain.training_scripts.counting.room import MEMORY, Room, make_room
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Task, load_metrics
 
@@ -70,12 +70,41 @@ def test_too_many_groups_are_one_clear_error() -> None:
     products = [term.split(" (")[0].split(" x ") for term in left.split(" + ")]
     assert sum(int(groups) * int(size) for groups, size in products) == int(right)
     assert message.endswith(
-        "Give fewer bootstrap replicates than 1000, or columns of fewer values to slice by than 250 and 40, or fewer "
-        "metrics (the largest is auroc)."
+        "instead of 1000, or columns of at most 43 values in all to slice by instead of 250 and 40, or fewer metrics "
+        "(the largest is auroc, with 39 of 43)."
     )
+
+
+def test_what_is_advised_fits_and_one_more_does_not() -> None:
+    given: dict[str, int] = {"memory": 16 << 20}
+    with pytest.raises(InputError) as raised:
+        room("f1, auroc", num_values=[290], replicates=1000, **given)
+    message = str(raised.value)
+    replicates = int(message.split("at most ")[1].split(" bootstrap")[0])
+    values = int(message.split("of at most ")[1].split(" values")[0])
+    for num_values, num_replicates in ((290, replicates), (values, 1000)):
+        room("f1, auroc", num_values=[num_values], replicates=num_replicates, **given)
+    for num_values, num_replicates in ((290, replicates + 1), (values + 1, 1000)):
+        with pytest.raises(InputError):
+            room("f1, auroc", num_values=[num_values], replicates=num_replicates, **given)
+
+
+@pytest.mark.parametrize("task", [BINARY, Task("multiclass", 3), Task("multilabel", 3), Task("regression", 1)], ids=str)
+def test_a_column_of_250_values_is_measured_by_default(task: Task) -> None:
+    metrics = {**own_metrics(task, {"margin": "float"}), **load_metrics("", task)}
+    found = make_room(task, metrics, num_values=[250], replicates=200)
+    assert 8 * found.size <= MEMORY
+    exact = make_room(task, metrics, num_values=[2], replicates=200).drawn_sliced
+    assert "calibration_error" not in metrics or exact.metrics["calibration_error"] == metrics["calibration_error"]
+
+
+def test_the_largest_is_that_of_what_is_too_much() -> None:
+    """Of all samples auroc is; but its bins could be spared, and those 1,000 of the other cannot."""
+    with pytest.raises(InputError, match=r"\(the largest is calibration_error, with 3,001 of 3,039"):
+        room("auroc, calibration_error(bins=1000)", num_values=[250], replicates=1000)
 
 
 def test_a_metric_that_is_too_large_by_itself() -> None:
     task = Task("multiclass", 4000)
-    with pytest.raises(InputError, match=r"the limit is 0 MiB: .* Give fewer metrics \(the largest is f1\)"):
+    with pytest.raises(InputError, match=r"the limit is 0 MiB: .* Give fewer metrics \(the largest is f1, with "):
         room("f1", task, memory=1 << 16)

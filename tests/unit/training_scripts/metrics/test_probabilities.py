@@ -133,6 +133,24 @@ def test_calibration_error(kind: Any, data: st.DataObject) -> None:
     assert abs(Fraction(root) ** 2 - square) <= 1e-14 * square
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)
+@given(data=st.data())
+def test_the_calibration_error_of_a_slice_lies_within_its_bound(kind: Any, data: st.DataObject) -> None:
+    """Of slices and replicates, of which there are many: in 3 cells a bin, for almost all digits."""
+    task, samples = data.draw(drawn(kind, least=1))
+    for norm in ("l1", "l2", "max"):
+        exact = metric("calibration_error", bins=8, norm=norm)
+        assert exact.coarser(task, 600) is exact
+        coarse = exact.coarser(task, 500)
+        assert sum(tally.size for tally in coarse.tallies(task).values()) == 24
+        assert coarse.coarser(task, 1) == coarse
+        (expected,) = exact.compute(task, counted(exact, task, samples)).values()
+        (found,) = coarse.compute(task, counted(coarse, task, samples)).values()
+        assert expected.bound == 0 < found.bound < 1e-7
+        assert abs(Fraction(found.value) - Fraction(expected.value)) <= Fraction(found.bound)
+
+
 @settings(deadline=None)
 @given(drawn("binary", least=1), st.sampled_from([1, 2, 8, 10, 15, 1000]))
 def test_the_reliability_diagram_is_that_of_scikit_learn(drawn_samples: tuple[Task, Samples], bins: int) -> None:
