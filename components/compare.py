@@ -115,7 +115,7 @@ def compare(
     )
     from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.components.registration import Evidence, describe, lineage_of
-    from drivetrain.components.registries import checked_group, open_registry, shown
+    from drivetrain.components.registries import checked_group, kind_of, named, open_registry, shown
 
     # Each host would evaluate the champion and write the same files.
     hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
@@ -146,9 +146,8 @@ def compare(
             evaluated = _evaluated(found, candidate, data, processes)
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
     decided = decide(candidate, champion, conditions, registered=registered)
-    named = os.environ.get("DRIVETRAIN_REGISTRY", "local") if registry == "auto" else registry
     # The record goes everywhere: no password, and no path of this machine.
-    told = "local" if named.partition(":")[0] == "local" else shown(named)
+    told = "local" if kind_of(registry) == "local" else shown(named(registry))
     write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
     lineage = lineage_of(files, Evidence(description=describe(path)))

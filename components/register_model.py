@@ -7,11 +7,17 @@
 SageMaker and the local runner register by a step of their own kind; this program serves every other target, every
 other registry, and a plain shell. The content is the files inside, wherever they lie and however they are packed, so a
 step that is killed and repeated finds the version that it made.
+
+In a pipeline, a step is given the model's place and the run beside it, for its own copy of the model goes with it:
+
+    step(register_model, model=trained["model"], artifact=trained["model"], group="digits",
+         registry="mlflow:http://mlflow:5000", execution=execution("PipelineExecutionArn"))
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, cast
 
@@ -19,6 +25,7 @@ from drivetrain.components.declaration import METRICS_FILE, Input, Output, compo
 from drivetrain.components.errors import InputError
 
 CARD_FILE, CARD_PAGE = "card.json", "card.md"
+_OF_THE_JOB = Path("/opt/ml")
 
 
 class Registered(NamedTuple):
@@ -57,8 +64,9 @@ def register_model(
         registry: KIND:LOCATION, such as local:.drivetrain/ledger.db; auto is what $DRIVETRAIN_REGISTRY names, or else
             local.
         approval: the status of a new version; one that is there keeps its own.
-        execution: the run that made the model.
-        artifact: the URI where the model lies, such as s3://bucket/model.tar.gz; without one, its path here.
+        execution: the run that made the model; in a pipeline execution("PipelineExecutionArn").
+        artifact: the URI where the model lies, such as s3://bucket/model.tar.gz, in a pipeline the output that is given
+            as model; without one its path here, which only the local registry takes.
         image: the URI of the container image that serves the model.
         instance_types: where it may be deployed, such as "ml.m5.large, ml.c5.xlarge".
         quality: the S3 URI of the report's model_quality.json, which SageMaker shows.
@@ -73,6 +81,7 @@ def register_model(
 
     checked_group(group)  # before gigabytes are read
     opened = open_registry(registry)
+    artifact = artifact or _place(model, registry)
     metrics = None if evaluation is None else read_metrics(evaluation)
     measured = None if report is None else registration.read_evaluation(report)
     decided = None if decision is None else registration.read_decision(decision)
@@ -87,7 +96,7 @@ def register_model(
         evidence,
         metrics or {},
         group=group,
-        artifact=artifact or model.absolute().as_uri(),
+        artifact=artifact,
         approval=approval,
         image=image,
         instance_types=[name.strip() for name in instance_types.split(",") if name.strip()],
@@ -100,6 +109,22 @@ def register_model(
         _write_card(card, package, title=f"{group} version {version}")
     print(f"{group} version {version} ({'new' if created else 'already registered'})", flush=True)
     return Registered(version, int(created))
+
+
+def _place(model: Path, registry: str) -> str:
+    """The model's path here as a URI, where others find it by that: on this machine, in a folder that stays."""
+    from drivetrain.components.artifacts import OBJECT_STORE
+    from drivetrain.components.registries import kind_of
+
+    path, kind = model.absolute(), kind_of(registry)
+    in_a_job = path.is_relative_to(_OF_THE_JOB) or OBJECT_STORE in os.environ
+    if kind == "local" and not in_a_job:
+        return path.as_uri()
+    why = "which goes with the job" if kind == "local" else f"where nobody finds it who asks the registry {kind}"
+    raise InputError(
+        f"the model lies at {path}, {why}. Give artifact its URI, such as s3://bucket/model.tar.gz; in a pipeline the "
+        "output that is given as model: artifact=trained['model']."
+    )
 
 
 def _write_card(folder: Path, package: dict[str, Any], *, title: str) -> None:

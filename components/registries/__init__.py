@@ -187,8 +187,7 @@ def open_registry(url: str) -> Registry:
     Raises:
         InputError: no such kind, with the closest match.
     """
-    if url == "auto":
-        url = os.environ.get(REGISTRY_VARIABLE) or "local"
+    url = named(url)
     kind, colon, location = url.partition(":")
     available = kinds()
     if kind not in available:
@@ -198,6 +197,16 @@ def open_registry(url: str) -> Registry:
             f"registry {shown(url)!r}: unknown kind {shown(kind)!r}. {closest(kind, [*available, 'auto'])}"
         )
     return cast("Registry", importlib.import_module(f"{__name__}.{kind}").connect(location))
+
+
+def named(url: str) -> str:
+    """What `auto` stands for here; any other URL as it is."""
+    return os.environ.get(REGISTRY_VARIABLE) or "local" if url == "auto" else url
+
+
+def kind_of(url: str) -> str:
+    """The kind of the registry that `open_registry` opens."""
+    return named(url).partition(":")[0]
 
 
 def kinds() -> list[str]:

@@ -6,11 +6,19 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
+from drivetrain.components.artifacts import fetch
+from drivetrain.components.content_hash import content_hash
 from drivetrain.components.registries import kinds, open_registry
+from drivetrain.pipelines import Pipeline, folder_out, script
 from drivetrain.pipelines.cli import main
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 DOCS = Path(__file__).parents[2] / "docs"
 MODELS = (DOCS / "models.md").read_text(encoding="utf-8")
@@ -44,13 +52,45 @@ def test_the_example_prints_the_champion(
     registry = open_registry("local:.drivetrain/ledger.db")
     package = {"SourceUri": "file:///models/1"}
     registry.register("retraining", "a" * 64, package, metrics={"accuracy": 0.97})
-    (example,) = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
+    example, _ = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
     exec(compile(example, "models.md", "exec"), {})
     assert capsys.readouterr().out == ""
     assert main.run(["models", "approve", "retraining", "1", "-m", "better on all classes"]) == 0
     capsys.readouterr()
     exec(compile(example, "models.md", "exec"), {})
     assert capsys.readouterr().out == "1 0.97 file:///models/1\n"
+
+
+MAKE = """
+import sys
+from pathlib import Path
+
+Path(sys.argv[1], "model.json").write_text("{}")
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "rewrite"])
+def test_the_example_of_a_step_registers_where_the_model_lies(
+    mode: Literal["auto", "rewrite"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, example = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "make.py").write_text(MAKE)
+    made = script("make.py", outputs=["model"], arguments=[folder_out("model")])
+    known: dict[str, Any] = {"trained": made, "scores": {"report": None}, "compared": {"decision": None}}
+    exec(compile(example, "models.md", "exec"), known)
+    assert known["registered"].parameters["registry"] == "mlflow:http://mlflow:5000"
+    exec(compile(example.replace("mlflow:http://mlflow:5000", "auto"), "models.md", "exec"), known)
+    compiled = compile_pipeline(Pipeline(name="own", steps=[made, known["registered"]]), source, source)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="own", mode=mode), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    version = open_registry(f"local:{home.ledger}").version("retraining")
+    assert version.artifact.startswith("s3://") and version.execution is not None
+    assert version.execution.endswith(summary.execution)
+    monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(home.objects))
+    assert content_hash(fetch(version.artifact, tmp_path / "new")) == version.content_hash
 
 
 def test_what_is_printed_as_an_example_is_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

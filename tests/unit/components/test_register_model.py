@@ -74,6 +74,19 @@ def test_registers_once(model: Path, evaluation: Path, registry: str, capsys: py
     assert version.package["SourceUri"] == model.as_uri()
 
 
+def test_a_path_of_this_machine_is_no_place_for_others(
+    model: Path, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = f"mlflow:sqlite:///{tmp_path}/mlflow.db"
+    said = refused(model, group="digits", registry=elsewhere)
+    assert "Give artifact its URI" in said and "artifact=trained['model']" in said and "the registry mlflow" in said
+    assert not (tmp_path / "mlflow.db").exists()
+    monkeypatch.setattr("drivetrain.components.register_model._OF_THE_JOB", tmp_path)
+    assert "which goes with the job. Give artifact" in refused(model, group="digits", registry=registry)
+    register_model(model, group="digits", registry=registry, artifact="s3://models/digits")
+    assert open_registry(registry).version("digits").artifact == "s3://models/digits"
+
+
 def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "drivetrain.components.register_model", *map(str, arguments)],
