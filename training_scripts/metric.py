@@ -70,6 +70,8 @@ class Samples:
     predicted: NDArray[Any] | None = None
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """The recipe's own metrics: one value a sample, float64 or bool, shape [n] each."""
+    checked: set[Any] = field(default_factory=set, init=False, repr=False, compare=False)
+    """What was found to be right already (counting/checks.py): several metrics ask for the same."""
 
 
 class Counts(NamedTuple):

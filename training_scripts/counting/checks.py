@@ -28,7 +28,9 @@ def classes(samples: Samples, kind: Kind, num_classes: int) -> tuple[Ints, Ints]
     predicted = _whole(_given(samples.predicted, "predictions"), "predictions")
     targets = class_targets(samples, kind, num_classes)
     _same_shape(targets, predicted, "targets", "predictions")
-    _within(predicted, "prediction", kind, num_classes)
+    if (found := ("predicted", kind, num_classes)) not in samples.checked:
+        _within(predicted, "prediction", kind, num_classes)
+        samples.checked.add(found)
     return targets, predicted
 
 
@@ -39,10 +41,10 @@ def class_targets(samples: Samples, kind: Kind, num_classes: int) -> Ints:
         InputError: a target that is no class.
     """
     targets = _whole(_given(samples.targets, "targets"), "targets")
-    if kind == "segmentation":
-        _within(targets[targets != IGNORED], "target", kind, num_classes)
-    else:
-        _within(targets, "target", kind, num_classes)
+    if (found := ("targets", kind, num_classes)) not in samples.checked:
+        counts = targets[targets != IGNORED] if kind == "segmentation" else targets
+        _within(counts, "target", kind, num_classes)
+        samples.checked.add(found)
     return targets
 
 
@@ -63,7 +65,8 @@ def scores(samples: Samples, kind: Kind, num_classes: int, *, probabilities: boo
             f"the scores of {len(targets)} samples have shape {list(found.shape)}; a {kind} task of {num_classes} "
             f"classes needs {list(wanted)}. Correct the recipe's scores()."
         )
-    if found.size:
+    of = "probabilities" if probabilities else "scores"
+    if found.size and of not in samples.checked:
         low, high = found.min(), found.max()  # NaN where one of them is
         if np.isnan(low):
             raise InputError("a score is nan: the model has diverged, or the recipe's scores() divides by zero.")
@@ -72,6 +75,7 @@ def scores(samples: Samples, kind: Kind, num_classes: int, *, probabilities: boo
                 f"a score is {float(low if low < 0 else high):g}, and this metric needs probabilities between 0 and 1. "
                 "Let the recipe's scores() return what softmax or sigmoid makes of the outputs."
             )
+        samples.checked.add(of)
     return found
 
 
