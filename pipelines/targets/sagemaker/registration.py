@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from drivetrain.components.declaration import METRICS_FILE
 from drivetrain.components.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE
@@ -67,7 +68,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     if quality is not None:
         uri = join("/", spell(quality, graph), file)
         arguments["ModelMetrics"] = {"ModelQuality": {"Statistics": {"ContentType": JSON_TYPE, "S3Uri": uri}}}
-    if card := {**_known_card(producer, graph), **(step.card or {})}:
+    if card := _merged(_known_card(producer, graph), step.card or {}):
         content = json.dumps(card, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         arguments["ModelCard"] = {"ModelCardContent": content, "ModelCardStatus": "Draft"}
     if metadata := _metadata(step, graph, producer, code):
@@ -94,6 +95,17 @@ def _known_card(producer: JobStep | None, graph: Graph) -> Json:
         "model_overview": {"model_creator": "drivetrain"},
         "training_details": {"training_job_details": {"user_provided_hyper_parameters": told[:_MOST_PARAMETERS]}},
     }
+
+
+def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> Json:
+    """What is known with what the author says, whose words count: of a section only the fields that they name."""
+    both = {name: (known[name], given[name]) for name in known.keys() & given.keys()}
+    sections = {
+        name: _merged(cast("Json", ours), cast("Json", theirs))
+        for name, (ours, theirs) in both.items()
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping)
+    }
+    return {**known, **given, **sections}
 
 
 def _metadata(step: RegisterStep, graph: Graph, producer: JobStep | None, code: str | None) -> Json:

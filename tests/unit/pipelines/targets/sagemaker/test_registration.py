@@ -79,6 +79,17 @@ def test_a_version_of_our_training() -> None:
     assert "text/csv" in found["InferenceSpecification"]["SupportedContentTypes"]
 
 
+def test_what_an_author_adds_to_a_section_leaves_the_rest_of_it() -> None:
+    """And what both say is said in the author's words."""
+    own = {"objective_function": {"notes": "cross entropy"}, "training_job_details": {"training_arn": "arn"}}
+    built = flagship(card={"training_details": own, "model_overview": {"model_creator": "ada"}})
+    card = json.loads(built["register-model"]["Arguments"]["ModelCard"]["ModelCardContent"])
+    assert card["training_details"]["objective_function"] == {"notes": "cross entropy"}
+    assert card["training_details"]["training_job_details"]["training_arn"] == "arn"
+    assert {"name": "epochs", "value": "3"} in _parameters(card)
+    assert card["model_overview"] == {"model_creator": "ada"}
+
+
 def _parameters(card: dict[str, Any]) -> list[dict[str, str]]:
     return card["training_details"]["training_job_details"]["user_provided_hyper_parameters"]
 
