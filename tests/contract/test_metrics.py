@@ -227,7 +227,7 @@ def test_coarser_ones_keep_to_their_cells_and_to_their_bounds(name: str, kind: K
     least = cells(metric.coarser(task, 0))
     for most in (10**9, cells(metric), cells(metric) - 1, 4096, 1000, 100, 10, 1, 0):
         coarse = metric.coarser(task, most)
-        assert type(coarse) is type(metric)
+        assert isinstance(coarse, type(metric))
         assert cells(coarse) <= max(most, least)
         for samples in batches(kind).values():
             fine_values, found = outcome(metric, task, samples), outcome(coarse, task, samples)

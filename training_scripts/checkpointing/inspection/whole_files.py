@@ -106,9 +106,7 @@ def _checked_code(code: Any) -> Mapping[str, str]:
         path = PurePosixPath(name)
         plain = not path.is_absolute() and ".." not in path.parts and path.suffix == ".py" and "\0" not in name
         if not plain or not isinstance(text, str):
-            raise InputError(
-                f"the checkpoint's description names {name!r:.100}, which is no module of a model."
-            )
+            raise InputError(f"the checkpoint's description names {name!r:.100}, which is no module of a model.")
     return code
 
 
