@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -26,7 +27,7 @@ class Quotients(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ByClass:
+class ByClass(ABC):
     """A metric that is a quotient a class.
 
     Results are `macro` (the mean over classes), `micro` (all classes counted together) and `weighted` (the mean,
@@ -66,9 +67,9 @@ class ByClass:
             raise UndefinedError(next(iter(values.values())).advice)
         return values
 
+    @abstractmethod
     def quotients(self, table: ClassTable) -> Quotients:
         """What is divided by what."""
-        raise NotImplementedError
 
     def reason(self, place: int) -> str:
         """Why a class has no value, as a clause."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -35,7 +36,7 @@ class Thresholds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CurveOfScores(OneVersusRest):
+class CurveOfScores(OneVersusRest, ABC):
     """A metric without numbers: one curve, of several classes one a class. Each point is exact."""
 
     higher_is_better: ClassVar[bool | None] = None
@@ -98,16 +99,16 @@ class CurveOfScores(OneVersusRest):
             raise reasons[0]
         return found
 
+    @abstractmethod
     def check(self, name: str, positives: int, negatives: int) -> None:
         """
         Raises:
             UndefinedError: a class with so many samples has no curve.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def curve(self, thresholds: Thresholds, most: int) -> Mapping[str, Any]:
         """The curve of one class, of `most` points at most."""
-        raise NotImplementedError
 
 
 def _most(task: Task) -> int:
