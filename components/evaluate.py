@@ -39,6 +39,7 @@ def evaluate(
     report: Output | None = None,
     *,
     batch_size: int = 256,
+    threads: int = 1,
     scoring: str = "",
     mode: Literal["histogram", "exact"] = "histogram",
     slices: str = "",
@@ -60,6 +61,8 @@ def evaluate(
         data: the prepared data to measure on.
         report: gets evaluation.json, bootstrap.json, curves.json, model_quality.json, plots/ and predictions/.
         batch_size: samples a forward pass.
+        threads: threads that each process computes with on the CPU. Another number rounds otherwise in the last bits;
+            more processes do not.
         scoring: the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task. `loss` and the
             recipe's own are always among them.
         mode: how curves are counted: histogram (fixed memory, with a bound) or exact (the ranks exchange scores).

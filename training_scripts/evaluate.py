@@ -29,6 +29,7 @@ from drivetrain.training_scripts.evaluating.predictions import Predictions
 from drivetrain.training_scripts.evaluating.progress import Progress
 from drivetrain.training_scripts.evaluating.settings import Settings, parser
 from drivetrain.training_scripts.evaluating.slicing import slice_columns
+from drivetrain.training_scripts.evaluating.threads import computing_threads
 from drivetrain.training_scripts.evaluation import evaluate, probe
 from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.launching.parent import die_with_parent
@@ -95,6 +96,7 @@ def run(
             files.clear(report)
     with ExitStack() as stack:
         stack.callback(progress.clear)
+        stack.enter_context(computing_threads(settings.threads))
         predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
         forward, layout = stack.enter_context(
             placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options)

@@ -15,7 +15,6 @@ import json
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluating.placing import WHOLE, placed
+from drivetrain.training_scripts.evaluating.threads import computing_threads
 from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.launching.parent import die_with_parent
@@ -110,7 +110,7 @@ def run(
             records[number] = shards.copy_shard(previous, output, number, record, identity)
     if work.missing:
         with (
-            _threads(settings.threads),
+            computing_threads(settings.threads),
             placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options) as (
                 forward,
                 layout,
@@ -148,18 +148,6 @@ def run(
         "shards_copied": len(work.copies),
         "shards_predicted": len(work.missing),
     }
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """By themselves they are as many as the host's cores, shared out among its processes: then bits would depend on
-    where and on how many processes a batch was predicted."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _silent(*words: object, flush: bool = False) -> None:

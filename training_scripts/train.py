@@ -229,7 +229,7 @@ def main() -> None:
     die_with_parent(signal.SIGKILL)
 
     def program() -> None:
-        given: dict[str, Any] = vars(parser("python -m drivetrain.training_scripts.train", __doc__).parse_args())
+        given: dict[str, Any] = vars(parser(__doc__).parse_args())
         folders = Folders(**{field.name: given.pop(field.name) for field in fields(Folders)})
         config = Config(**given)
         with join_group(config.collective_timeout) as process:

@@ -43,6 +43,7 @@ def document(
             "batch_size": settings.batch_size,
             "strategy": settings.strategy,
             "strategy_options": settings.strategy_options,
+            "threads": settings.threads,
             "processes": processes,
             "hosts": hosts,
         },

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from drivetrain.training_scripts.command_line import Parser
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.loop.command_line import Parser, docstrings
 
 MODES = ("histogram", "exact")
 
@@ -24,6 +21,8 @@ class Settings:
 
     batch_size: int = 256
     """samples a forward pass; a forward pass sees the same ones whatever the number of processes"""
+    threads: int = 1
+    """threads that each process computes with on the CPU, whatever OMP_NUM_THREADS; another number rounds otherwise"""
     scoring: str = ""
     """the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task"""
     mode: str = "histogram"
@@ -44,8 +43,9 @@ class Settings:
     """write every row's prediction, as Parquet (into --report)"""
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise InputError(f"batch_size={self.batch_size}; allowed are whole numbers from 1.")
+        for name in ("batch_size", "threads"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
         if self.mode not in MODES:
             raise unknown_name("mode", self.mode, MODES)
         if self.bootstrap < 0 or self.bootstrap == 1:
@@ -68,49 +68,14 @@ class Settings:
 
 def parser(description: str | None) -> Parser:
     built = Parser(
-        prog="python -m drivetrain.training_scripts.evaluate",
+        program="drivetrain.training_scripts.evaluate",
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        usage="%(prog)s --model FOLDER --data FOLDER --metrics FILE [--report FOLDER] [OPTION ...]",
+        usage="--model FOLDER --data FOLDER --metrics FILE [--report FOLDER] [OPTION ...]",
     )
     built.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="a model folder")
     built.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the data to measure on")
     built.add_argument("--metrics", type=Path, required=True, metavar="FILE", help="the JSON file of numbers to write")
     built.add_argument("--report", type=Path, metavar="FOLDER", help="gets evaluation.json, curves, plots, predictions")
     built.add_argument("--model-hash", default="", metavar="SHA256", help="the name of the model's content")
-    types: dict[str, Callable[[str], Any]] = {"int": _whole, "float": _number, "bool": _boolean}
-    help_of = docstrings(Settings)
-    for field in fields(Settings):
-        assert field.default is not MISSING
-        said = help_of[field.name] + ("" if field.default == "" else f" [{field.default}]")
-        built.add_argument(
-            "--" + field.name.replace("_", "-"),
-            type=types.get(str(field.type), str),
-            metavar=str(field.type).upper(),
-            default=field.default,
-            help=said.replace("%", "%%"),
-        )
+    built.add_fields(Settings)
     return built
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-
-
-def _boolean(text: str) -> bool:
-    """Parameters of a step arrive as text: `--predictions True`."""
-    values = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in values:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
-    return values[text.lower()]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from drivetrain.training_scripts.command_line import Parser
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.loop.command_line import Parser, docstrings
 
 ON_CHANGE = ("refuse", "fresh")
 
@@ -63,33 +61,14 @@ class Settings:
 
 def parser(description: str | None) -> Parser:
     built = Parser(
-        prog="python -m drivetrain.training_scripts.predict",
+        program="drivetrain.training_scripts.predict",
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        usage="%(prog)s --model FOLDER --data FOLDER --output FOLDER [OPTION ...]",
+        usage="--model FOLDER --data FOLDER --output FOLDER [OPTION ...]",
     )
     built.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="a model folder")
     built.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the rows to predict")
     built.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="gets the shards")
     built.add_argument("--previous", type=Path, metavar="FOLDER", help="an earlier output, whose shards are taken over")
     built.add_argument("--metrics", type=Path, metavar="FILE", help="the JSON file of numbers to write")
-    help_of = docstrings(Settings)
-    for field in fields(Settings):
-        assert field.default is not MISSING
-        said = help_of[field.name] + ("" if field.default == "" else f" [{field.default}]")
-        built.add_argument(
-            "--" + field.name.replace("_", "-"),
-            type=_whole if str(field.type) == "int" else str,
-            metavar=str(field.type).upper(),
-            default=field.default,
-            help=said.replace("%", "%%"),
-        )
+    built.add_fields(Settings)
     return built
-
-
-def _whole(text: str) -> Any:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None

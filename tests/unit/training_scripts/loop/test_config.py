@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain.training_scripts.command_line import docstrings
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.loop import config as config_module
-from drivetrain.training_scripts.loop.command_line import docstrings, parser
+from drivetrain.training_scripts.loop.command_line import parser
 from drivetrain.training_scripts.loop.config import LOOKS_ON, MAY_CHANGE, Config, Folders
 
 CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 2, "hidden": 4}', epochs=1, global_batch=4)
@@ -88,12 +89,12 @@ def test_what_may_change_are_fields() -> None:
 
 def test_every_field_is_an_option_of_the_command_line() -> None:
     words = ["--train=t", "--model=m", "--recipe=digits_cnn"]
-    plain = vars(parser("train", None).parse_args(words))
+    plain = vars(parser(None).parse_args(words))
     folders = {field.name: plain.pop(field.name) for field in fields(Folders)}
     assert Config(**plain) == Config(recipe="digits_cnn")
     assert Folders(**folders) == Folders(train=Path("t"), model=Path("m"))
 
-    given = vars(parser("train", None).parse_args([*words, "--compile=True", "--fused", "false", "--clip-norm=0.5"]))
+    given = vars(parser(None).parse_args([*words, "--compile=True", "--fused", "false", "--clip-norm=0.5"]))
     assert (given["compile"], given["fused"], given["clip_norm"]) == (True, False, 0.5)
     assert all(type(given[field.name]).__name__ == field.type for field in fields(Config))
 
@@ -110,26 +111,26 @@ def test_every_field_is_an_option_of_the_command_line() -> None:
 )
 def test_words_that_are_no_values(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError) as caught:
-        parser("train", None).parse_args(["--train=t", "--model=m", "--recipe=digits_cnn", *words])
+        parser(None).parse_args(["--train=t", "--model=m", "--recipe=digits_cnn", *words])
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
     assert capsys.readouterr() == ("", "")
 
 
 def test_checkpoints_may_lie_in_an_object_store() -> None:
     words = ["--train=t", "--model=m", "--recipe=digits_cnn", "--checkpoints"]
-    assert parser("train", None).parse_args([*words, "s3://bucket/key"]).checkpoints == "s3://bucket/key"
-    assert parser("train", None).parse_args([*words, "kept"]).checkpoints == Path("kept")
+    assert parser(None).parse_args([*words, "s3://bucket/key"]).checkpoints == "s3://bucket/key"
+    assert parser(None).parse_args([*words, "kept"]).checkpoints == Path("kept")
     Folders(train=Path("t"), model=Path("m"), checkpoints="s3://bucket/key").refuse_unwritable()
 
 
 def test_words_that_are_missing() -> None:
     with pytest.raises(InputError, match=r"^the following arguments are required: --model, --recipe"):
-        parser("train", None).parse_args(["--train=t"])
+        parser(None).parse_args(["--train=t"])
 
 
 def test_the_help_has_a_line_for_each_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        parser("train", None).parse_args(["--help"])
+        parser(None).parse_args(["--help"])
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     for kind in (Folders, Config):
