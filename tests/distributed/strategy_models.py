@@ -111,6 +111,13 @@ class Memory:
         rows = indices if isinstance(indices, slice) else torch.from_numpy(indices.copy())
         return Batch(self.samples.inputs[rows], self.samples.targets[rows])
 
+    @property
+    def reader(self) -> Memory:
+        return self
+
+    def locate(self, row: int) -> str:
+        return f"row {row}"
+
 
 class Embedding(nn.Module):
     """Tokens [samples, length] to vectors [samples, length, WIDTH], their positions added."""

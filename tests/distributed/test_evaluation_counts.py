@@ -119,8 +119,11 @@ CASE = Given("multiclass", 23, batch_size=4, sliced=True, replicates=2)
 @pytest.mark.parametrize(
     ("failing", "message"),
     [
-        ({1: "target"}, "InputError: rank 1 of 3: rows 4 to 7: a target is"),
-        ({2: "site"}, "InputError: rank 2 of 3: row 8: column 'site' is to be sliced by, and has 'east'"),
+        ({1: "target"}, "InputError: rank 1 of 3: rows 4 to 7, counted from 0: a target is"),
+        (
+            {2: "site"},
+            "InputError: rank 2 of 3: row 8, counted from 0: column 'site' is to be sliced by, and has 'east'",
+        ),
         ({0: "torn", 2: "other"}, "InputError: rank 0 of 3: torn\nrank 2 of 3: other"),
         ({0: "torn", 1: "torn", 2: "torn"}, "InputError: torn"),
         ({2: "x" * 2000}, "InputError: rank 2 of 3: " + "x" * 1021 + "…"),

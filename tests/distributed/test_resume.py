@@ -98,10 +98,7 @@ def test_changed_fields_are_refused_by_an_unfinished_training(forked: Any, digit
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
     forked(2, fit, replace(changed, on_change="fresh"), digits, tmp_path / "second", tmp_path / "checkpoints")
     forked(2, fit, changed, digits, tmp_path / "alone", tmp_path / "elsewhere")
-    second, alone = files(tmp_path / "second"), files(tmp_path / "alone")
-    assert b'"on_change": "fresh"' in second["model.json"]
-    second["model.json"] = second["model.json"].replace(b'"on_change": "fresh"', b'"on_change": "refuse"')
-    assert second == alone
+    assert files(tmp_path / "second") == files(tmp_path / "alone")
     # And the first one is still there to go on with.
     forked(2, fit, CONFIG, digits, tmp_path / "resumed", tmp_path / "checkpoints")
     assert files(tmp_path / "resumed") == files(tmp_path / "first")
