@@ -166,6 +166,6 @@ def test_a_bad_row_of_one_process_is_one_error(trained: Path, prepared_data: Mod
     prepared_data.write_prepared(tmp_path / "data", columns)
     ended = evaluate(trained / "model", tmp_path / "data", tmp_path / "out", "--slices=", "--processes=2")
     assert ended.returncode == 2
-    assert ended.stderr.startswith("error: ") and "row 13" in ended.stderr
+    assert ended.stderr.startswith("error: ") and "part-00000.parquet, row 14" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not list((tmp_path / "out").rglob("*.json"))
