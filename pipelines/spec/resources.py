@@ -83,12 +83,23 @@ class Checkpoint(Frozen):
     local_path: str = "/opt/ml/checkpoints"
 
 
+class Roles(Frozen):
+    """The IAM roles of jobs, one a kind, so that none holds what only another needs (docs/infrastructure.md)."""
+
+    processing: str | None = None
+    training: str | None = None
+    registry: str | None = None
+    """Of the processing jobs that ask the model registry, such as `compare`."""
+
+
 class Deployment(Frozen):
     """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_/-]*[A-Za-z0-9])?$")] = "pipelines"
     role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
+    """The pipeline's own role, and that of every job for whose kind `roles` names none."""
+    roles: Roles = Roles()
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
     image: str | None = None
     """The container image of every step that names none; by default the stock deep-learning image."""

@@ -65,7 +65,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
             "ContainerEntrypoint": start(f"{PROCESSING_INPUT}/{CODE_CHANNEL}"),
             "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
         },
-        "RoleArn": graph.pipeline.deployment.role,
+        "RoleArn": job_role(step, graph),
         "ProcessingInputs": [
             {
                 "InputName": name,
@@ -153,7 +153,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
         stopping["MaxWaitTimeInSeconds"] = cluster.spot.max_wait_seconds
     arguments: Json = {
         "AlgorithmSpecification": algorithm,
-        "RoleArn": graph.pipeline.deployment.role,
+        "RoleArn": job_role(step, graph),
         "OutputDataConfig": {"S3OutputPath": output_prefix(step, site)},
         "ResourceConfig": resources,
         "StoppingCondition": stopping,
@@ -239,6 +239,15 @@ def _environment(step: JobStep, graph: Graph) -> Json:
     if isinstance(step.cluster.spot, Spot) and step.cluster.spot.max_interruptions is not None:
         environment["DRIVETRAIN_MAX_INTERRUPTIONS"] = str(step.cluster.spot.max_interruptions)
     return environment
+
+
+def job_role(step: JobStep, graph: Graph) -> str:
+    """The IAM role that a job works under: that of its kind, or the pipeline's own."""
+    deployment = graph.pipeline.deployment
+    if isinstance(step, TrainingStep):
+        return deployment.roles.training or deployment.role
+    asks_registry = REGISTRY_VARIABLE in _environment(step, graph)
+    return (deployment.roles.registry if asks_registry else deployment.roles.processing) or deployment.role
 
 
 def _tags(step: JobStep, graph: Graph) -> Json:
