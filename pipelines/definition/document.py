@@ -103,6 +103,17 @@ class StepNode:
         return {**self.raw, "Arguments": arguments}
 
     @cached_property
+    def body(self) -> tuple[StepNode, ...]:
+        """The steps that a ForEach runs once an item, as they were written; none of any other type.
+
+        Raises:
+            UserError: the body is no list of steps.
+        """
+        if self.type != "ForEach":
+            return ()
+        return _steps(self.arguments.get("ForEachBody"), self.place, "ForEachBody", ())
+
+    @cached_property
     def body_names(self) -> frozenset[str]:
         """Names of the steps in a ForEach's body, whose references to each other stay inside the step."""
         body: Json = self.arguments.get("ForEachBody") if self.type == "ForEach" else None

@@ -85,6 +85,10 @@ class Scope:
         """The object behind any other root: ForEach, IterationOutput, PipelineExperimentConfig."""
         raise UnresolvedReference(f"{name} has no value here.")
 
+    def below_root(self, get: Get) -> Any:
+        """The value of a reference to such a root: what lies at its path in the object behind it."""
+        return _descended(self.root(get.root), get.path, get.text)
+
 
 @lru_cache(maxsize=8192)
 def parse_get(text: str) -> Get:
@@ -210,7 +214,7 @@ def _got(operand: Json, scope: Scope) -> Json:
             return scope.parameter(str(get.path[0]))
         if get.root == "Execution":
             return scope.execution(str(get.path[0]))
-        return _descended(scope.root(get.root), get.path, get.text)
+        return scope.below_root(get)
     if get.property_file is not None:
         raise UserError(f"Get {get.text!r} is a file. Take a value from it: Std:JsonGet with PropertyFile and Path.")
     return _descended(scope.step(get.step), get.path, f"step {get.step!r}, {path_text(get.path)}")

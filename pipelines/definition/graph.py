@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, FUNCTIONS, Get
@@ -13,7 +14,8 @@ from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import descend, name_of_entry
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
-TRIGGERS = ("Failed", "Stopped", "Any")
+# Completed is what a plain name means: the SDK writes it so.
+TRIGGERS = ("Completed", "Failed", "Stopped", "Any")
 _MOST_COUNTED = 20
 
 
@@ -27,6 +29,7 @@ def dependencies(definition: Definition) -> dict[str, set[str]]:
         step.name: {get.step for get in step.references if get.step is not None}
         | {dependency.step for dependency in step.depends_on}
         | {condition for condition, _ in step.branch}
+        | (for_each.outer_needs(step) if step.type == for_each.TYPE else set())
         for step in definition.walk()
     }
 
@@ -50,6 +53,9 @@ def check(definition: Definition) -> None:
             f"{definition.source}: the steps wait for each other: {' -> '.join(cycle)}. Remove one reference or "
             "DependsOn."
         )
+    for step in definition.walk():
+        if step.type == for_each.TYPE and (cycle := find_cycle(for_each.inner_needs(step.body))):
+            raise UserError(f"{step.place}: the steps of the body wait for each other: {' -> '.join(cycle)}.")
 
 
 def _problems(definition: Definition) -> Iterator[str]:
@@ -68,21 +74,36 @@ def _problems(definition: Definition) -> Iterator[str]:
                     f"{step.place} depends on step {dependency.step!r}, which does not exist. "
                     f"{did_you_mean(dependency.step, definition.by_name)}"
                 )
-            if dependency.trigger is not None and dependency.trigger not in TRIGGERS:
-                yield f"{step.place}: trigger {dependency.trigger!r}. {did_you_mean(dependency.trigger, TRIGGERS)}"
+        yield from _own_problems(step)
         try:
             got = step.references
-            _read_settings(step)
         except UserError as error:
             yield str(error)
             continue
-        yield from _lost_files(step)
         for get in got:
             if problem := _unknown(get, definition, parameters):
                 yield f"{step.place}: Get {get.text!r}: {problem}"
         for function in step.functions:
             if function not in FUNCTIONS:
                 yield f"{step.place}: function {function!r} is not known. {did_you_mean(function, FUNCTIONS)}"
+    yield from for_each.problems(definition)
+    for step in steps:
+        if step.type == for_each.TYPE:
+            for body_step in step.body:
+                yield from _own_problems(body_step)
+
+
+def _own_problems(step: StepNode) -> Iterator[str]:
+    """What is wrong with a step wherever it stands."""
+    for dependency in step.depends_on:
+        if dependency.trigger is not None and dependency.trigger not in TRIGGERS:
+            yield f"{step.place}: trigger {dependency.trigger!r}. {did_you_mean(dependency.trigger, TRIGGERS)}"
+    try:
+        _read_settings(step)
+    except UserError as error:
+        yield str(error)
+        return
+    yield from _lost_files(step)
 
 
 def _read_settings(step: StepNode) -> None:

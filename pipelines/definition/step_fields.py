@@ -68,7 +68,9 @@ def depends_on(raw: dict[str, Json], place: str) -> tuple[DependsOn, ...]:
     for n, item in enumerate(list_of(raw.get("DependsOn"), f"{place}: DependsOn")):
         if isinstance(item, dict):
             where = f"{place}: DependsOn[{n}]"
-            found.append(DependsOn(member(item, "Step", where), optional_text(item, "Trigger", where)))
+            trigger = optional_text(item, "Trigger", where)
+            # That is what a plain name means: the SDK's word for it, which it never writes.
+            found.append(DependsOn(member(item, "Step", where), None if trigger == "Completed" else trigger))
         else:
             found.append(DependsOn(text_of(item, f"{place}: DependsOn[{n}]")))
     return tuple(found)
