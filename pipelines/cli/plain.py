@@ -20,6 +20,7 @@ from drivetrain.pipelines.targets.local.events import (
     MetricLogged,
     StepFinished,
     StepInterrupted,
+    StepNoted,
     StepRestarted,
     StepRetrying,
     StepStarted,
@@ -76,6 +77,8 @@ class PlainProgress:
                 return [f"{event.step}: {interruption(event)}: {event.reason}"]
             case StepRestarted():
                 return [f"{event.step}: at work again, start {event.start}"]
+            case StepNoted():
+                return [f"{event.step}: {event.note}"]
             case CacheExplained():
                 return explanation(event)
             case StepFinished() if step is not None:

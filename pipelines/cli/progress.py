@@ -15,6 +15,7 @@ from drivetrain.pipelines.targets.local.events import (
     MetricLogged,
     StepFinished,
     StepInterrupted,
+    StepNoted,
     StepRestarted,
     StepRetrying,
     StepStarted,
@@ -134,6 +135,8 @@ class RunView:
                 step.retry = interruption(event)
             case StepRestarted():
                 step.status, step.retry = "Executing", f"start {event.start}"
+            case StepNoted():
+                step.value = event.note
             case StepFinished():
                 step.status, step.seconds, step.reason = event.status, event.seconds, event.reason
                 step.cache_of, step.value = event.cache_of, event.value

@@ -21,6 +21,7 @@ from drivetrain.pipelines.targets.local.outcomes import (
     StepFailedError,
     StepStoppedError,
 )
+from drivetrain.pipelines.targets.local.slots import Slots
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ class Plan:
 
 @dataclass
 class Control:
-    """How the user's wish to stop reaches the threads at work."""
+    """How the user's wish to stop reaches the threads at work, and how many jobs they may have."""
 
+    slots: Slots
     stopping: threading.Event = field(default_factory=threading.Event)
     grace_s: float = 10.0
     _running: set[RunningJob] = field(default_factory=set["RunningJob"])
@@ -112,6 +114,10 @@ class StepContext:
             for one in found:
                 self.post(MetricLogged(self.step.name, one.name, one.value, one.seconds))
 
+    def record_processes(self, processes: Sequence[ProcessRecord]) -> None:
+        """Enter the supervisors of the attempt, before they start anything."""
+        self.ledger.record_processes(self.facts.id, self.step.name, self.attempt, processes)
+
     def run_job(
         self, job: Job, tick: Callable[[float, bool], None] | None = None, *, every_s: float | None = None
     ) -> JobResult:
@@ -145,12 +151,9 @@ class StepContext:
         if self.control.stopping.is_set():
             raise StepStoppedError
 
-        def record(processes: Sequence[ProcessRecord]) -> None:
-            self.ledger.record_processes(self.facts.id, self.step.name, self.attempt, processes)
-
         started = time.monotonic()
         try:
-            running = container.start(job, record=record)
+            running = container.start(job, record=self.record_processes)
         except OSError as error:
             import errno
 

@@ -99,6 +99,16 @@ class StepRestarted:
 
 
 @dataclass(frozen=True)
+class StepNoted:
+    """What is worth knowing of a step under way, in a few words: "7 of 20 trainings, best accuracy 0.93 (004)". The
+    next note takes its place."""
+
+    step: str
+    attempt: int
+    note: str
+
+
+@dataclass(frozen=True)
 class StepFinished:
     """How a step ended.
 
@@ -134,6 +144,7 @@ Event = (
     | StepRetrying
     | StepInterrupted
     | StepRestarted
+    | StepNoted
     | StepFinished
     | ExecutionFinished
 )

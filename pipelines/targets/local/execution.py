@@ -39,6 +39,7 @@ from drivetrain.pipelines.targets.local.rehearsal.interruptions import of_step
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
+from drivetrain.pipelines.targets.local.slots import Slots
 from drivetrain.pipelines.targets.local.step_types import condition, find
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import Done, Worker
@@ -86,7 +87,7 @@ class Execution:
         self._home = home
         self._scope = scope
         self._scheduler = Scheduler(definition)
-        self._control = Control()
+        self._control = Control(Slots(options.workers))
         self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
         self._running: dict[str, threading.Thread] = {}
         self._ready: dict[str, _Ready] = {}
@@ -154,6 +155,7 @@ class Execution:
             message = self._inbox.get()
             if isinstance(message, Done):
                 self._running.pop(message.step.name).join()
+                self._control.slots.give()
                 self._settle(message)
             elif isinstance(message, _StopRequested):
                 continue  # the handler has stopped the jobs; their ends arrive here
@@ -166,7 +168,6 @@ class Execution:
         for step, reason in self._scheduler.take_blocked():
             self._not_executed(step, reason)
             progress = True
-        free = self._options.workers - len(self._running)
         for step in self._scheduler.take():
             if self._control.stopping.is_set() or self._scheduler.halted:
                 self._scheduler.put_back(step)
@@ -174,9 +175,8 @@ class Execution:
             ready = self._ready.pop(step.name, None) or self._prepare(step)
             if ready is None:
                 progress = True
-            elif free > 0:
+            elif self._control.slots.take():
                 self._start(ready)
-                free -= 1
             else:
                 self._ready[step.name] = ready
                 self._scheduler.put_back(step)
