@@ -1,0 +1,1 @@
+"""The Lambda between the queue of events and StartPipelineExecution."""
