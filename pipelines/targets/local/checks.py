@@ -66,6 +66,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             options=options,
             store=store,
             written=written,
+            others=known,
         )
         yield from _problems(step, plan) or _wrong_types(step, plan)
 
@@ -136,8 +137,9 @@ def _problems(step: StepNode, plan: Plan) -> list[str]:
     module = step_types.find(step.type)
     if module is None:
         return [
-            f"step {step.name!r} is of type {step.type}, which does not run on this machine. Allowed: "
-            f"{', '.join(step_types.known().values())}; or give its results with --stub {step.name}=outputs.json."
+            f"step {step.name!r} is of type {step.type}, which is not known here. Known: "
+            f"{', '.join(step_types.known().values())}. Give its results with --stub {step.name}=outputs.json (or "
+            f"--stub {step.name}, where no step needs any)."
         ]
     return module.check(step, plan)
 

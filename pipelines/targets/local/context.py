@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.targets.local.events import Event, MetricLogged
+from drivetrain.pipelines.targets.local.events import Event, MetricLogged, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
@@ -38,7 +38,7 @@ class Plan:
     """The execution before anything starts.
 
     `arguments` are the step's, resolved as far as parameters and the execution's own values go. `written` are the
-    URIs, known by now, that steps of this definition write to.
+    URIs, known by now, that steps of this definition write to. `others` are the arguments of every step by its name.
     """
 
     arguments: Mapping[str, Any]
@@ -46,6 +46,7 @@ class Plan:
     options: Options
     store: ObjectStore
     written: Sequence[str]
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def is_written(self, uri: str) -> bool:
         """Whether a step of this execution may bring what lies at `uri`."""
@@ -54,6 +55,14 @@ class Plan:
             stem == other or stem.startswith(other + "/") or other.startswith(stem)
             for other in (written.rstrip("/") for written in self.written)
         )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a step of an iteration ended, and what it gave."""
+
+    status: StepStatus
+    response: Mapping[str, Any]
 
 
 @dataclass
@@ -105,6 +114,8 @@ class StepContext:
     ledger: LedgerWriter
     control: Control
     post: Callable[[Event], None]
+    iterations: Sequence[Mapping[str, Ended]] = ()
+    """Of a ForEach whose steps have ended: an iteration each, step of the body -> how it ended."""
 
     def log_metrics(self, found: Sequence[Logged]) -> None:
         """Enter metrics and tell those who watch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
@@ -12,6 +12,9 @@ from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interrupt
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.mounts import Mode
+
+# The options that are given by the name of a step.
+BY_STEP = ("functions", "stubs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,7 @@ class Options:
         pipeline: the pipeline's name (a definition does not say it): what the cache and `runs list` go by.
         max_parallel: jobs at a time; the number of processors unless given.
         functions: what a Lambda step calls: ARN, function name or step name -> `module:function` or `file.py:function`.
+        callbacks: Callback step -> the handler that answers in a person's place, spelled as in `functions`.
         stubs: step name -> what it would give (see stubs.py); the step is not run.
         image_commands: image URI or its last part (`name:tag`, `name`) -> the command to run in its place.
         data: s3:// URI -> local file or folder that lies there for this run.
@@ -38,6 +42,7 @@ class Options:
     pipeline: str
     max_parallel: int | None = None
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
+    callbacks: Mapping[str, str] = field(default_factory=dict[str, str])
     stubs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     image_commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     data: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -55,6 +60,17 @@ class Options:
             raise UserError(f"max_parallel is {self.max_parallel}. Allowed: 1 or more.")
         if self.mode not in ("auto", "namespace", "rewrite"):
             raise UserError(f"mode is {self.mode!r}. Allowed: auto, namespace, rewrite.")
+
+    def for_iterations(self, names: Mapping[str, str]) -> Options:
+        """What is said of a step of a ForEach's body holds for it in every iteration (child -> that step), unless
+        something else is said of the child."""
+        changes: dict[str, Mapping[str, Any]] = {}
+        for name in BY_STEP:
+            given: Mapping[str, Any] = getattr(self, name)
+            added = {child: given[body] for child, body in names.items() if body in given and child not in given}
+            if added:
+                changes[name] = {**given, **added}
+        return replace(self, **changes) if changes else self
 
     @property
     def workers(self) -> int:

@@ -1,14 +1,20 @@
 """What each step type does on this machine: one file a type, found by the type's name (`RegisterModel` ->
 register_model.py).
 
-A file has
+The first line of a file begins with the type as definitions spell it (`EMRServerless: ...`). It has
 
     def check(step: StepNode, plan: Plan) -> list[str]
         Why the step could not run, found before anything starts; empty when it can.
     def run(context: StepContext) -> StepResult
         Runs in a thread of its own. Raises StepFailedError, StepStoppedError, or UserError for bad input.
 
-and, where the type is decided at once by the scheduler, `INLINE = True`. Condition and Fail are such types.
+and, where the type is decided at once by the scheduler, `INLINE = True` (Condition and Fail are such types). It may
+have
+
+    def written(arguments) -> list[str]
+        The URIs that the step writes to, as far as they are known before the run.
+    def described(context: StepContext) -> dict
+        What the describe call says, beside the arguments, of a step that was not run but has succeeded (a stub).
 """
 
 from __future__ import annotations
@@ -40,9 +46,15 @@ def file_name(type_name: str) -> str:
 
 @cache
 def known() -> dict[str, str]:
-    """File name -> type name as people write it, of every type that runs here."""
-    names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
-    return {name: "".join(part.capitalize() for part in name.split("_")) for name in names}
+    """File name -> type name as definitions spell it, of every type that has a file."""
+    paths = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    return {path.stem: _spelled(path) for path in paths}
+
+
+def _spelled(path: Path) -> str:
+    """The type in a file's first line; the file is not imported for it."""
+    with path.open(encoding="utf-8") as file:
+        return file.readline().removeprefix('"""').partition(":")[0]
 
 
 def find(type_name: str) -> StepType | None:
