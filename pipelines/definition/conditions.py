@@ -68,7 +68,7 @@ def described(condition: Any) -> str:
         return f"not ({described(parts[0])})"
     if kind == "Or":
         return " or ".join(f"({described(part)})" for part in parts)
-    texts = [_expression_text(part) for part in parts]
+    texts = [expression_text(part) for part in parts]
     if kind == "In":
         return f"{texts[0]} in {', '.join(texts[1:])}"
     return f"{texts[0]} {_COMPARISONS[kind][0]} {texts[1]}"
@@ -128,7 +128,8 @@ def _shown(value: Json) -> str:
     return f"{value!r:.80} ({_kind(value) or 'neither number nor text'})"
 
 
-def _expression_text(node: Json) -> str:
+def expression_text(node: Json) -> str:
+    """A value in a few words: `evaluate.accuracy` for what is read from a report, `MinAccuracy` for a parameter."""
     if isinstance(node, dict) and len(node) == 1:
         (key, operand), *_ = node.items()
         if key == "Get" and isinstance(operand, str):
@@ -137,7 +138,7 @@ def _expression_text(node: Json) -> str:
             steps = list(_steps_named(operand.get("PropertyFile")))
             return f"{steps[0]}.{path}" if steps else path
         if key == "Std:Join" and isinstance(operand, dict) and isinstance(values := operand.get("Values"), list):
-            return str(operand.get("On", "")).join(_expression_text(value) for value in values)
+            return str(operand.get("On", "")).join(expression_text(value) for value in values)
     return node if isinstance(node, str) else repr(node)[:80]
 
 

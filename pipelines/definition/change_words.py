@@ -1,0 +1,274 @@
+"""Changes as people read them: a line each, `train: epochs 20 -> 30`, and changed code in one line for all steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from drivetrain.pipelines.definition import place as places
+from drivetrain.pipelines.definition.change import ABSENT, Change, Value
+from drivetrain.pipelines.definition.conditions import described, expression_text
+from drivetrain.pipelines.definition.entries import flags
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.meaning import equal, is_expression
+from drivetrain.pipelines.definition.place import Place, Position, Segment
+from drivetrain.pipelines.errors import UserError
+
+_MAX_SHOWN = 72
+_BRANCHES = {"IfSteps": "if {} holds", "ElseSteps": "if {} does not hold"}
+# The last field of a place -> the word that people use for it.
+_WORDS = {
+    "InstanceType": "instance",
+    "InstanceCount": "instances",
+    "VolumeSizeInGB": "volume in GB",
+    "MaxRuntimeInSeconds": "longest run in seconds",
+    "MaxWaitTimeInSeconds": "longest run with waiting, in seconds",
+    "EnableManagedSpotTraining": "spot",
+    "TrainingImage": "image",
+    "ImageUri": "image",
+    "Image": "image",
+    "DisplayName": "display name",
+    "Description": "description",
+    "RetryPolicies": "retry policies",
+    "CacheConfig": "cache",
+    "DefaultValue": "default",
+    "EnumValues": "choices",
+    "RightValue": "threshold",
+}
+# Fields of a place that tell a reader nothing which its end does not tell.
+_SILENT = frozenset(
+    [
+        "AlgorithmSpecification",
+        "AppSpecification",
+        "Arguments",
+        "CheckpointConfig",
+        "ClusterConfig",
+        "Conditions",
+        "ContainerArguments",
+        "ContainerEntrypoint",
+        "DataSource",
+        "HyperParameters",
+        "InferenceSpecification",
+        "ProcessingOutputConfig",
+        "ProcessingResources",
+        "ResourceConfig",
+        "S3DataSource",
+        "S3Input",
+        "S3Output",
+        "StaticHyperParameters",
+        "StoppingCondition",
+        "TransformResources",
+    ]
+)
+_NAMED = {
+    "InputDataConfig": "channel",
+    "ProcessingInputs": "input",
+    "Outputs": "output",
+    "Environment": "environment",
+    "Tags": "tag",
+    "MetricDefinitions": "metric",
+    "PropertyFiles": "property file",
+    "OutputParameters": "output parameter",
+    "ForEachBody": "step",
+}
+
+
+def describe_all(changes: Iterable[Change]) -> list[str]:
+    """A line a change; changed code is one line, and a new step is one line with the branch in which it stands."""
+    given = list(changes)
+    coded = list(dict.fromkeys(change.step for change in given if change.kind == "code" and change.step is not None))
+    added = {change.step for change in given if len(change.place) == 2 and change.old is ABSENT}
+    branches = {change.step: change for change in given if change.place[:1] == (places.BRANCHES,)}
+    lines: list[str] = []
+    for change in given:
+        if change.kind == "code" and change.step is not None:
+            if coded:
+                lines.append(f"code of {_listed(coded)} changed")
+                coded = []
+        elif change.place[:1] == (places.BRANCHES,) and change.step in added:
+            continue  # said with the step
+        elif change.step in added and len(change.place) == 2 and change.step in branches:
+            lines.append(f"{describe(change)}, {_branch(branches[change.step].new)}")
+        else:
+            lines.append(describe(change))
+    return lines
+
+
+def describe(change: Change) -> str:
+    """A change in one line."""
+    place, old, new = change.place, change.old, change.new
+    root = place[0] if place else ""
+    if root == places.STEPS and len(place) == 2:
+        return _whole_step(str(place[1]), old, new)
+    if root == places.BRANCHES and len(place) == 2:
+        return f"{place[1]}: moved, {_branch(old)} -> {_branch(new)}"
+    if root == places.PARAMETERS and len(place) == 2:
+        return _whole_parameter(str(place[1]), old, new)
+    if root == places.PARAMETERS:
+        return f"parameter {place[1]}: {_what(place[2:])} {_arrow(old, new)}"
+    if root != places.STEPS:
+        return f"{_what(place[1:])} {_arrow(old, new)}"
+    return f"{place[1]}: {_in_step(place[2:], old, new)}"
+
+
+def shown(value: Any) -> str:
+    """A value in a few words: text as it is, an expression by what it refers to, an object by its keys."""
+    given: Value = value
+    if given is ABSENT:
+        return "nothing"
+    if isinstance(given, str):
+        return _short(given if given and given.isprintable() and given == given.strip() else json.dumps(given))
+    if isinstance(given, dict):
+        if is_expression(given):
+            return _short(expression_text(given))
+        return _short("{" + ", ".join(str(key) for key in given) + "}")
+    if isinstance(given, list) and any(isinstance(item, dict) and not is_expression(item) for item in given):
+        return f"a list of {len(given)}"
+    if isinstance(given, list):
+        return _short("[" + ", ".join(shown(item) for item in given) + "]")
+    return json.dumps(given)
+
+
+def _in_step(place: Place, old: Value, new: Value) -> str:
+    field = place[-1]
+    if place[0] == "DependsOn" and len(place) == 2:
+        if old is ABSENT or new is ABSENT:
+            return f"waits for {field}{_trigger(new)}" if old is ABSENT else f"no longer waits for {field}"
+        return f"waits for {field}{_trigger(new)} (was:{_trigger(old) or ' success'})"
+    if field == "ContainerArguments":
+        return _arguments(old, new)
+    if len(place) > 1 and place[-2] == "Conditions" and (old is ABSENT or new is ABSENT):
+        return f"condition {_condition(new if old is ABSENT else old)} {'added' if old is ABSENT else 'removed'}"
+    if field == "Conditions":
+        return f"condition {_condition(old)} -> {_condition(new)}"
+    if len(place) > 1 and place[-2] == "Conditions":
+        return f"condition {_condition(old)} -> {_condition(new)}"
+    return f"{_what(place)} {_arrow(old, new)}"
+
+
+def _what(place: Place) -> str:
+    """The words for a place below a step, a parameter or the definition."""
+    last = len(place) - 1
+    words: list[str] = []
+    for n, segment in enumerate(place):
+        if isinstance(segment, Position):
+            words.append(f"{segment.index + 1} of {segment.count}" if segment.count > 1 else "")
+        elif n == last and segment in _WORDS and (n == 0 or not _is_name(place, n)):
+            words.append(_WORDS[segment])
+        elif n != last and segment in _NAMED:
+            words.append(_NAMED[segment])
+        elif n == last or segment not in _SILENT:
+            words.append(segment if segment.isprintable() and segment else json.dumps(segment))
+    text = " ".join(word for word in words if word)
+    if len(place) > 2 and place[last] == "RightValue":
+        return f"threshold of {place[last - 1]}"
+    return text
+
+
+def _is_name(place: Place, n: int) -> bool:
+    """Whether a segment is a name of the user's, such as a variable's, rather than a field."""
+    return place[n - 1] in ("Environment", "HyperParameters", "StaticHyperParameters", *_NAMED)
+
+
+def _arrow(old: Value, new: Value) -> str:
+    if old is ABSENT:
+        return f"added: {shown(new)}" if not isinstance(new, dict) or is_expression(new) else "added"
+    if new is ABSENT:
+        return f"removed (was {shown(old)})" if not isinstance(old, dict) or is_expression(old) else "removed"
+    before, after = shown(old), shown(new)
+    if before == after:  # text against number, or a difference beyond what is shown
+        before, after = _around(json.dumps(old, ensure_ascii=False), json.dumps(new, ensure_ascii=False))
+    return f"{before} -> {after}"
+
+
+def _around(old: str, new: str) -> tuple[str, str]:
+    """The part of two long texts in which they differ."""
+    if max(len(old), len(new)) <= _MAX_SHOWN:
+        return old, new
+    start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, start - 12)
+    dots = "..." if start else ""
+    return f"{dots}{_short(old[start:])}", f"{dots}{_short(new[start:])}"
+
+
+def _whole_step(name: str, old: Value, new: Value) -> str:
+    if old is ABSENT:
+        return f"{name} added ({_type(new)})"
+    if new is ABSENT:
+        return f"{name} removed ({_type(old)})"
+    return f"{name}: another step, {_type(old)} -> {_type(new)}"
+
+
+def _type(step: Value) -> str:
+    return shown(step.get("Type", ABSENT)) if isinstance(step, dict) else shown(step)
+
+
+def _whole_parameter(name: str, old: Value, new: Value) -> str:
+    if old is not ABSENT and new is not ABSENT:
+        return f"parameter {name} {_arrow(old, new)}"
+    given = new if old is ABSENT else old
+    if not isinstance(given, dict):
+        return f"parameter {name} {_arrow(old, new)}"
+    default = f", default {shown(given['DefaultValue'])}" if "DefaultValue" in given else ""
+    return f"parameter {name} {'added' if old is ABSENT else 'removed'} ({_type(given)}{default})"
+
+
+def _branch(value: Value) -> str:
+    if not isinstance(value, dict):
+        return "at the top level"
+    side = str(value.get("branch"))
+    return _BRANCHES.get(side, side + " of {}").format(value.get("step"))
+
+
+def _trigger(entry: Value) -> str:
+    trigger = entry.get("Trigger") if isinstance(entry, dict) else None
+    return f", if {shown(trigger).lower()}" if trigger is not None else ""
+
+
+def _condition(value: Value) -> str:
+    try:
+        return "nothing" if value is ABSENT else _short(described(value))
+    except UserError:
+        return shown(value)
+
+
+def _arguments(old: Value, new: Value) -> str:
+    """A program's arguments, by flag where both have flags."""
+    before, after = (None if given is ABSENT else flags(given) for given in (old, new))
+    if before is None or after is None:
+        return f"arguments {_arrow(old, new)}"
+    parts = [
+        _flag(key, before.get(key, ABSENT), after.get(key, ABSENT))
+        for key in dict.fromkeys((*before, *after))
+        if key not in before or key not in after or not equal(before[key], after[key])
+    ]
+    return "arguments " + ("; ".join(parts) if parts else "in another order")
+
+
+def _flag(key: Segment, old: Value, new: Value) -> str:
+    return f"{key} {_arrow(_bare(key, old), _bare(key, new))}".strip()
+
+
+def _bare(key: Segment, entry: Value) -> Value:
+    """What follows a flag; nothing but the flag itself is true."""
+    if entry is ABSENT or not isinstance(entry, list):
+        return entry
+    return cast("Json", True if entry == [key] else entry)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more steps" if len(names) > 6 else "")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
+
+
+def from_json_all(given: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
+    """Changes as `Change.to_json` wrote them.
+
+    Raises:
+        UserError: for what is no change.
+    """
+    return tuple(Change.from_json(item) for item in given)

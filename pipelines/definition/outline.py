@@ -1,0 +1,180 @@
+"""A definition with its steps by name, branches laid flat, and the way back.
+
+A step's name is unique over all branches, so its own fields and the branch it stands under are two separate facts: a
+step that moves into a branch stays the same step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.errors import UserError
+
+Object = dict[str, Json]
+BRANCHES = ("IfSteps", "ElseSteps")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The parts of a definition.
+
+    `steps` has each step's own fields: a Condition's without the steps in its branches. `branches` has, for the steps
+    that stand under a condition, `{"step": NAME, "branch": "IfSteps"}`. Both are None where steps lack unique names;
+    then Steps is a field like any other. So it is with `parameters`.
+    """
+
+    raw: Object
+    fields: Object
+    parameters: Object | None
+    steps: Object | None
+    branches: Object
+
+    def with_steps(self, steps: Object, branches: Object) -> Outline:
+        """The same with other steps."""
+        return replace(self, steps=steps, branches=branches)
+
+
+def outline(definition: Mapping[str, Json] | None) -> Outline:
+    """The parts of a definition; of none there are none."""
+    raw: Object = {"Steps": []} if definition is None else dict(definition)
+    fields = dict(raw)
+    parameters = _by_name(raw.get("Parameters"))
+    if parameters is not None:
+        fields.pop("Parameters", None)
+    steps: Object | None = {}
+    branches: Object = {}
+    if _flatten(raw.get("Steps"), None, steps, branches):
+        fields.pop("Steps", None)
+    else:
+        steps, branches = None, {}
+    return Outline(raw, fields, parameters, steps, branches)
+
+
+def assembled(parts: Outline, before: Outline) -> Object:
+    """The definition of these parts; objects that are as they were in `before` keep the order of their keys.
+
+    Raises:
+        UserError: a branch that leads to no condition, or conditions that stand in each other.
+    """
+    made: Object = {}
+    values: Object = dict(parts.fields)
+    if parts.parameters is not None and (parts.parameters or "Parameters" in before.raw):
+        values["Parameters"] = list(parts.parameters.values())
+        if not parts.parameters and not isinstance(before.raw.get("Parameters"), list):
+            values["Parameters"] = before.raw.get("Parameters")
+    if parts.steps is not None and (parts.steps or "Steps" in before.raw):
+        values["Steps"] = _nested(parts, before)
+    for key in (*before.raw, *values):
+        if key in values:
+            made[key] = values[key]
+    return made
+
+
+def _by_name(given: Json) -> Object | None:
+    if given is None:
+        return {}
+    if not isinstance(given, list):
+        return None
+    found: Object = {}
+    for item in given:
+        name = item.get("Name") if isinstance(item, dict) else None
+        if not isinstance(name, str) or name in found:
+            return None
+        found[name] = item
+    return found
+
+
+def _flatten(given: Json, branch: Json, steps: Object, branches: Object) -> bool:
+    """Fill `steps` and `branches`; whether every step has a name of its own."""
+    if given is None:
+        return True
+    if not isinstance(given, list):
+        return False
+    for item in given:
+        name = item.get("Name") if isinstance(item, dict) else None
+        if not isinstance(item, dict) or not isinstance(name, str) or name in steps:
+            return False
+        steps[name] = item
+        if branch is not None:
+            branches[name] = branch
+        if arguments := _arguments(item):
+            steps[name] = {**item, "Arguments": {key: arguments[key] for key in arguments if key not in BRANCHES}}
+            for side in BRANCHES:
+                if not _flatten(arguments.get(side), {"step": name, "branch": side}, steps, branches):
+                    return False
+    return True
+
+
+def _arguments(step: Object) -> Object:
+    """A Condition's arguments; of any other step none."""
+    arguments = step.get("Arguments") if step.get("Type") == "Condition" else None
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _nested(parts: Outline, before: Outline) -> Json:
+    """The list of Steps; each branch in the order in which its steps were written, new ones at the end."""
+    assert parts.steps is not None
+    children: dict[tuple[str, str] | None, list[str]] = {}
+    for name in parts.steps:
+        children.setdefault(_parent(parts, name), []).append(name)
+    originals = _originals(before.raw.get("Steps"))
+    placed: set[str] = set()
+
+    def build(parent: tuple[str, str] | None) -> list[Json]:
+        return [one(name) for name in children.get(parent, [])]
+
+    def one(name: str) -> Json:
+        placed.add(name)
+        assert parts.steps is not None
+        own = cast("Object", parts.steps[name])
+        if own.get("Type") != "Condition":
+            return own
+        return _with_branches(own, {side: build((name, side)) for side in BRANCHES}, originals.get(name))
+
+    built = build(None)
+    if lost := [name for name in parts.steps if name not in placed]:
+        raise UserError(f"the steps {', '.join(lost)} stand in each other's branches. Move one of them out.")
+    return built
+
+
+def _parent(parts: Outline, name: str) -> tuple[str, str] | None:
+    branch = parts.branches.get(name)
+    if branch is None:
+        return None
+    assert parts.steps is not None
+    step, side = (branch.get("step"), branch.get("branch")) if isinstance(branch, dict) else (None, None)
+    above = parts.steps.get(step) if isinstance(step, str) else None
+    if not isinstance(step, str) or side not in BRANCHES or not isinstance(above, dict):
+        raise UserError(f"step {name} is to stand in a branch of {step!r}, which is no step here.")
+    if above.get("Type") != "Condition":
+        raise UserError(f"step {name} is to stand in a branch of {step!r}, which is no condition.")
+    return step, str(side)
+
+
+def _with_branches(own: Object, lists: dict[str, list[Json]], original: Object | None) -> Json:
+    """A Condition with its steps where its branches were written."""
+    arguments = _arguments(own)
+    order = _arguments(original) if original is not None else {}
+    made: Object = {}
+    for key in dict.fromkeys((*(key for key in order if key in arguments or key in BRANCHES), *arguments, *BRANCHES)):
+        if key not in BRANCHES:
+            made[key] = arguments[key]
+        elif lists[key] or key in order:
+            made[key] = lists[key] if lists[key] or not order or order[key] is not None else None
+    if not made and "Arguments" not in own:
+        return own
+    return {**own, "Arguments": made}
+
+
+def _originals(given: Json) -> dict[str, Object]:
+    """Name -> the Condition as it was written."""
+    found: dict[str, Object] = {}
+    for item in given if isinstance(given, list) else ():
+        if isinstance(item, dict) and item.get("Type") == "Condition" and isinstance(name := item.get("Name"), str):
+            found[name] = item
+            for side in BRANCHES:
+                found |= _originals(_arguments(item).get(side))
+    return found
