@@ -1,0 +1,170 @@
+"""Transform: a model answers every record of the input; each input file gives one output file, `<name>.out`.
+
+The model's own code serves it, or the command that is given for its image (transforming/containers.py). One server
+answers one request after the other, whatever InstanceCount and MaxConcurrentTransforms say: they change how long it
+takes, not what comes out. The response has the shape of DescribeTransformJob.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.expressions import references
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local import jobs, programs
+from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.ledger.masking import contains_mask
+from drivetrain.pipelines.targets.local.outcomes import StepResult
+from drivetrain.pipelines.targets.local.storage.channels import member, text
+from drivetrain.pipelines.targets.local.storage.outputs import Publication
+from drivetrain.pipelines.targets.local.transforming import inputs, settings
+from drivetrain.pipelines.targets.local.transforming.containers import containers, from_package, problems, serving
+
+_DRIVER = "drivetrain.pipelines.targets.local.transforming.driver"
+_MODEL_FIELDS = ("PrimaryContainer", "Containers")
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    arguments, where = plan.arguments, f"step {step.name!r}"
+    found = [f"{where}: {problem}" for problem in settings.problems(arguments)]
+    found += inputs.problems(where, arguments, plan)
+    found += jobs.uri_problems(
+        f"{where}: S3OutputPath", (member(arguments, "TransformOutput") or {}).get("S3OutputPath")
+    )
+    found += jobs.shape_problems(step, arguments, member(arguments, "TransformResources") or {})
+    stub = f"; or its results with --stub {step.name}=outputs.json."
+    model = _planned_model(plan)
+    if model is None:
+        named = arguments.get("ModelName")
+        found.append(
+            f"{where}: ModelName {json.dumps(named):.120} is no model of this definition. Allowed on this machine: "
+            f"that of a Model step{stub}"
+        )
+        return found
+    makers = {name: given for name, given in plan.others.items() if "AlgorithmSpecification" in given}
+    try:
+        found += [f"{where}: {each}{stub}" for each in problems(model, plan.options, plan.store, makers)]
+    except UserError as error:
+        found.append(f"{where}: {error}")
+    return found
+
+
+def written(arguments: Mapping[str, Any]) -> list[str]:
+    uri = text((member(arguments, "TransformOutput") or {}).get("S3OutputPath"))
+    return [] if uri is None else [uri]
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    name = context.facts.job_name(context.step.name)
+    now = time.time()
+    return {
+        "TransformJobName": name,
+        "TransformJobArn": context.facts.arn(f"transform-job/{name}"),
+        "TransformJobStatus": "Completed",
+        "CreationTime": now,
+        "TransformStartTime": now,
+        "TransformEndTime": now,
+    }
+
+
+def run(context: StepContext) -> StepResult:
+    from drivetrain.pipelines.targets.local.containers.container import Job
+
+    arguments = context.arguments
+    if found := list(settings.problems(arguments)):  # of what was not known before the run
+        raise UserError("; ".join(found))
+    response = {**arguments, **described(context)}
+    container = _container(context)
+    [host] = jobs.hosts(context, 1)
+    model = inputs.bring_model(context, container, host.root)
+    data, files = inputs.bring_data(context, host.root)
+    server = serving(container, host.root, context.options)
+    _lay_out(context, host.root, {"server": server.command, "arguments": arguments, "files": files})
+    context.logs.mkdir(parents=True, exist_ok=True)
+    notes = [*server.notes, *(["DataCaptureConfig is not imitated here."] if "DataCaptureConfig" in arguments else [])]
+    (context.logs / f"{host.name}.log").write_text("".join(f"note: {note}\n" for note in notes), encoding="utf-8")
+    started = time.time()
+    job = Job(
+        command=(sys.executable, "-P", "-m", _DRIVER, "/opt/ml"),
+        environment=_environment(context, container),
+        hosts=(host,),
+        log_folder=context.logs,
+        mode=context.options.mode,
+        code=("/opt/ml/model/code", "/opt/ml/code"),
+    )
+    context.run_job(job)
+
+    publication = Publication(context.folder)
+    staged = publication.stage()
+    (host.root / inputs.OUTPUT).rename(staged)
+    publication.add("output", arguments["TransformOutput"]["S3OutputPath"], staged)
+    response |= {"TransformStartTime": started, "TransformEndTime": time.time()}
+    requests = (host.root / inputs.REQUESTS).read_text(encoding="utf-8")
+    return StepResult(
+        response=response,
+        value=f"{len(files)} file{'s' * (len(files) != 1)}, {requests} request{'s' * (requests != '1')}",
+        publication=publication,
+        inputs=(*model, data),
+    )
+
+
+def _lay_out(context: StepContext, root: Path, plan: Mapping[str, Any]) -> None:
+    (root / inputs.OUTPUT).mkdir(parents=True)
+    (root / "output").mkdir(exist_ok=True)
+    (root / inputs.PLAN).write_text(json.dumps(plan), encoding="utf-8")
+
+
+def _environment(context: StepContext, container: Mapping[str, Any]) -> dict[str, str]:
+    """The container's variables, the job's over them, and those that tell a container of a batch transform."""
+    arguments = context.arguments
+    told = {"SAGEMAKER_BATCH": "true"}
+    if arguments.get("MaxPayloadInMB") is not None:
+        told["SAGEMAKER_MAX_PAYLOAD_IN_MB"] = str(arguments["MaxPayloadInMB"])
+    if arguments.get("BatchStrategy"):
+        told["SAGEMAKER_BATCH_STRATEGY"] = (
+            "SINGLE_RECORD" if arguments["BatchStrategy"] == "SingleRecord" else "MULTI_RECORD"
+        )
+    if arguments.get("MaxConcurrentTransforms") is not None:
+        told["SAGEMAKER_MAX_CONCURRENT_TRANSFORMS"] = str(arguments["MaxConcurrentTransforms"])
+    return {**programs.environment(container), **jobs.job_environment(context), **told}
+
+
+def _planned_model(plan: Plan) -> Mapping[str, Any] | None:
+    """The arguments of the Model step that makes the model, as far as they are known."""
+    name = plan.arguments.get("ModelName")
+    models = {step: given for step, given in plan.others.items() if any(field in given for field in _MODEL_FIELDS)}
+    if isinstance(name, dict):
+        steps = [get.step for get in references(name) if get.step]
+        return next((models[step] for step in steps if step in models), None)
+    return next((given for given in models.values() if given.get("ModelName") == name and name is not None), None)
+
+
+def _container(context: StepContext) -> Mapping[str, Any]:
+    """The one container of the model that a Model step of this execution made.
+
+    Raises:
+        UserError: there is no such model, or it has several containers.
+    """
+    from drivetrain.components.registries.local import LocalRegistry
+
+    name = context.arguments.get("ModelName")
+    for row in context.ledger.steps(context.facts.id):
+        if row.type == "Model" and row.response.get("ModelName") == name:
+            found = containers(row.response)
+            if contains_mask(found):
+                raise UserError(
+                    f"model {name!r} has a variable that is kept nowhere, since its name looks like a secret's. Give it "
+                    "to the Transform step (Environment)."
+                )
+            if len(found) != 1 or found[0].get("Mode") == "MultiModel":
+                raise UserError(
+                    f"model {name!r} has {len(found)} containers. Allowed on this machine: one SingleModel."
+                )
+            return from_package(found[0], LocalRegistry(context.home.ledger, region=context.facts.region))
+    raise UserError(f"there is no model {name!r} in this run. Make it with a Model step.")
