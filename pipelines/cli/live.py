@@ -13,7 +13,13 @@ from drivetrain.pipelines.cli.plain import explanation
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
 from drivetrain.pipelines.report.text_picture import SIGNS
 from drivetrain.pipelines.report.words import cells, count, duration, printable, status_word
-from drivetrain.pipelines.targets.local.events import CacheExplained, Event, ExecutionStarted, StepFinished
+from drivetrain.pipelines.targets.local.events import (
+    CacheExplained,
+    Event,
+    ExecutionStarted,
+    StepExpanded,
+    StepFinished,
+)
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
@@ -55,7 +61,7 @@ class LiveProgress:
 
     def __call__(self, event: Event) -> None:
         step = self.view.apply(event)
-        if isinstance(event, ExecutionStarted):
+        if isinstance(event, ExecutionStarted | StepExpanded):
             self._longest_name = max((cells(printable(other.title)) for other in self.view.steps.values()), default=8)
         if isinstance(event, CacheExplained):
             for line in explanation(event):

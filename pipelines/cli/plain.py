@@ -18,6 +18,7 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionFinished,
     ExecutionStarted,
     MetricLogged,
+    StepExpanded,
     StepFinished,
     StepInterrupted,
     StepNoted,
@@ -66,6 +67,9 @@ class PlainProgress:
                 if event.attempt > 1 and not event.why:
                     return [f"{event.step}: attempt {event.attempt} started"]
                 return [f"{event.step}: {', '.join(event.why)}, so it runs" if event.why else f"{event.step}: started"]
+            case StepExpanded():
+                done = f", {len(event.finished)} done before" if event.finished else ""
+                return [f"{event.step}: {count(len(event.steps), 'step')} in its iterations{done}"]
             case MetricLogged() if step is not None:
                 return self._metric_line(step)
             case StepRetrying():

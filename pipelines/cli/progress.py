@@ -13,6 +13,7 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionFinished,
     ExecutionStarted,
     MetricLogged,
+    StepExpanded,
     StepFinished,
     StepInterrupted,
     StepNoted,
@@ -113,6 +114,9 @@ class RunView:
                     self.steps[name].status = "Succeeded"
                     self.steps[name].value = "done before"
                 return None
+            case StepExpanded():
+                self._expand(event)
+                return self.steps.get(event.step)
             case ExecutionFinished():
                 self.status, self.reason = event.status, event.reason
                 return None
@@ -144,6 +148,17 @@ class RunView:
             case _:
                 pass  # CacheExplained changes nothing that is shown of the step
         return step
+
+    def _expand(self, event: StepExpanded) -> None:
+        """The steps of a ForEach's iterations come after it; those that are known (of a run that goes on) stay."""
+        come = {name: self.steps.get(name) or StepView(name, kind, title) for name, kind, title in event.steps}
+        ordered: dict[str, StepView] = {}
+        for name, step in self.steps.items():
+            if name not in come:
+                ordered[name] = step
+            if name == event.step:
+                ordered |= come
+        self.steps = ordered
 
     def seconds(self, step: StepView) -> float | None:
         """A step's wall time: until it ended, else until now; None where time says nothing."""

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.document import Definition, StepNode, from_json
-from drivetrain.pipelines.definition.expressions import Get, parse_get, references
+from drivetrain.pipelines.definition.expressions import Get, UnresolvedReference, parse_get, references
 from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.definition.paths import path_text
+from drivetrain.pipelines.definition.paths import descend, path_text
 from drivetrain.pipelines.definition.shapes import shown
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
@@ -89,22 +89,26 @@ def item_text(item: Json) -> str:
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, separators=(",", ":"))
 
 
-def current_item(item: Json, get: Get) -> tuple[Json, bool]:
-    """What `ForEach.CurrentItem` stands for, and whether the rest of the path is to be followed in it.
+def current_item(item: Json, get: Get) -> Json:
+    """What a reference to `ForEach.CurrentItem` leads to; a whole item that is an object or list
+    as JSON text (inferred: the service's IterationContext has items as text).
 
     Raises:
-        UserError: a reference to something else, or to a field of an item that is no object.
+        UnresolvedReference: a reference to something else, or to what the item has not got.
     """
     if get.path[0] != "CurrentItem":
-        raise UserError(f"Get {get.text!r}: a ForEach has no {get.path[0]!r}. Allowed: ForEach.CurrentItem.")
-    if len(get.path) == 1:
-        return (item_text(item) if isinstance(item, dict | list) else item), False
-    if isinstance(item, str):
+        raise UnresolvedReference(f"Get {get.text!r}: a ForEach has no {get.path[0]!r}. Allowed: ForEach.CurrentItem.")
+    path = get.path[1:]
+    if path and isinstance(item, str):
         try:
             item = json_text.parse(item, "the item")
         except UserError:
-            raise UserError(f"Get {get.text!r}: the item {item!r:.80} is not the JSON text of an object.") from None
-    return item, True
+            raise UnresolvedReference(f"Get {get.text!r}: the item {item!r:.80} is no JSON text.") from None
+    try:
+        found = descend(item, path)
+    except LookupError as error:
+        raise UnresolvedReference(f"Get {get.text!r}: {error.args[0]}") from None
+    return item_text(found) if not path and isinstance(found, dict | list) else found
 
 
 def problems(definition: Definition) -> Iterator[str]:

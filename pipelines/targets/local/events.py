@@ -41,6 +41,16 @@ class StepStarted:
 
 
 @dataclass(frozen=True)
+class StepExpanded:
+    """A ForEach begins: `steps` are those of its iterations, (name, type, display name), and follow it in the order;
+    `finished` names those that were done before."""
+
+    step: str
+    steps: tuple[tuple[str, str, str], ...]
+    finished: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CacheExplained:
     """Field by field why a step hit or missed; only with the option explain_cache.
 
@@ -139,6 +149,7 @@ class ExecutionFinished:
 Event = (
     ExecutionStarted
     | StepStarted
+    | StepExpanded
     | CacheExplained
     | MetricLogged
     | StepRetrying

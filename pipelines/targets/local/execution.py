@@ -10,15 +10,16 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
+from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import cache
+from drivetrain.pipelines.targets.local import cache, iterating
 from drivetrain.pipelines.targets.local.context import Control
 from drivetrain.pipelines.targets.local.events import (
     CacheExplained,
@@ -27,8 +28,10 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionStarted,
     ExecutionStatus,
     Observer,
+    StepExpanded,
     StepFinished,
     StepStarted,
+    StepStatus,
 )
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
@@ -37,10 +40,11 @@ from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import of_step
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
-from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler
+from drivetrain.pipelines.targets.local.scheduler import DONE, Loop, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
 from drivetrain.pipelines.targets.local.slots import Slots
 from drivetrain.pipelines.targets.local.step_types import condition, find
+from drivetrain.pipelines.targets.local.step_types import for_each as for_each_step
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import Done, Worker
 
@@ -110,7 +114,7 @@ class Execution:
         """
         began = time.monotonic()
         finished = self._take_up() if resumed else ()
-        steps = tuple((s.name, s.type, s.display_name or s.name) for s in self._definition.walk())
+        steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
         with self._signals():
             try:
@@ -121,9 +125,12 @@ class Execution:
         if self._fatal is not None:
             raise self._fatal
         stopped = self._control.stopping.is_set()
-        for step in self._scheduler.rest():
-            reason = "the run was stopped" if stopped else "the pipeline's Fail step was reached"
-            self._not_executed(step, reason)
+        rest = self._scheduler.rest()
+        for step in rest:
+            if not self._scheduler.is_expanded(step):
+                self._not_executed(step, "the run was stopped" if stopped else "the pipeline's Fail step was reached")
+        for loop in self._scheduler.ended_loops():
+            self._end_loop(loop, cut_off={step.name for step in rest})
         status, reason = self._scheduler.status(stopped=stopped)
         self._ledger.finish(self._facts.id, status, reason)
         seconds = time.monotonic() - began
@@ -144,7 +151,8 @@ class Execution:
                 outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
                 self._scheduler.settle(step.name, row.status, outcome=outcome)
         self._scheduler.forget(done)
-        return tuple(done)
+        # Steps of iterations are settled when their ForEach begins again.
+        return (*done, *(row.name for row in rows.values() if row.parent is not None and row.status in DONE))
 
     def _loop(self) -> None:
         while True:
@@ -168,6 +176,9 @@ class Execution:
         for step, reason in self._scheduler.take_blocked():
             self._not_executed(step, reason)
             progress = True
+        for loop in self._scheduler.ended_loops():
+            self._end_loop(loop)
+            progress = True
         for step in self._scheduler.take():
             if self._control.stopping.is_set() or self._scheduler.halted:
                 self._scheduler.put_back(step)
@@ -185,8 +196,12 @@ class Execution:
     def _prepare(self, step: StepNode) -> _Ready | None:
         """What a step needs to start; None when it could be settled at once, without a worker."""
         try:
-            arguments = self._scope.arguments(step.own_fields.get("Arguments") or {})
-            fields = self._scope.arguments({key: v for key, v in step.own_fields.items() if key != "Arguments"})
+            if step.type == for_each.TYPE and step.name not in self._options.stubs:
+                self._begin_loop(step)
+                return None
+            arguments = self._scope.arguments(step.own_fields.get("Arguments") or {}, step.name)
+            fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
+            fields = self._scope.arguments(fields, step.name)
         except UserError as error:
             reason = self._ledger.masking.message(f"{BAD_INPUT}{error}")
             self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=reason)
@@ -213,6 +228,55 @@ class Execution:
                 self._take_from_cache(step, arguments, explanation)
                 return None
         return _Ready(step, arguments, fields, cache.key_fields(step.type, arguments), explanation)
+
+    def _begin_loop(self, step: StepNode) -> None:
+        """Let the steps of a ForEach's iterations come; those that an earlier process has done are done.
+
+        Raises:
+            UserError: its items have no value, or are no list.
+        """
+        items = iterating.items_of(step, self._scope, iterating.items_file(self._home, self._facts.id, step.name))
+        iterations = [for_each.children(step, index) for index in range(len(items))]
+        for iteration, item in zip(iterations, items, strict=True):
+            self._scope.iterate(iteration, item)
+        self._ledger.masking = self._scope.masking
+        self._options = self._options.for_iterations(iterating.body_names(step, len(items)))
+        self._worker = replace(self._worker, options=self._options)
+        children = iterating.entries(iterations, items, self._scope)
+        kept = {key: value for key, value in step.arguments.items() if key != "ForEachBody"}
+        rows = self._ledger.expand_step(
+            self._facts.id, step.name, arguments={**kept, "IterableItems": items}, children=children
+        )
+        self._scheduler.expand(step, iterations, step.arguments["MaxConcurrency"])
+        done = {name: status for name, row in rows.items() for status in [row.status] if status in DONE}
+        for name, status in done.items():
+            self._scope.finished(name, rows[name].response)
+            self._scheduler.settle(name, status)
+        self._scheduler.forget([*done])
+        self._observe(StepStarted(step.name, 1))
+        self._observe(StepExpanded(step.name, tuple((one.name, one.type, one.title) for one in children), tuple(done)))
+
+    def _end_loop(self, loop: Loop, cut_off: Collection[str] = ()) -> None:
+        """A ForEach has ended, since the steps of its iterations have."""
+        step = loop.step
+        context = replace(
+            self._worker.context(step, step.arguments, {}, 0),
+            iterations=iterating.ends(loop, self._scheduler.statuses, self._scope.responses, cut_off),
+        )
+        try:
+            result = for_each_step.run(context)
+            response, value = result.response, result.value
+        except UserError as error:
+            response, value = {"Status": "Failed", "FailureReason": f"{BAD_INPUT}{error}"}, None
+        status: StepStatus = response["Status"]
+        said: str | None = response.get("FailureReason")
+        reason = None if said is None else self._ledger.masking.message(said)
+        seconds = self._ledger.close_step(
+            self._facts.id, step.name, status, response=response, value=value, reason=reason
+        )
+        self._scope.finished(step.name, response)
+        self._scheduler.settle(step.name, status, reason=reason)
+        self._observe(StepFinished(step.name, status, seconds, reason=reason, value=value))
 
     def _start(self, ready: _Ready) -> None:
         step, explanation = ready.step, ready.explanation

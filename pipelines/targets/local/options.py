@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.mounts import Mode
 
 # The options that are given by the name of a step.
-BY_STEP = ("functions", "stubs")
+BY_STEP = ("callbacks", "functions", "stubs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.graph import dependencies
+from drivetrain.pipelines.targets.local.iterating import items_file
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.request import Request
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
@@ -52,9 +53,13 @@ def redefine(execution: str, old: Request, new: Request, ledger: LedgerWriter, s
     again = changed_steps(
         before, after, {name for name in names if old.parameters.get(name) != new.parameters.get(name)}
     )
-    for step in {*again, *(set(before.by_name) - set(after.by_name))}:
-        for uri, _ in ledger.written(execution, step):
-            store.path(uri).unlink(missing_ok=True)
+    gone = {*again, *(set(before.by_name) - set(after.by_name))}
+    for row in ledger.steps(execution):
+        if row.name in gone or row.parent in gone:
+            for uri, _ in ledger.written(execution, row.name):
+                store.path(uri).unlink(missing_ok=True)
+    for step in gone:  # a ForEach looks its items up anew
+        items_file(ledger.home, execution, step).unlink(missing_ok=True)
     ledger.redefine(
         execution,
         definition_hash=new.definition_hash,

@@ -102,6 +102,7 @@ class Runner:
             self.home.lock(id),
         ):
             ledger.masking = masking
+            ledger.facts = self._facts(request, id, 0.0)
             request.save(self.home.run(id))
             started = ledger.begin(
                 id,
@@ -154,6 +155,7 @@ class Runner:
             store = ObjectStore(self.home.objects, request.options.data)
             put_assets(store, assets)
             ledger.masking = self._check(definition, request, row.id, store)
+            ledger.facts = self._facts(request, row.id, row.started)
             if text is not None:
                 self._refuse_another_training(definition, request, saved, row, steps, store)
                 settle_earlier_attempts(row.id, self.home, store, ledger)

@@ -6,15 +6,19 @@ A step runs when all it waits for has ended and
 - every step it refers to or depends on has succeeded (or was cached);
 - every step that it names with a Trigger ended that way (Failed, Stopped; Any: however it ended).
 
-Otherwise it is not executed. The failure of a step does not stop the branches that do not need it, since on the service
-they would have been started long before; a Fail step ends the execution: nothing is started after it.
+A ForEach that may run is expanded: the steps of its iterations come after it, each with needs of its own, at most
+MaxConcurrency of them at a time, and when all have ended it has. Otherwise a step is not executed. The failure of a
+step does not stop the branches that do not need it, since on the service they would have been started long before; a
+Fail step ends the execution: nothing is started after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.for_each import inner_needs
 from drivetrain.pipelines.definition.graph import dependencies
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
 
@@ -24,6 +28,17 @@ _TRIGGERED_BY: Mapping[str, tuple[StepStatus, ...]] = {
     "Stopped": ("Stopped",),
     "Any": ("Failed", "Stopped", *DONE),
 }
+
+
+@dataclass
+class Loop:
+    """A ForEach at work: `iterations` are its steps, `running` those that were taken, `left` those to be settled."""
+
+    step: StepNode
+    iterations: Sequence[Sequence[StepNode]]
+    most: int
+    running: set[str] = field(default_factory=set[str])
+    left: set[str] = field(default_factory=set[str])
 
 
 class Scheduler:
@@ -41,9 +56,11 @@ class Scheduler:
         for name, needed in needs.items():
             for other in needed:
                 self._dependents[other].append(name)
-        self._order = {name: position for position, name in enumerate(self._steps)}
+        self._order: dict[str, tuple[int, int]] = {name: (position, 0) for position, name in enumerate(self._steps)}
         self._ready = [name for name, count in self._waiting.items() if count == 0]
         self._outcomes: dict[str, bool] = {}
+        self._loops: dict[str, Loop] = {}
+        self._parents: dict[str, Loop] = {}
         self.statuses: dict[str, StepStatus] = {}
         self.reasons: dict[str, str] = {}
         self.halted = False
@@ -55,6 +72,9 @@ class Scheduler:
             self._outcomes[name] = outcome
         if reason is not None:
             self.reasons[name] = reason
+        if (loop := self._parents.get(name)) is not None:
+            loop.running.discard(name)
+            loop.left.discard(name)
         if self._steps[name].type == "Fail" and status == "Failed":
             self.halted = True
         for other in self._dependents[name]:
@@ -68,13 +88,50 @@ class Scheduler:
             return []
         runnable = [name for name in self._ready if self.blocked(name) is None]
         runnable.sort(key=self._order.__getitem__)
-        taken = runnable[:limit]
+        taken: set[str] = set()
+        for name in runnable:
+            loop = self._parents.get(name)
+            if limit is not None and len(taken) >= limit:
+                break
+            if loop is not None:
+                if len(loop.running) >= loop.most:
+                    continue
+                loop.running.add(name)
+            taken.add(name)
         self._ready = [name for name in self._ready if name not in taken]
-        return [self._steps[name] for name in taken]
+        return [self._steps[name] for name in runnable if name in taken]
 
     def put_back(self, step: StepNode) -> None:
         """A step that was taken was not started."""
         self._ready.append(step.name)
+        if (loop := self._parents.get(step.name)) is not None:
+            loop.running.discard(step.name)
+
+    def expand(self, step: StepNode, iterations: Sequence[Sequence[StepNode]], most: int) -> None:
+        """A ForEach that was taken begins: the steps of its iterations may start, at most `most` at a time."""
+        loop = self._loops[step.name] = Loop(step, iterations, most)
+        position, _ = self._order[step.name]
+        for number, one in enumerate(made for iteration in iterations for made in iteration):
+            self._steps[one.name] = one
+            self._parents[one.name] = loop
+            self._order[one.name] = (position, number + 1)
+            self._dependents[one.name] = []
+            loop.left.add(one.name)
+        for iteration in iterations:
+            # What they need of other steps has ended, since the ForEach waited for it.
+            for name, needed in inner_needs(iteration).items():
+                self._waiting[name] = len(needed)
+                for other in needed:
+                    self._dependents[other].append(name)
+                if not needed:
+                    self._ready.append(name)
+
+    def ended_loops(self) -> list[Loop]:
+        """Each ForEach whose steps have all ended and that has not been settled."""
+        return [loop for name, loop in self._loops.items() if not loop.left and name not in self.statuses]
+
+    def is_expanded(self, step: StepNode) -> bool:
+        return step.name in self._loops
 
     def forget(self, names: Sequence[str]) -> None:
         """Steps that were settled before anything was taken are not ready to be taken."""
@@ -117,7 +174,8 @@ class Scheduler:
 
         A failure that a step with a Trigger took care of leaves it CompletedWithFailures.
         """
-        failed = [name for name, status in self.statuses.items() if status == "Failed"]
+        # What failed in an iteration made its ForEach fail.
+        failed = [name for name, status in self.statuses.items() if status == "Failed" and name not in self._parents]
         handled = {
             dependency.step
             for name, step in self._steps.items()

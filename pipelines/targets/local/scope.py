@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from drivetrain.pipelines.definition import json_text
-from drivetrain.pipelines.definition.document import Definition
-from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference, resolve
+from drivetrain.pipelines.definition import for_each, json_text
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.expressions import Get, Scope, UnresolvedReference, resolve
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.facts import Facts
@@ -29,6 +29,8 @@ class ExecutionScope(Scope):
         self.parameters = parameters
         self._store = store
         self.responses: dict[str, Mapping[str, Any]] = {}
+        self._iterated: dict[str, StepNode] = {}
+        self._items: dict[str, Json] = {}
 
     @cached_property
     def masking(self) -> Masking:
@@ -36,13 +38,22 @@ class ExecutionScope(Scope):
         known = [resolve_known(step.own_fields, self) for step in self._definition.walk()]
         return Masking.of(self.parameters, *known)
 
-    def arguments(self, node: Any) -> Any:
-        """A step's fields with every expression replaced.
+    def iterate(self, steps: Sequence[StepNode], item: Json) -> None:
+        """Steps of an iteration of a ForEach, and its item, have come."""
+        for step in steps:
+            self._iterated[step.name] = step
+            self._items[step.name] = item
+        inner = IterationScope(self, item)
+        shown = resolve_known([step.raw for step in steps], inner)
+        self.masking = self.masking.including(shown, inner.parsed())
+
+    def arguments(self, node: Any, step: str = "") -> Any:
+        """A step's fields with every expression replaced; `step` names it, which says in which iteration it stands.
 
         Raises:
             UserError: a value that does not exist (yet), or one that was not kept because it looks like a secret.
         """
-        resolved = resolve(node, self)
+        resolved = resolve(node, IterationScope(self, self._items[step]) if step in self._items else self)
         if contains_mask(resolved) and not contains_mask(node):
             raise UserError(
                 "a reference leads to a value that is kept nowhere, since its name looks like a secret's. Give the "
@@ -72,7 +83,8 @@ class ExecutionScope(Scope):
         stubbed: Any = response.get(STUBBED_FILES, {})
         if name in stubbed:
             return stubbed[name]
-        file = self._definition.step(step).property_files.get(name)
+        node = self._iterated.get(step) or self._definition.step(step)
+        file = node.property_files.get(name)
         if file is None:
             raise UnresolvedReference(f"step {step!r} has no property file {name!r}.")
         uri = output_uri(response, file.output_name)
@@ -93,6 +105,52 @@ class ExecutionScope(Scope):
         if not path.is_file():
             raise UnresolvedReference(f"{what}: there is no {uri} ({path}). Did the step write it?")
         return json_text.parse(path.read_bytes(), f"{what} ({uri})")
+
+
+class IterationScope(Scope):
+    """What the steps of one iteration see: all that others see, and the item."""
+
+    def __init__(self, outer: Scope, item: Json) -> None:
+        self._outer = outer
+        self._item = item
+
+    def parsed(self) -> Json:
+        """The item; the object where it is the JSON text of one."""
+        if isinstance(self._item, str):
+            try:
+                return json_text.parse(self._item, "item")
+            except UserError:
+                return self._item  # plain text
+        return self._item
+
+    def shown(self, masking: Masking) -> str:
+        """The item as text, without secrets."""
+        parsed = self.parsed()
+        whole = isinstance(parsed, dict | list)
+        return for_each.item_text(masking(parsed) if whole else masking(for_each.item_text(self._item)))
+
+    def parameter(self, name: str) -> Any:
+        return self._outer.parameter(name)
+
+    def execution(self, field: str) -> Any:
+        return self._outer.execution(field)
+
+    def step(self, name: str) -> Any:
+        return self._outer.step(name)
+
+    def property_file(self, step: str, name: str) -> Any:
+        return self._outer.property_file(step, name)
+
+    def s3_json(self, uri: str) -> Any:
+        return self._outer.s3_json(uri)
+
+    def root(self, name: str) -> Any:
+        return self._outer.root(name)
+
+    def below_root(self, get: Get) -> Any:
+        if get.root != for_each.TYPE:
+            return super().below_root(get)
+        return for_each.current_item(self._item, get)
 
 
 def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:

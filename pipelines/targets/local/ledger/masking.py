@@ -35,6 +35,13 @@ class Masking:
             mask(value, found=found)
         return Masking(found)
 
+    def including(self, *given: Any) -> Masking:
+        """This one, and for all that stands under names of secrets in further values."""
+        found: list[str] = []
+        for value in given:
+            mask(value, found=found)
+        return Masking([*self._secrets, *found]) if found else self
+
     def __call__(self, value: Any) -> Any:
         """A copy of a JSON value without secrets."""
         masked = mask(value)

@@ -14,6 +14,7 @@ from drivetrain.pipelines.targets.local.ledger.rows import (
     ArtifactRow,
     AttemptRow,
     EarlierStep,
+    EventRow,
     ExecutionRow,
     MetricRow,
     ObjectRow,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _EXECUTION = "id, pipeline, status, started, ended, reason, definition_hash, parameters"
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
-    " response"
+    " response, parent, iteration, item"
 )
 _ATTEMPT = "execution, step, number, status, started, ended, reason, error_type, processes"
 _ARTIFACT = "execution, step, flow, name, uri, digest, files, bytes, from_execution, from_step"
@@ -91,8 +92,9 @@ class Ledger:
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, known)}")
 
     def steps(self, execution: str) -> list[StepRow]:
-        """The steps of an execution in the definition's order, branches included."""
-        sql = f"SELECT {_STEP} FROM steps WHERE execution = ? ORDER BY position"
+        """The steps of an execution in the definition's order, branches included; after a ForEach the steps of its
+        iterations."""
+        sql = f"SELECT {_STEP} FROM steps WHERE execution = ? ORDER BY position, iteration, rowid"
         return [self._step(row) for row in self._rows(sql, execution)]
 
     def step(self, execution: str, name: str) -> StepRow:
@@ -131,6 +133,12 @@ class Ledger:
         sql = "SELECT uri, sha256, bytes, execution, step FROM objects WHERE execution = ? AND (? IS NULL OR step = ?)"
         rows = self._rows(sql + " ORDER BY uri", execution, step, step)
         return [ObjectRow(uri=r[0], sha256=r[1], bytes=r[2], execution=r[3], step=r[4]) for r in rows]
+
+    def events(self, execution: str, step: str | None = None) -> list[EventRow]:
+        """What EventBridge would have told of an execution, or of one of its steps, in order."""
+        sql = "SELECT number, step, time, event FROM events WHERE execution = ? AND (? IS NULL OR step = ?)"
+        rows = self._rows(sql + " ORDER BY number", execution, step, step)
+        return [EventRow(number=row[0], step=row[1], time=row[2], event=_mapping(row[3])) for row in rows]
 
     def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> EarlierStep | None:
         """The latest success of a step of a pipeline that really ran: with this cache key, or with any."""
@@ -228,6 +236,9 @@ class Ledger:
             why=tuple(json.loads(row[11])),
             arguments=_mapping(row[12]),
             response=_mapping(row[13]),
+            parent=row[14],
+            iteration=row[15],
+            item=row[16],
         )
 
 

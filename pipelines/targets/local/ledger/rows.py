@@ -39,6 +39,8 @@ class StepRow:
     `arguments` are the resolved arguments, `response` what the service's describe call would give (both empty until
     known). `why` says what made it run instead of hitting the cache, or what the cache did not look at. `value` is
     the result in a word: the branch a condition took, the version registered.
+
+    A step of an iteration of a ForEach names that in `parent`, with the number of the iteration and the item as text.
     """
 
     execution: str
@@ -55,6 +57,9 @@ class StepRow:
     why: tuple[str, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     response: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    parent: str | None = None
+    iteration: int | None = None
+    item: str | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -120,6 +125,16 @@ class MetricRow:
     name: str
     seconds: float
     value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRow:
+    """A change of status as EventBridge tells it; `step` is None for the execution's own."""
+
+    number: int
+    step: str | None
+    time: float
+    event: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

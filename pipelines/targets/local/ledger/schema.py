@@ -6,7 +6,8 @@ nothing and corrupts nothing; only a crash of the whole machine may lose the las
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import re
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,9 @@ from drivetrain.pipelines.errors import UserError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 1
+VERSION = 2
 _BUSY_TIMEOUT_S = 10.0
+_TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS executions (
@@ -30,7 +32,7 @@ CREATE TABLE IF NOT EXISTS steps (
   position INTEGER NOT NULL, type TEXT NOT NULL, display_name TEXT NOT NULL, status TEXT, started REAL, ended REAL,
   attempts INTEGER NOT NULL DEFAULT 0, cache_of TEXT, reason TEXT, value TEXT, why TEXT NOT NULL DEFAULT '[]',
   arguments TEXT NOT NULL DEFAULT '{}', response TEXT NOT NULL DEFAULT '{}',
-  cache_key TEXT, cache_fields TEXT,
+  cache_key TEXT, cache_fields TEXT, parent TEXT, iteration INTEGER, item TEXT,
   PRIMARY KEY (execution, name)
 );
 CREATE INDEX IF NOT EXISTS steps_by_success ON steps (pipeline, name, status, ended);
@@ -57,7 +59,15 @@ CREATE TABLE IF NOT EXISTS metrics (
   value REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS metrics_by_step ON metrics (execution, step);
+CREATE TABLE IF NOT EXISTS events (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, execution TEXT NOT NULL, step TEXT, time REAL NOT NULL, event TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS events_by_execution ON events (execution, number);
 """
+# What a ledger of an earlier version lacks, beside whole tables: columns, in the order in which they were added.
+_ADDED_COLUMNS: Mapping[int, tuple[tuple[str, str, str], ...]] = {
+    2: (("steps", "parent", "TEXT"), ("steps", "iteration", "INTEGER"), ("steps", "item", "TEXT")),
+}
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
@@ -76,7 +86,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         _check_version(path, version)
         if version < VERSION:
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={VERSION}; COMMIT;")
+            _bring_up_to_date(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
     except sqlite3.DatabaseError as error:
         connection.close()
@@ -105,11 +115,51 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             connection.close()
             connection = sqlite3.connect(":memory:")
             connection.executescript(TABLES)
+        elif version < VERSION:
+            _read_as_new(connection, version)
         connection.execute("PRAGMA query_only=1")
     except sqlite3.DatabaseError as error:
         connection.close()
         raise _unreadable(path, error) from error
     return connection
+
+
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Make the tables, and give those of an earlier version what they lack; what they hold stays."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again: another process may have done it while this one waited.
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for table, column, kind in _lacking(version):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+        for statement in filter(None, map(str.strip, TABLES.split(";"))):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={max(version, VERSION)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _lacking(version: int) -> list[tuple[str, str, str]]:
+    """The columns (table, name, type) that a ledger of a version has not got; an empty file gets whole tables."""
+    return [added for since, columns in _ADDED_COLUMNS.items() if 0 < version < since for added in columns]
+
+
+def _read_as_new(connection: sqlite3.Connection, version: int) -> None:
+    """Let a reader see an earlier version's ledger, which it may not change, as one of this version: views of its own
+    stand before the tables that have grown, and empty tables for those that came."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    added: dict[str, list[str]] = {}
+    for table, column, _ in _lacking(version):
+        added.setdefault(table, []).append(column)
+    for table, columns in added.items():
+        empty = ", ".join(f"NULL AS {column}" for column in columns)
+        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {empty} FROM main.{table}")
+    for name, columns in _TABLE.findall(TABLES):
+        if name not in there:
+            connection.execute(f"CREATE TEMP TABLE {name} {columns}")
 
 
 def _is_still(path: Path) -> bool:

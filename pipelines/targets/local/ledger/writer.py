@@ -12,20 +12,25 @@ import re
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
+from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow
+from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
+from drivetrain.pipelines.targets.local.ledger.status_events import execution_event, step_event
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+_INSERT_EVENT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
 
 
 class LedgerFullError(UserError):
@@ -81,13 +86,26 @@ class Move:
     uri: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A step of one iteration of a ForEach, to be entered; `item` is what the iteration is for, as text."""
+
+    name: str
+    type: str
+    title: str
+    iteration: int
+    item: str
+
+
 class LedgerWriter(Ledger):
     """The ledger for the one process that runs an execution. Safe to use from its threads.
 
-    What `masking` takes for a secret is not entered.
+    What `masking` takes for a secret is not entered. A change of status and its event are one transaction.
     """
 
     masking = Masking()
+    facts: Facts | None = None
+    """Who the execution is; from then on its changes of status are entered as events, too."""
 
     def _open(self) -> sqlite3.Connection:
         return open_to_write(self.home.ledger)
@@ -126,15 +144,21 @@ class LedgerWriter(Ledger):
                 "INSERT INTO steps (execution, pipeline, position, name, type, display_name) VALUES (?, ?, ?, ?, ?, ?)",
                 [(execution, pipeline, position, *step) for position, step in enumerate(steps)],
             )
+            if self.facts is not None:
+                self.facts = replace(self.facts, started=now)
+            self._tell_execution(db, execution, None)
         return now
 
     def reopen(self, execution: str) -> None:
         """An execution goes on: what has not been done is to be done again."""
         now = time.time()
         with self._transaction() as db:
+            before = _status_of(db, execution)
             db.execute(
                 "UPDATE executions SET status = 'Executing', ended = NULL, reason = NULL WHERE id = ?", (execution,)
             )
+            if before != "Executing":
+                self._tell_execution(db, execution, before)
             db.execute(
                 "UPDATE attempts SET status = 'Interrupted', ended = ? WHERE execution = ? AND status = 'Executing'",
                 (now, execution),
@@ -164,6 +188,8 @@ class LedgerWriter(Ledger):
             )
             pipeline, attempts = _known_steps(db, execution)
             kept = {name for name, _, _ in steps} - set(again)
+            iterated = db.execute("SELECT name, parent FROM steps WHERE execution = ?", (execution,)).fetchall()
+            kept |= {name for name, parent in iterated if parent in kept}
             for name in set(attempts) - kept:
                 for table in ("artifacts", "objects"):
                     db.execute(f"DELETE FROM {table} WHERE execution = ? AND step = ?", (execution, name))
@@ -171,7 +197,8 @@ class LedgerWriter(Ledger):
             for position, (name, kind, title) in enumerate(steps):
                 if name in kept:
                     db.execute(
-                        "UPDATE steps SET position = ? WHERE execution = ? AND name = ?", (position, execution, name)
+                        "UPDATE steps SET position = ? WHERE execution = ? AND (name = ? OR parent = ?)",
+                        (position, execution, name, name),
                     )
                 else:
                     db.execute(
@@ -182,10 +209,12 @@ class LedgerWriter(Ledger):
 
     def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
         with self._transaction() as db:
+            before = _status_of(db, execution)
             db.execute(
                 "UPDATE executions SET status = ?, ended = ?, reason = ? WHERE id = ?",
                 (status, time.time(), reason, execution),
             )
+            self._tell_execution(db, execution, before)
 
     def start_step(
         self,
@@ -206,6 +235,7 @@ class LedgerWriter(Ledger):
                 "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
                 (time.time(), _dump(list(why)), _dump(self.masking(arguments)), cache_key, fields, execution, step),
             )
+            self._tell_step(db, execution, step)
             return _next_attempt(db, execution, step)
 
     def retry_step(self, execution: str, step: str) -> int:
@@ -283,6 +313,7 @@ class LedgerWriter(Ledger):
                 "UPDATE steps SET status = ?, ended = ?, reason = ? WHERE execution = ? AND name = ?",
                 (status, now, reason, execution, step),
             )
+            self._tell_step(db, execution, step)
             started = db.execute(
                 "SELECT started FROM steps WHERE execution = ? AND name = ?", (execution, step)
             ).fetchone()[0]
@@ -302,8 +333,10 @@ class LedgerWriter(Ledger):
         why: Sequence[str] = (),
         cache_key: str | None = None,
         cache_fields: Mapping[str, Any] | None = None,
+        reused: bool = False,
     ) -> None:
-        """A step that takes no time: a condition, a cached or stubbed one, one that is not executed."""
+        """A step that takes no time: a condition, a cached or stubbed one, one that is not executed; `reused` where
+        an execution of other steps takes it over."""
         now = time.time()
         with self._transaction() as db:
             db.execute(
@@ -320,6 +353,94 @@ class LedgerWriter(Ledger):
                     *(execution, step),
                 ),
             )
+            if status != "NotExecuted" and not reused:
+                self._tell_step(db, execution, step, before="Starting")
+
+    def expand_step(
+        self, execution: str, step: str, *, arguments: Mapping[str, Any], children: Sequence[Child]
+    ) -> dict[str, StepRow]:
+        """A ForEach begins, or goes on: enter the steps of its iterations, unless they are there. Gives them by name,
+        as the ledger has them."""
+        with self._transaction() as db:
+            known = {row[0] for row in db.execute("SELECT name FROM steps WHERE execution = ?", (execution,))}
+            db.execute(
+                "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, arguments = ? WHERE execution = ? "
+                "AND name = ?",
+                (time.time(), _dump(self.masking(arguments)), execution, step),
+            )
+            db.executemany(
+                # Attempts stay as a history where a step was entered before.
+                "INSERT INTO steps (execution, pipeline, position, name, type, display_name, parent, iteration, item, "
+                "attempts) SELECT execution, pipeline, position, ?, ?, ?, name, ?, ?, (SELECT COALESCE(MAX(number), 0) "
+                "FROM attempts WHERE execution = ? AND step = ?) FROM steps WHERE execution = ? AND name = ?",
+                [
+                    (
+                        *(child.name, child.type, child.title, child.iteration, child.item),
+                        *(execution, child.name, execution, step),
+                    )
+                    for child in children
+                    if child.name not in known
+                ],
+            )
+            self._tell_step(db, execution, step)
+        return {row.name: row for row in self.steps(execution) if row.parent == step}
+
+    def close_step(
+        self,
+        execution: str,
+        step: str,
+        status: StepStatus,
+        *,
+        response: Mapping[str, Any],
+        value: str | None,
+        reason: str | None,
+    ) -> float:
+        """A ForEach has ended, since the steps of its iterations have; gives the seconds since it began."""
+        now = time.time()
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE steps SET status = ?, ended = ?, response = ?, value = ?, reason = ? WHERE execution = ? AND "
+                "name = ?",
+                (status, now, _dump(self.masking(response)), value, reason, execution, step),
+            )
+            self._tell_step(db, execution, step)
+            row = db.execute("SELECT started FROM steps WHERE execution = ? AND name = ?", (execution, step))
+            return now - row.fetchone()[0]
+
+    def _tell_execution(self, db: sqlite3.Connection, execution: str, before: str | None) -> None:
+        if self.facts is None:
+            return
+        status, started, ended = db.execute(
+            "SELECT status, started, ended FROM executions WHERE id = ?", (execution,)
+        ).fetchone()
+        now = time.time()
+        event = execution_event(self.facts, before, status, started=started, ended=ended, now=now)
+        db.execute(_INSERT_EVENT, (execution, None, now, _dump(event)))
+
+    def _tell_step(self, db: sqlite3.Connection, execution: str, step: str, before: str | None = None) -> None:
+        """Enter the event of the status that a step has come to."""
+        if self.facts is None:
+            return
+        kind, status, started, ended, response, cache_of, reason = db.execute(
+            "SELECT type, status, started, ended, response, cache_of, reason FROM steps WHERE execution = ? AND "
+            "name = ?",
+            (execution, step),
+        ).fetchone()
+        now = time.time()
+        event = step_event(
+            self.facts,
+            step,
+            kind,
+            before or ("Starting" if status == "Executing" else "Executing"),
+            "Succeeded" if status == "Cached" else status,
+            started=started,
+            ended=ended,
+            now=now,
+            response=json.loads(response) if status != "Executing" else {},
+            cache_of=cache_of,
+            reason=reason,
+        )
+        db.execute(_INSERT_EVENT, (execution, step, now, _dump(event)))
 
     def note_step(self, execution: str, step: str, value: str) -> None:
         """What is worth knowing of a step that is under way; its result takes the place."""
@@ -343,6 +464,11 @@ class LedgerWriter(Ledger):
         sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
         text = self._rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]
+
+
+def _status_of(db: sqlite3.Connection, execution: str) -> str | None:
+    row = db.execute("SELECT status FROM executions WHERE id = ?", (execution,)).fetchone()
+    return None if row is None else row[0]
 
 
 def _known_steps(db: sqlite3.Connection, execution: str) -> tuple[str, dict[str, int]]:

@@ -1,0 +1,94 @@
+"""The iterations of a ForEach: its items, looked up once, and the steps that are run for them.
+
+The items lie in the run's folder, which only its owner may read: an execution that goes on has those with which it
+began, also where they came from a file that has changed since or from the time of day.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.definition import for_each
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.context import Ended
+from drivetrain.pipelines.targets.local.events import StepStatus
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.writer import Child
+from drivetrain.pipelines.targets.local.scheduler import Loop
+from drivetrain.pipelines.targets.local.scope import ExecutionScope, IterationScope
+
+_ITEMS = "items.json"
+
+
+def items_file(home: Home, execution: str, step: str) -> Path:
+    """Where the items of a ForEach are kept."""
+    return home.run(execution) / step / _ITEMS
+
+
+def items_of(step: StepNode, scope: ExecutionScope, file: Path) -> list[Json]:
+    """The items of a ForEach: those with which it began, or what its IterableItems are now, which are kept.
+
+    Raises:
+        UserError: they have no value, or are no list.
+    """
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        pass  # it begins
+    given: Json = step.arguments["IterableItems"]
+    items = for_each.items_of(scope.arguments(given), literal=isinstance(given, list))
+    if len(items) * len(step.body) > for_each.MAX_CHILDREN:
+        raise UserError(
+            f"IterableItems has {len(items):,} items, which make {len(items) * len(step.body):,} steps. Allowed on "
+            f"this machine: {for_each.MAX_CHILDREN:,}."
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".part")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as out:
+        json.dump(items, out)
+    beside.replace(file)
+    return items
+
+
+def entries(iterations: Sequence[Sequence[StepNode]], items: Sequence[Json], scope: ExecutionScope) -> list[Child]:
+    """The steps of the iterations, as the ledger gets them."""
+    return [
+        Child(
+            name=one.name,
+            type=one.type,
+            title=one.display_name or one.name,
+            iteration=index,
+            item=IterationScope(scope, item).shown(scope.masking),
+        )
+        for index, (iteration, item) in enumerate(zip(iterations, items, strict=True))
+        for one in iteration
+    ]
+
+
+def body_names(step: StepNode, count: int) -> dict[str, str]:
+    """Step of an iteration -> the step of the body that it was made of."""
+    return {for_each.child_name(one.name, index): one.name for index in range(count) for one in step.body}
+
+
+def ends(
+    loop: Loop,
+    statuses: Mapping[str, StepStatus],
+    responses: Mapping[str, Mapping[str, Any]],
+    cut_off: Collection[str] = (),
+) -> tuple[dict[str, Ended], ...]:
+    """How the steps of each iteration ended, by step of the body; `cut_off` are those that did not come to run before
+    the execution ended."""
+    return tuple(
+        {
+            body.name: Ended("Stopped" if one.name in cut_off else statuses[one.name], responses.get(one.name, {}))
+            for body, one in zip(loop.step.body, iteration, strict=True)
+        }
+        for iteration in loop.iterations
+    )

@@ -1,0 +1,114 @@
+"""Changes of status in the form in which EventBridge delivers them, so that rules can be tried on what was run here.
+
+The fields are those of the documented examples ("SageMaker Model Building Pipeline Execution (Step) Status Change",
+https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html). Inferred: a step comes from
+Starting; an attempt that is retried is no change of status; a step that is not executed gives no event.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.pipelines.targets.local.facts import Facts
+
+EXECUTION = "SageMaker Model Building Pipeline Execution Status Change"
+STEP = "SageMaker Model Building Pipeline Execution Step Status Change"
+# Step type -> the member of `metadata` that names its job, and where its ARN is in the answer of the describe call.
+_JOBS: Mapping[str, tuple[str, str]] = {
+    "Model": ("model", "ModelArn"),
+    "Processing": ("processingJob", "ProcessingJobArn"),
+    "RegisterModel": ("registerModel", "ModelPackageArn"),
+    "Training": ("trainingJob", "TrainingJobArn"),
+    "Transform": ("transformJob", "TransformJobArn"),
+    "Tuning": ("tuningJob", "HyperParameterTuningJobArn"),
+    "Lambda": ("lambda", "FunctionArn"),
+}
+_NAMED_BY_STEP: Mapping[str, str] = {"Processing": "processing-job", "Training": "training-job"}
+_LONGEST_REASON = 1024
+
+
+def execution_event(
+    facts: Facts, previous: str | None, current: str, *, started: float, ended: float | None, now: float
+) -> dict[str, Any]:
+    """An execution went from one status to another; times are seconds since the epoch."""
+    detail: dict[str, Any] = {
+        "pipelineExecutionDisplayName": facts.id,
+        "currentPipelineExecutionStatus": current,
+        "previousPipelineExecutionStatus": previous,
+        "executionStartTime": _moment(started),
+        "executionEndTime": None if ended is None else _moment(ended),
+        **_identity(facts),
+    }
+    return _event(facts, EXECUTION, detail, now)
+
+
+def step_event(
+    facts: Facts,
+    name: str,
+    type_name: str,
+    previous: str,
+    current: str,
+    *,
+    started: float | None,
+    ended: float | None,
+    now: float,
+    response: Mapping[str, Any],
+    cache_of: str | None = None,
+    reason: str | None = None,
+) -> dict[str, Any]:
+    """A step went from one status to another; of a step taken from the cache `current` is Succeeded."""
+    source = None if cache_of is None else facts.arn(f"pipeline/{facts.pipeline.lower()}/execution/{cache_of}")
+    detail: dict[str, Any] = {
+        "metadata": _metadata(facts, name, type_name, response, reason),
+        "stepStartTime": None if started is None else _moment(started),
+        "stepEndTime": None if ended is None else _moment(ended),
+        "stepName": name,
+        "stepType": type_name,
+        "previousStepStatus": previous,
+        "currentStepStatus": current,
+        "cacheHitResult": None if source is None else {"sourcePipelineExecutionArn": source},
+        "failureReason": None if reason is None else reason[:_LONGEST_REASON],
+        **_identity(facts),
+    }
+    return _event(facts, STEP, detail, now)
+
+
+def _metadata(
+    facts: Facts, name: str, type_name: str, response: Mapping[str, Any], reason: str | None
+) -> dict[str, Any]:
+    if type_name == "Condition":
+        return {"condition": {"outcome": response["Outcome"]}} if "Outcome" in response else {}
+    if type_name == "Fail":
+        return {"fail": {"errorMessage": reason}} if reason is not None else {}
+    if type_name not in _JOBS:
+        return {}
+    member, field = _JOBS[type_name]
+    arn: Any = response.get(field)
+    if not isinstance(arn, str) and type_name in _NAMED_BY_STEP:  # it is at work, or has not come to an answer
+        arn = facts.arn(f"{_NAMED_BY_STEP[type_name]}/{facts.job_name(name)}")
+    return {member: {"arn": arn}} if isinstance(arn, str) else {}
+
+
+def _identity(facts: Facts) -> dict[str, Any]:
+    return {"pipelineArn": facts.field("PipelineArn"), "pipelineExecutionArn": facts.execution_arn}
+
+
+def _event(facts: Facts, kind: str, detail: Mapping[str, Any], now: float) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "detail-type": kind,
+        "source": "aws.sagemaker",
+        "account": facts.account,
+        "time": _moment(now),
+        "region": facts.region,
+        "resources": [facts.field("PipelineArn"), facts.execution_arn],
+        "detail": {key: value for key, value in detail.items() if value is not None},
+    }
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
