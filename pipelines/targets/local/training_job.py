@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _REHEARSE_EVERY_S = 0.02
 _HEAR_EVERY_S = 1.0
+# What the service gives a job that it stops to save its model.
+STOP_NOTICE_S = 120.0
 AGENT = "agent"
 MakeJob = Callable[[tuple["Host", ...]], "Job"]
 
@@ -43,7 +45,8 @@ MakeJob = Callable[[tuple["Host", ...]], "Job"]
 @dataclass(frozen=True, kw_only=True)
 class Ran:
     """How a job that succeeded went. `trained_s` goes from the first start of its program to the last end, `worked_s`
-    leaves out the time without machines. `told` is what the journal has of it."""
+    leaves out the time without machines. `told` is what the journal has of it. `stopped` says that whoever watches its
+    metrics stopped it early; what it had saved by then is its model."""
 
     hosts: tuple[Host, ...]
     inputs: tuple[ArtifactEntry, ...]
@@ -53,13 +56,18 @@ class Ran:
     worked_s: float
     told: Mapping[str, Any] | None
     value: str | None
+    stopped: bool = False
 
 
 class TrainingJob:
-    """The job of one attempt at a training step; `make_job` says what starts on hosts that are laid out."""
+    """The job of one attempt at a training step, or of one training of a tuning. `make_job` says what starts on hosts
+    that are laid out; `stop_early` is asked a few times a second, after the metrics, whether the job shall end now."""
 
-    def __init__(self, context: StepContext, make_job: MakeJob) -> None:
-        self._context, self._make_job = context, make_job
+    def __init__(
+        self, context: StepContext, make_job: MakeJob, *, stop_early: Callable[[], bool] | None = None
+    ) -> None:
+        self._context, self._make_job, self._stop_early = context, make_job, stop_early
+        self._stopped = False
         arguments = context.arguments
         self._resources = member(arguments, "ResourceConfig") or {}
         self._num_hosts = programs.host_count(context.step.name, self._resources)
@@ -70,7 +78,7 @@ class TrainingJob:
         algorithm = arguments["AlgorithmSpecification"]
         definitions = entries(algorithm, "MetricDefinitions")
         self._metrics = MetricReader(definitions, logs)
-        self._looks = self._checkpoint is not None or bool(definitions)
+        self._looks = self._checkpoint is not None or bool(definitions) or stop_early is not None
         self._journal = journal.Journal(
             context.folder.parent,
             job=context.attempt,
@@ -132,6 +140,7 @@ class TrainingJob:
             worked_s=self._worked_s,
             told=journal.told(self._context.folder.parent),
             value=value,
+            stopped=self._stopped,
         )
 
     def _lay_out(self) -> tuple[Host, ...]:
@@ -206,7 +215,10 @@ class TrainingJob:
 
         def interrupt(seconds: float) -> float | None:
             nonlocal by, noticed
-            assert rehearsal is not None
+            if rehearsal is None:
+                assert self._stop_early is not None
+                self._stopped = self._stop_early()
+                return STOP_NOTICE_S if self._stopped else None
             by = rehearsal.due(seconds)
             if by is None:
                 return None
@@ -223,7 +235,7 @@ class TrainingJob:
                 job,
                 tick,
                 every_s=_REHEARSE_EVERY_S if rehearsal else _LOOK_EVERY_S if self._looks else None,
-                interrupt=interrupt if rehearsal else None,
+                interrupt=interrupt if rehearsal or self._stop_early else None,
             )
         except BaseException:
             if sync is not None:

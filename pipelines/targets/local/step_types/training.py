@@ -6,7 +6,7 @@ The response has the shape of DescribeTrainingJob.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +75,16 @@ def artifacts_uri(arguments: Mapping[str, Any], job: str, *, what: str = "model"
 
 
 def run(context: StepContext) -> StepResult:
+    return train(context, context.facts.job_name(context.step.name))
+
+
+def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | None = None) -> StepResult:
+    """Run the training job `name` of the context's arguments; `stop_early` is asked whether it shall end now."""
     from drivetrain.pipelines.targets.local.training_job import TrainingJob
 
-    arguments, name = context.arguments, context.facts.job_name(context.step.name)
+    arguments = context.arguments
     created = time.time()
-    ran = TrainingJob(context, lambda hosts: _job(context, name, hosts)).run()
+    ran = TrainingJob(context, lambda hosts: _job(context, name, hosts), stop_early=stop_early).run()
     publication = _publish(context, name, ran.hosts)
     transitions = ran.transitions.finished()
     ended = time.time()
@@ -87,8 +92,8 @@ def run(context: StepContext) -> StepResult:
         **arguments,
         "TrainingJobName": name,
         "TrainingJobArn": context.facts.arn(f"training-job/{name}"),
-        "TrainingJobStatus": "Completed",
-        "SecondaryStatus": "Completed",
+        "TrainingJobStatus": "Stopped" if ran.stopped else "Completed",
+        "SecondaryStatus": "Stopped" if ran.stopped else "Completed",
         "SecondaryStatusTransitions": transitions,
         "ModelArtifacts": {"S3ModelArtifacts": artifacts_uri(arguments, name)},
         "CreationTime": created,
