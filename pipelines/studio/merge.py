@@ -1,0 +1,230 @@
+"""Three-way merge: what Studio changed since the last apply, laid on what the code says now.
+
+    merged = merge(applied, code, deployed)
+    merged.definition, merged.edits, merged.conflicts
+
+The code is the ground: whatever Studio did not touch comes out as the code has it, to the byte. An edit whose place the
+code changed in another way since is a conflict and is left out: the code's value stays until somebody chooses
+(`take`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from drivetrain.pipelines.definition import place as places
+from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
+from drivetrain.pipelines.definition.change_words import shown
+from drivetrain.pipelines.definition.difference import between, same
+from drivetrain.pipelines.definition.editing import NoSuchPlaceError, find, put, spot_of
+from drivetrain.pipelines.definition.outline import Outline, assembled, outline
+from drivetrain.pipelines.definition.place import Place, Position
+from drivetrain.pipelines.errors import UserError, did_you_mean
+
+Side = Literal["code", "studio"]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A place that code and Studio both changed, each in its own way. Values are JSON or ABSENT."""
+
+    place: Place
+    applied: Any
+    code: Any
+    deployed: Any
+    why: str = ""
+    """What stands in the way, where it is not another value."""
+
+    @property
+    def where(self) -> str:
+        """The place as text, as `take` names it."""
+        return places.text(self.place)
+
+    def __str__(self) -> str:
+        if self.why:
+            return f"{self.where}: {self.why}"
+        was, code, studio = shown(self.applied), shown(self.code), shown(self.deployed)
+        return f"{self.where}: was {was}, the code has {code}, Studio has {studio}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; what is ABSENT is left out of it."""
+        given = {"applied": self.applied, "code": self.code, "deployed": self.deployed}
+        written = {key: value for key, value in given.items() if value is not ABSENT}
+        return {"place": self.where, **written, **({"why": self.why} if self.why else {})}
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The code with Studio's edits; `edits` are those that were laid on it, `old` being the code's value."""
+
+    definition: dict[str, Any]
+    edits: tuple[Change, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+def merge(
+    applied: Mapping[str, Any] | None,
+    code: Mapping[str, Any],
+    deployed: Mapping[str, Any] | None,
+    take: Mapping[str, Side] | None = None,
+) -> Merged:
+    """What the code says, with what Studio changed.
+
+    Args:
+        applied: what was deployed last from code; None when nothing was.
+        code: what compiling gives now.
+        deployed: what the service has now; None when nothing is deployed, which changes nothing.
+        take: place of a conflict -> whose value to take.
+
+    Raises:
+        UserError: `take` names no conflict.
+    """
+    if deployed is None:
+        deployed = applied
+    base, ours, theirs = outline(applied), outline(code), outline(deployed)
+    edits, conflicts = _sorted_out(base, ours, theirs)
+    edits, conflicts = _decided(edits, conflicts, ours, theirs, take or {})
+    edits, conflicts = _standing(edits, conflicts, base, ours)
+    definition = assembled(_laid(edits, ours), ours) if edits else ours.raw
+    return Merged(cast("dict[str, Any]", definition), tuple(edits), tuple(conflicts))
+
+
+def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Change], list[Conflict]]:
+    """Studio's edits that the code leaves room for, and those that it does not; neither what the code has already."""
+    edits: list[Change] = []
+    conflicts: dict[Place, Conflict] = {}
+    for change in between(base, theirs):
+        if _moves_a_new_step(change, base, ours):
+            edits.append(change)
+            continue
+        try:
+            here, spot = find(ours, change.place), spot_of(ours, change.place)
+        except NoSuchPlaceError as error:
+            conflict = _lost(change.place, error.depth, base, ours, theirs)
+            conflicts.setdefault(conflict.place, conflict)
+            continue
+        if same(here, change.new, spot):
+            continue
+        if same(here, change.old, spot) and not _moved_about(change, base, ours):
+            edits.append(Change(change.place, here, change.new, change.kind))
+        else:
+            conflicts.setdefault(change.place, Conflict(change.place, change.old, here, change.new))
+    return edits, list(conflicts.values())
+
+
+def _moves_a_new_step(change: Change, base: Outline, ours: Outline) -> bool:
+    """The branch of a step that Studio added; the step itself is another edit."""
+    in_branch = change.place[0] == places.BRANCHES
+    return in_branch and all(parts.steps is not None and change.step not in parts.steps for parts in (base, ours))
+
+
+def _lost(place: Place, depth: int, base: Outline, ours: Outline, theirs: Outline) -> Conflict:
+    """The conflict of an edit inside what the code has no more: about the whole of it."""
+    whole = place[: max(depth, 2)]
+    if whole[0] == places.BRANCHES:
+        whole = (places.STEPS, whole[1])
+    if whole[0] == places.STEPS and ours.steps is None:
+        whole = (places.DEFINITION, "Steps")
+    if whole[0] == places.PARAMETERS and ours.parameters is None:
+        whole = (places.DEFINITION, "Parameters")
+    return Conflict(whole, _there(base, whole), _there(ours, whole), _there(theirs, whole))
+
+
+def _there(parts: Outline, place: Place) -> Value:
+    try:
+        return find(parts, place)
+    except NoSuchPlaceError:
+        return ABSENT
+
+
+def _moved_about(change: Change, base: Outline, ours: Outline) -> bool:
+    """Whether the code did something else with the thing that an edit is about, though its value is as it was.
+
+    A step that Studio took out was moved; the entry of a list without names is perhaps another one now.
+    """
+    place = change.place
+    if change.new is ABSENT and len(place) == 2 and place[0] == places.STEPS:
+        return _there(base, (places.BRANCHES, place[1])) != _there(ours, (places.BRANCHES, place[1]))
+    for n, segment in enumerate(place):
+        if isinstance(segment, Position) and segment.count > 1:
+            entry = place[: n + 1]
+            if not same(_there(base, entry), _there(ours, entry), spot_of(ours, entry)):
+                return True
+    return False
+
+
+def _decided(
+    edits: list[Change], conflicts: list[Conflict], ours: Outline, theirs: Outline, take: Mapping[str, Side]
+) -> tuple[list[Change], list[Conflict]]:
+    left = {conflict.where: conflict for conflict in conflicts}
+    for where, side in take.items():
+        if where not in left:
+            raise UserError(f"{where!r} is not in conflict. {did_you_mean(where, left)}")
+        conflict = left.pop(where)
+        if side == "studio":
+            place, new = conflict.place, conflict.deployed
+            edits = [*edits, Change(place, conflict.code, new, kind_of(place, conflict.code, new))]
+            branch = (places.BRANCHES, place[1])
+            if (
+                len(place) == 2
+                and place[0] == places.STEPS
+                and conflict.code is ABSENT
+                and branch[1] in theirs.branches
+            ):
+                edits = [*edits, Change(branch, ABSENT, _there(theirs, branch), "edge")]
+    return edits, list(left.values())
+
+
+def _standing(
+    edits: list[Change], conflicts: list[Conflict], base: Outline, ours: Outline
+) -> tuple[list[Change], list[Conflict]]:
+    """Leave out the edits after which a step would stand in no branch; every round leaves out at least one."""
+    while True:
+        broken = _homeless(_laid(edits, ours))
+        at_fault = [edit for edit in edits if edit.place in broken]
+        if not at_fault:
+            return edits, conflicts
+        conflicts = [
+            *conflicts,
+            *(
+                Conflict(edit.place, _there(base, edit.place), edit.old, edit.new, broken[edit.place])
+                for edit in at_fault
+            ),
+        ]
+        edits = [edit for edit in edits if edit not in at_fault]
+
+
+def _laid(edits: Iterable[Change], ours: Outline) -> Outline:
+    parts = ours
+    for edit in edits:
+        parts = put(parts, edit.place, edit.new)
+    return parts
+
+
+def _homeless(parts: Outline) -> dict[Place, str]:
+    """The places at fault where a step stands under what is no condition, or under itself -> why."""
+    found: dict[Place, str] = {}
+    steps = parts.steps or {}
+    for name in steps:
+        seen = [name]
+        while (above := _condition_of(parts, seen[-1])) is not None:
+            holds = steps.get(above)
+            if not isinstance(holds, dict) or holds.get("Type") != "Condition":
+                why = f"step {seen[-1]} stands in a branch of {above}, which is then no condition"
+                places_at_fault = ((places.STEPS, above), (places.STEPS, seen[-1]), (places.BRANCHES, seen[-1]))
+                found |= dict.fromkeys(places_at_fault, why)
+                break
+            if above in seen:
+                why = f"steps {', '.join(sorted(seen))} then stand in each other's branches"
+                found |= {(places.BRANCHES, step): why for step in seen}
+                break
+            seen.append(above)
+    return found
+
+
+def _condition_of(parts: Outline, step: str) -> str | None:
+    branch = parts.branches.get(step)
+    above = branch.get("step") if isinstance(branch, dict) else None
+    return above if isinstance(above, str) else None

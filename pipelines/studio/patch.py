@@ -1,0 +1,182 @@
+"""The reviewed edits of a pipeline: a file beside it, `NAME.studio.yaml`, that every compile lays on the definition.
+
+    patch = read(path)
+    definition = patch.apply(compiled.definition)
+
+An edit says where it is, what the code has there and what to put in its place, so that one that no longer fits is seen
+at once instead of overwriting what somebody has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from drivetrain.pipelines.definition import place as places
+from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
+from drivetrain.pipelines.definition.change_words import describe_all, shown
+from drivetrain.pipelines.definition.difference import differences, same
+from drivetrain.pipelines.definition.editing import NoSuchPlaceError, find, put, spot_of
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.outline import assembled, outline
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.studio import patch_text
+
+SUFFIX = ".studio.yaml"
+# The definition itself is at most 1 MiB; so much of it that changed is no patch any more.
+MAX_BYTES = 1024 * 1024
+
+_HEAD = """\
+# What was changed in SageMaker Studio in the pipeline `{pipeline}`. Every compile keeps it.
+# `drivetrain pull {pipeline}` writes this file: review it, and keep it in git. Each edit says where it is (place),
+# what the code has there (was) and what comes in its place (now). Without `was` something is added, without `now` it
+# is taken out. To undo an edit, delete it; `edits: []` keeps nothing.
+"""
+_MEMBERS = ("place", "was", "now", "was-json", "now-json")
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Edits of one pipeline, in the order in which they are laid on; `old` of an edit is what the code has there."""
+
+    pipeline: str
+    edits: tuple[Change, ...] = ()
+    source: str = "patch"
+    """Where it was read, for messages."""
+
+    def apply(self, definition: Mapping[str, Any]) -> dict[str, Any]:
+        """The definition with every edit; one that it has already changes nothing.
+
+        Raises:
+            UserError: an edit that does not fit: its place, what it expects there, what is there.
+        """
+        before = outline(definition)
+        after = before
+        for edit in self.edits:
+            try:
+                here, spot = find(after, edit.place), spot_of(after, edit.place)
+            except NoSuchPlaceError as error:
+                raise UserError(f"{self._of(edit)} does not fit the code any more. {error} {_WHAT_TO_DO}") from None
+            if same(here, edit.new, spot):
+                continue
+            if not same(here, edit.old, spot):
+                raise UserError(
+                    f"{self._of(edit)} does not fit the code any more: it expects {shown(edit.old)}, and the code now "
+                    f"has {shown(here)}. {_WHAT_TO_DO}"
+                )
+            after = put(after, edit.place, edit.new)
+        try:
+            return cast("dict[str, Any]", before.raw if after is before else assembled(after, before))
+        except UserError as error:
+            raise UserError(f"{self.source}: with its edits, {error}") from None
+
+    def write(self, path: Path) -> None:
+        """Write the file, whole or not at all; equal patches give equal bytes.
+
+        Raises:
+            UserError: the place cannot be written.
+        """
+        from drivetrain.pipelines.cli.files import write_text
+
+        write_text(path, self.text())
+
+    def text(self) -> str:
+        """The file's text."""
+        lines = [f"pipeline: {patch_text.scalar(self.pipeline)}"]
+        lines.append("edits:" if self.edits else "edits: []")
+        for edit in self.edits:
+            lines += [patch_text.comment(said) for said in describe_all([edit])]
+            first, *rest = patch_text.lines(_as_yaml(edit), "  ")[1:]
+            lines += [f"- {first.lstrip()}", *rest]
+        return _HEAD.format(pipeline=self.pipeline) + "\n".join(lines) + "\n"
+
+    def _of(self, edit: Change) -> str:
+        return f"{self.source}: the edit at {edit.where}"
+
+
+_WHAT_TO_DO = "Change its `was` to keep the edit, or delete it."
+
+
+def file_of(pipeline: str, folder: Path) -> Path:
+    """Where the patch of a pipeline lies: beside the pipeline's file, or in the current folder for a ready one."""
+    return folder / f"{pipeline}{SUFFIX}"
+
+
+def read(path: Path) -> Patch:
+    """The patch in a file.
+
+    Raises:
+        UserError: it cannot be read, is no patch, or is more than MAX_BYTES long.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}.") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"{path} is too large for a patch. Allowed: {MAX_BYTES:,} bytes.")
+    try:
+        return parse(data.decode("utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 (byte {error.start}).") from None
+
+
+def parse(text: str, source: str = "patch") -> Patch:
+    """The patch in a text.
+
+    Raises:
+        UserError: no patch: naming what is wrong with which edit.
+    """
+    given = patch_text.read(text, source)
+    if not isinstance(given, dict) or not isinstance(pipeline := given.get("pipeline"), str):
+        raise UserError(f"{source}: a patch has `pipeline: NAME` and a list of `edits`.")
+    edits = given.get("edits")
+    if not isinstance(edits, list):
+        raise UserError(f"{source}: edits is {shown(edits)}. Allowed: a list.")
+    if unknown := next((key for key in given if key not in ("pipeline", "edits")), None):
+        raise UserError(f"{source}: {unknown!r} is not known. {did_you_mean(unknown, ('pipeline', 'edits'))}")
+    return Patch(pipeline, tuple(_edit(item, f"{source}: edits[{n}]") for n, item in enumerate(edits)), source)
+
+
+def between(pipeline: str, code: Mapping[str, Any], merged: Mapping[str, Any], source: str = "patch") -> Patch:
+    """The patch that leads from what the code alone gives to a definition; later edits so take in earlier ones."""
+    return Patch(pipeline, differences(code, merged), source)
+
+
+def _edit(given: Json, where: str) -> Change:
+    if not isinstance(given, dict):
+        raise UserError(f"{where} is {shown(given)}. Allowed: place, was and now.")
+    if unknown := next((key for key in given if key not in _MEMBERS), None):
+        raise UserError(f"{where}: {unknown!r} is not known. {did_you_mean(unknown, _MEMBERS)}")
+    if not isinstance(place := given.get("place"), str):
+        raise UserError(f"{where} has no place, such as steps.train.Arguments.ResourceConfig.InstanceType.")
+    try:
+        parsed = places.parse(place)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+    if len(parsed) < 2 or parsed[0] not in places.ROOTS:
+        raise UserError(f"{where}: place {place!r:.80}. {did_you_mean(str(parsed[:1] or place), places.ROOTS)}")
+    old, new = _value(given, "was", where), _value(given, "now", where)
+    if old is ABSENT and new is ABSENT:
+        raise UserError(f"{where}: neither was nor now is given.")
+    return Change(parsed, old, new, kind_of(parsed, old, new))
+
+
+def _value(given: Mapping[str, Json], member: str, where: str) -> Value:
+    spelled = f"{member}-json"
+    if member in given and spelled in given:
+        raise UserError(f"{where}: {member} and {spelled} are both given.")
+    if spelled in given:
+        return patch_text.from_json_text(given[spelled], f"{where}: {spelled}")
+    return given.get(member, ABSENT)
+
+
+def _as_yaml(edit: Change) -> dict[str, Json]:
+    written: dict[str, Json] = {"place": edit.where}
+    for member, value in (("was", edit.old), ("now", edit.new)):
+        if value is not ABSENT:
+            fitting = patch_text.fits(value)
+            written[member if fitting else f"{member}-json"] = value if fitting else patch_text.as_json_text(value)
+    return written
