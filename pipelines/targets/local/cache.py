@@ -3,7 +3,7 @@
 A step's result is taken from an earlier execution of the same pipeline in which the step of that name succeeded with
 equal key attributes and not too long ago. What lies behind a URI does not count, nor do outputs, instance types or the
 role: that is the service's rule, and what ran here must run alike there. What it overlooks is said in warnings.
-https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html
+https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html and pipelines-default-keys.html there
 """
 
 from __future__ import annotations
@@ -35,6 +35,17 @@ KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
         "HyperParameters",
         "InputDataConfig",
     ),
+    "Tuning": ("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions"),
+}
+# Of the attributes that are objects, the parts that count, where not all of them do.
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "TrainingJobDefinition": (
+        "AlgorithmSpecification",
+        "HyperParameterRanges",
+        "InputDataConfig",
+        "StaticHyperParameters",
+        "TuningObjective",
+    ),
 }
 
 
@@ -56,7 +67,12 @@ class Explanation:
 def key_fields(type_name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """The attributes of resolved arguments that make the key; None for a type that is not cached."""
     names = KEY_ATTRIBUTES.get(type_name)
-    return None if names is None else {name: arguments[name] for name in names if name in arguments}
+    return None if names is None else {name: _counted(name, arguments[name]) for name in names if name in arguments}
+
+
+def _counted(attribute: str, value: Any) -> Any:
+    parts = _PARTS.get(attribute)
+    return value if parts is None else {name: value[name] for name in parts if name in value}
 
 
 def key_of(type_name: str, fields: Mapping[str, Any]) -> str:

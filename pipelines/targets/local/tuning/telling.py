@@ -15,26 +15,28 @@ LOG = "tuning.log"
 
 
 def note(config: TuningConfig, ended: Sequence[Trial]) -> str:
-    """`7 of 20 trainings, best accuracy 0.93 (004)`."""
+    """`7 of 20 trainings, best accuracy 0.93 (training 004)`."""
     told = f"{len(ended)} of {count(config.num_trainings, 'training')}"
     first = best(config, ended)
-    return told if first is None else f"{told}, {best_words(config, first)}"
+    return told if first is None else f"{told}, {_best_words(config, first)} (training {first.label})"
 
 
 def result(config: TuningConfig, ended: Sequence[Trial]) -> str:
-    """`best accuracy 0.93 (004 of 20 trainings, 3 stopped early, 1 failed)`."""
+    """`best accuracy 0.93 (training 004 of 20, 3 stopped early, 1 failed)`."""
     first = best(config, ended)
+    if first is None:
+        return "no training gave an objective"
     stopped = sum(trial.status == "Stopped" for trial in ended)
     failed = sum(trial.status == "Failed" for trial in ended)
-    parts = [count(len(ended), "training")]
+    parts = [f"training {first.label} of {len(ended)}"]
     parts += [f"{stopped} stopped early"] if stopped else []
     parts += [f"{failed} failed"] if failed else []
-    return ", ".join(parts) if first is None else f"{best_words(config, first)} ({', '.join(parts)})"
+    return f"{_best_words(config, first)} ({', '.join(parts)})"
 
 
-def best_words(config: TuningConfig, trial: Trial) -> str:
+def _best_words(config: TuningConfig, trial: Trial) -> str:
     metric = next(one.objective.metric for one in config.definitions if one.name == trial.definition)
-    return f"best {metric} {number(trial.objective or 0.0)} (training {trial.label})"
+    return f"best {metric} {number(trial.objective or 0.0)}"
 
 
 def chosen(parameters: Mapping[str, str]) -> str:
