@@ -1,0 +1,97 @@
+"""`drivetrain apply`: make the account what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drivetrain.pipelines.cli.deployment import DefinitionFile, Discard, Name, Target, Yes
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Config, Json, Set
+from drivetrain.pipelines.errors import UserError
+
+app = new_app()
+
+
+@app.command()
+def apply(
+    target: Target = None,
+    definition: DefinitionFile = None,
+    name: Name = None,
+    config: Config = None,
+    set_: Set = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Apply this plan, made by `drivetrain plan --out`.")
+    ] = None,
+    discard: Discard = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Deploy a pipeline to SageMaker, with its code, rules and schedules.
+
+    Refused when somebody edited the pipeline since the last apply, unless `drivetrain pull` has brought the edits into
+    the code or --discard names them; and a saved plan is refused when code or account have changed since. Applying
+    twice changes nothing.
+
+    \b
+    Examples:
+      drivetrain apply retraining -c production.yaml
+      drivetrain apply --plan plan.json
+      drivetrain apply retraining -c production.yaml --yes --discard steps.train.Arguments.ResourceConfig
+    """
+    from drivetrain.pipelines.cli.deployment import confirm, look
+    from drivetrain.pipelines.cli.plan import in_words, planned
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply as write
+
+    saved = None
+    if plan is not None:
+        from drivetrain.pipelines.targets.sagemaker.deploying.planning import read_plan
+
+        if discard:
+            raise UserError("--discard belongs to the plan: drivetrain plan --discard PLACE --out FILE")
+        try:
+            saved = read_plan(plan.read_bytes(), str(plan))
+        except OSError as error:
+            raise UserError(f"Plan {plan}: {error.strerror}.") from None
+        if target is None and definition is None and saved.origin is not None:
+            origin = saved.origin
+            target, name, set_ = origin["target"], origin["name"], [*origin["set"], *(set_ or ())]
+            definition = None if origin["definition"] is None else Path(origin["definition"])
+            config = config or (None if origin["config"] is None else Path(origin["config"]))
+    wanted = look(target, definition, name, config, set_)
+    made = saved or planned(wanted, discard)
+    if saved is None and not as_json:
+        say("\n".join(in_words(made, wanted)))
+    if (refusal := made.refusal()) is not None:
+        raise UserError(refusal)
+    if (
+        saved is None
+        and not made.is_empty
+        and not confirm(
+            f"Apply this to account {made.account}, {made.region}?",
+            yes=yes,
+            instead="Give --yes, or a saved plan: --plan FILE",
+        )
+    ):
+        say("Nothing was changed.")
+        return
+    done = write(wanted.account, wanted.desired, made, tell=(lambda line: None) if as_json else say)
+    if as_json:
+        say_json(
+            {
+                "pipeline": made.pipeline,
+                "arn": done.arn,
+                "action": made.action,
+                "version": done.version,
+                "definition_sha256": made.definition_sha256,
+                "done": done.done,
+            }
+        )
+    elif saved is not None and made.is_empty:
+        say("\n".join(in_words(made, wanted)))
+    elif not made.is_empty:
+        say(f"Applied: {done.arn}" + ("" if done.version is None else f", version {done.version}"))
+        say(f"Start it: drivetrain start {made.pipeline} --region {made.region}")

@@ -1,0 +1,124 @@
+"""What the commands share that reach into the account: which pipeline, which account, what is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.resources import Deployment
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+    from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed
+    from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False),
+]
+DefinitionFile = Annotated[
+    Path | None, typer.Option("--definition", "-d", metavar="FILE.json", help="A definition instead of a pipeline.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="The name of a definition's pipeline  [default: its file's]"),
+]
+Discard = Annotated[
+    list[str] | None,
+    typer.Option("--discard", metavar="PLACE", help="Give up what others edited there, or `all`. Repeatable."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was named on the command line, and what is in the account under its name."""
+
+    account: Account
+    desired: Desired
+    deployed: Deployed | None
+    origin: dict[str, Any]
+
+
+def look(
+    target: str | None,
+    definition: Path | None,
+    name: str | None,
+    config: Path | None,
+    overrides: Sequence[str] | None,
+) -> Wanted:
+    """Compile what was named and read what is deployed.
+
+    Raises:
+        UserError: it cannot be compiled, or AWS refuses.
+    """
+    if (target is None) == (definition is None):
+        raise UserError("Give a pipeline (drivetrain plan retraining) or a definition (drivetrain plan -d FILE.json).")
+    origin: dict[str, Any] = {
+        "target": target,
+        "definition": None if definition is None else str(definition),
+        "name": name,
+        "config": None if config is None else str(config),
+        "set": list(overrides or ()),
+    }
+    from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
+    from drivetrain.pipelines.targets.sagemaker.deploying import desired as wishing
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+
+    if definition is not None:
+        from drivetrain.pipelines.cli.targets import Work, definition_file
+        from drivetrain.pipelines.settings import Settings, build
+
+        raw = definition_file(definition).raw
+        place = build(Settings, config, overrides or ()).deployment
+        wishing.check_place(place)
+        called = name or Work.from_definition(definition, config, overrides).name
+        account = Account(place.region)
+        there = reading.read(account, called)
+        arn = None if there is None else there.arn
+        return Wanted(account, wishing.desired_definition(called, raw, place, account, arn), there, origin)
+    from drivetrain.pipelines.cli.targets import compiled
+
+    assert target is not None
+    built = compiled(target, config, overrides)
+    wishing.check_place(built.pipeline.deployment)
+    account = Account(built.pipeline.deployment.region)
+    there = reading.read(account, built.pipeline.name)
+    return Wanted(account, wishing.desired(built, account, None if there is None else there.arn), there, origin)
+
+
+def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) -> tuple[str, Deployment]:
+    """The name of a pipeline and where it lives. One that is no pipeline here is the name of a deployed one.
+
+    Raises:
+        UserError: wrong settings, or a pipeline that cannot be built.
+    """
+    from drivetrain.pipelines.cli.targets import is_pipeline
+
+    if is_pipeline(target):
+        from drivetrain.pipelines.loading import load
+
+        pipeline = load(target, config, overrides or ()).pipeline
+        return pipeline.name, pipeline.deployment
+    from drivetrain.pipelines.settings import Settings, build
+
+    return target, build(Settings, config, overrides or ()).deployment
+
+
+def confirm(question: str, *, yes: bool, instead: str) -> bool:
+    """Ask on the terminal; `instead` says what to give where there is none.
+
+    Raises:
+        UserError: there is nobody to ask.
+    """
+    if yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError(f"There is no terminal to ask on. {instead}")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

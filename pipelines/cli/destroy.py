@@ -1,0 +1,63 @@
+"""`drivetrain destroy`: take away what apply made."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drivetrain.pipelines.cli.deployment import Yes
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Config, Json, Set
+
+app = new_app()
+
+
+@app.command()
+def destroy(
+    target: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False)
+    ],
+    config: Config = None,
+    set_: Set = None,
+    foreign: Annotated[bool, typer.Option("--foreign", help="Also one that apply did not make.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a deployed pipeline, its schedules and rules, code and records.
+
+    What executions wrote stays: models, checkpoints and reports, where registered versions live. Code and data that
+    another pipeline of the same bucket and prefix uses stay, too.
+
+    \b
+    Examples:
+      drivetrain destroy retraining -c production.yaml
+      drivetrain destroy nightly --set deployment.bucket=my-bucket --set deployment.region=eu-west-1 --yes
+    """
+    from drivetrain.pipelines.cli.deployment import confirm, place_of
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.targets.sagemaker.deploying import destroying
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+
+    name, deployment = place_of(target, config, set_)
+    check_bucket(deployment)
+    account = Account(deployment.region)
+    there = destroying.remains(account, name, deployment.root, foreign=foreign)
+    if there.is_empty:
+        if as_json:
+            say_json(there.to_json())
+        else:
+            say(f"Nothing to do: there is no pipeline {name!r} in account {account.number}, {account.region}.")
+        return
+    if not as_json:
+        say("\n".join(f"- {line}" for line in there.lines()))
+    question = f"Delete this from account {account.number}, {account.region}?"
+    if not confirm(question, yes=yes, instead="Give --yes to delete."):
+        say("Nothing was changed.")
+        return
+    destroying.destroy(account, there, tell=(lambda line: None) if as_json else say)
+    if as_json:
+        say_json(there.to_json())
+    else:
+        say(f"What its executions wrote stays in {deployment.root}/{name}/.")

@@ -1,0 +1,83 @@
+"""`drivetrain plan`: what apply would change in the account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drivetrain.pipelines.cli.deployment import DefinitionFile, Discard, Name, Target
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Config, Json, Set
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.cli.deployment import Wanted
+    from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
+
+app = new_app()
+
+DIFFERENT = 1
+
+
+@app.command()
+def plan(
+    target: Target = None,
+    definition: DefinitionFile = None,
+    name: Name = None,
+    config: Config = None,
+    set_: Set = None,
+    discard: Discard = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Keep the plan there, for `drivetrain apply --plan`."),
+    ] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 when something would change.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show what apply would change on SageMaker.
+
+    Compares the code with what is deployed, by meaning: steps, parameters, instances, code; schedules and rules; what
+    others edited since; what the next execution takes from the cache. Nothing is written to the account.
+
+    \b
+    Examples:
+      drivetrain plan retraining -c production.yaml
+      drivetrain plan retraining -c production.yaml --out plan.json
+      drivetrain plan -d exported.json --name nightly --set deployment.bucket=my-bucket --set deployment.role=ARN
+    """
+    from drivetrain.pipelines.cli.deployment import look
+    from drivetrain.pipelines.cli.terminal import say, say_json
+
+    wanted = look(target, definition, name, config, set_)
+    made = planned(wanted, discard)
+    if out is not None:
+        from drivetrain.pipelines.cli.files import write_text
+
+        write_text(out, made.text())
+    if as_json:
+        say_json(made.to_json())
+    else:
+        say("\n".join(in_words(made, wanted)))
+        if (refusal := made.refusal()) is not None:
+            say(f"\nApply will refuse this. {refusal}")
+        elif out is not None:
+            say(f"\nApply it: drivetrain apply --plan {out}")
+    return DIFFERENT if exit_code and not made.is_empty else 0
+
+
+def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
+    """The plan for what was named."""
+    from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
+
+    return make_plan(
+        wanted.account, wanted.desired, wanted.deployed, discarded=tuple(discard or ()), origin=wanted.origin
+    )
+
+
+def in_words(made: Plan, wanted: Wanted) -> list[str]:
+    """The plan's lines."""
+    from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
+
+    definition = wanted.desired.definition
+    return lines(made, num_steps=len(definition["Steps"]), num_parameters=len(definition.get("Parameters") or ()))

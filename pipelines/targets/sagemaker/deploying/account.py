@@ -1,0 +1,140 @@
+"""An account in a region: every call to AWS goes through here.
+
+    account = Account("eu-west-1")
+    account.call("sagemaker", "describe_pipeline", about="pipeline 'retraining'", PipelineName="retraining")
+
+boto3 is imported with the first call and a service's client is made when it is first used: loading one costs up to
+0.1 s. Needs boto3 (pip install 'drivetrain[s3]').
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError, refused, unanswered
+
+ATTEMPTS = 5
+CONNECT_SECONDS = 10
+ANSWER_SECONDS = 60
+
+Json = dict[str, Any]
+
+
+class Account:
+    """AWS as one region shows it, with the credentials that boto3 finds."""
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self._clients: dict[str, Any] = {}
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> Json:
+        """Do one call; throttled and interrupted ones are tried again.
+
+        Args:
+            service: boto3's name of it, such as `sagemaker`.
+            operation: boto3's name of it, such as `describe_pipeline`.
+            about: what it is about, for messages: `pipeline 'retraining'`.
+
+        Raises:
+            AbsentError: what it is about does not exist.
+            ConditionError: a conditional write found the object there.
+            ServiceError: anything else that AWS refuses, or no answer; the message says what to do.
+        """
+        client_error, no_answer = self._errors
+        try:
+            return getattr(self._client(service), operation)(**arguments)
+        except client_error as error:
+            name = getattr(error, "operation_name", "") or operation
+            raise refused(error, service, str(name), about, self.region) from None
+        except no_answer as error:
+            raise unanswered(error, about, self.region) from None
+
+    def find(self, service: str, operation: str, *, about: str, **arguments: Any) -> Json | None:
+        """As `call`; None where it does not exist."""
+        try:
+            return self.call(service, operation, about=about, **arguments)
+        except AbsentError as error:
+            if error.code == "NoSuchBucket":
+                raise
+            return None
+
+    def pages(self, service: str, operation: str, items: str, *, about: str, **arguments: Any) -> Iterator[Any]:
+        """Every item of a list that comes in pages, fetched as they are asked for."""
+        asked, said = ("ContinuationToken", "NextContinuationToken") if service == "s3" else ("NextToken", "NextToken")
+        if service == "logs":
+            asked = said = "nextToken"
+        token: str | None = None
+        while True:
+            more = {} if token is None else {asked: token}
+            page = self.call(service, operation, about=about, **arguments, **more)
+            yield from page.get(items) or ()
+            token = page.get(said)
+            if not token:
+                return
+
+    @cached_property
+    def number(self) -> str:
+        """The account's twelve digits, of the credentials in use."""
+        return str(self.call("sts", "get_caller_identity", about="the credentials")["Account"])
+
+    @cached_property
+    def partition(self) -> str:
+        """`aws`, `aws-cn`, `aws-us-gov`: how ARNs of the region begin."""
+        return str(self._session.get_partition_for_region(self.region))
+
+    def arn(self, service: str, resource: str) -> str:
+        """The ARN of something in this account and region."""
+        return f"arn:{self.partition}:{service}:{self.region}:{self.number}:{resource}"
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            config: Any = importlib.import_module("botocore.config")
+            settings = config.Config(
+                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=ANSWER_SECONDS,
+            )
+            self._clients[service] = self._session.client(service, config=settings)
+        return self._clients[service]
+
+    @cached_property
+    def _session(self) -> Any:
+        return _boto3_session().Session(region_name=self.region)
+
+    @cached_property
+    def _errors(self) -> tuple[type[Any], type[Any]]:
+        _boto3_session()
+        exceptions: Any = importlib.import_module("botocore.exceptions")
+        return exceptions.ClientError, exceptions.BotoCoreError
+
+
+def region_or_default(given: str | None) -> str:
+    """The region that was given, or the one that the environment or the profile names.
+
+    Raises:
+        ServiceError: neither does.
+    """
+    region = given or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region is None:
+        session, exceptions = _boto3_session(), importlib.import_module("botocore.exceptions")
+        try:
+            region = session.Session().region_name
+        except exceptions.BotoCoreError as error:
+            raise unanswered(error, "the profile's region", "of the profile") from None
+    if region is None:
+        raise ServiceError("No AWS region is given. Give one: --region eu-west-1, or set AWS_REGION.")
+    return str(region)
+
+
+def _boto3_session() -> Any:
+    try:
+        return importlib.import_module("boto3.session")
+    except ModuleNotFoundError:
+        raise UserError(
+            "SageMaker is reached through the package boto3. Install it: pip install 'drivetrain[s3]'"
+        ) from None

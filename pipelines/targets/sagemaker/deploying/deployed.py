@@ -1,0 +1,166 @@
+"""What is in the account now: the pipeline, what apply wrote last, and what starts it.
+
+What apply writes is kept in the bucket, as `{root}/{pipeline}/applied/{sha256 of the text}.json`, and its hash is a tag
+of the pipeline. A pipeline whose definition is not the one of that hash was edited by somebody else: in Studio, say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from drivetrain.pipelines.definition import json_text
+from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.spec import quotas
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, read_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
+
+APPLIED = "drivetrain:applied"
+"""The tag with the hash of the definition that apply wrote last."""
+APPLYING = "drivetrain:applying"
+"""The tag with the hash of the one that it is about to write: after a crash the pipeline holds the one or the other."""
+OURS = (APPLIED, APPLYING)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A pipeline as DescribePipeline and ListTags answer, and its rules and schedules."""
+
+    name: str
+    arn: str
+    text: str = field(repr=False)
+    role: str
+    display_name: str
+    description: str
+    max_parallel: int
+    tags: Mapping[str, str]
+    triggers: tuple[Trigger, ...] = ()
+    modified: float | None = None
+    """Seconds since the epoch."""
+    modified_by: str | None = None
+
+    @cached_property
+    def definition(self) -> Json:
+        """The definition, read.
+
+        Raises:
+            UserError: the service holds something that is no definition.
+        """
+        source = f"pipeline {self.name!r} in the account"
+        value = json_text.parse(self.text, source)
+        if not isinstance(value, dict):
+            raise UserError(f"{source}: its definition is no JSON object.")
+        return cast("Json", value)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether apply made it, or took it over."""
+        return any(tag in self.tags for tag in OURS)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that a plan goes by: another one, and the plan is stale."""
+        said = {
+            "arn": self.arn,
+            "definition": digest_of(self.text),
+            "role": self.role,
+            "display_name": self.display_name,
+            "description": self.description,
+            "max_parallel": self.max_parallel,
+            "tags": {name: self.tags.get(name) for name in OURS},
+            "triggers": [trigger.to_json() for trigger in self.triggers],
+        }
+        return digest_of(json.dumps(said, sort_keys=True))
+
+
+NOTHING = digest_of("no pipeline")
+"""The fingerprint where there is no pipeline."""
+
+
+def fingerprint(deployed: Deployed | None) -> str:
+    """What a plan that was made for this state holds."""
+    return NOTHING if deployed is None else deployed.fingerprint
+
+
+def read(account: Account, name: str) -> Deployed | None:
+    """The pipeline of that name; None where there is none.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    about = f"pipeline {name!r}"
+    said = account.find("sagemaker", "describe_pipeline", about=about, PipelineName=name)
+    if said is None:
+        return None
+    arn = str(said["PipelineArn"])
+    tags = account.pages("sagemaker", "list_tags", "Tags", about=f"tags of {about}", ResourceArn=arn)
+    modified = said.get("LastModifiedTime")
+    parallel = said.get("ParallelismConfiguration") or {}
+    return Deployed(
+        name=name,
+        arn=arn,
+        text=str(said.get("PipelineDefinition") or "{}"),
+        role=str(said["RoleArn"]),
+        display_name=str(said.get("PipelineDisplayName") or name),
+        description=str(said.get("PipelineDescription") or ""),
+        max_parallel=int(parallel.get("MaxParallelExecutionSteps") or quotas.DEFAULT_PARALLEL_STEPS),
+        tags={str(tag["Key"]): str(tag["Value"]) for tag in tags},
+        triggers=read_triggers(account, name, arn),
+        modified=None if modified is None else float(modified.timestamp()),
+        modified_by=_who(said.get("LastModifiedBy")),
+    )
+
+
+def _who(context: Mapping[str, Any] | None) -> str | None:
+    """The Studio user or the role that wrote last, where the service says it."""
+    if not context:
+        return None
+    identity = context.get("IamIdentity") or {}
+    return context.get("UserProfileName") or identity.get("Arn") or None
+
+
+def applied_uri(root: str, pipeline: str, sha256: str) -> str:
+    """Where the definition of that hash is kept."""
+    return f"{root}/{pipeline}/applied/{sha256}.json"
+
+
+def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:
+    """The definition that apply wrote last, from which drift is told; None where apply never wrote this pipeline.
+
+    After a crash between two writes there are two candidates; the one that is nearer to what is deployed is it.
+
+    Raises:
+        UserError: the record in the bucket is gone, or is not what its hash says.
+    """
+    hashes = [deployed.tags[tag] for tag in OURS if tag in deployed.tags]
+    if not hashes:
+        return None
+    if digest_of(deployed.text) in hashes:
+        return deployed.definition
+    found: list[Json] = []
+    for sha256 in dict.fromkeys(hashes):
+        uri = applied_uri(root, deployed.name, sha256)
+        text = get_text(account, uri)
+        if text is None:
+            continue
+        if digest_of(text) != sha256:
+            raise UserError(
+                f"{uri} was altered: it is not what its hash says. It is the record of what apply wrote last; restore "
+                "an earlier version of that object, then repeat."
+            )
+        found.append(cast("Json", json_text.parse(text, uri)))
+    if not found:
+        raise UserError(
+            f"The record of what apply wrote last to pipeline {deployed.name!r} is not in "
+            f"{root}/{deployed.name}/applied/. Was it deployed from another bucket or prefix? Give that one, or take "
+            "the pipeline over as it is: drivetrain pull --adopt"
+        )
+    return min(found, key=lambda base: len(differences(base, deployed.definition)))

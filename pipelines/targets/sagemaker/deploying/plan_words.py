@@ -1,0 +1,90 @@
+"""A plan as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from drivetrain.pipelines.definition.change_words import describe_all
+from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
+from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, TriggerChange
+
+SIGNS = {"create": "+", "update": "~", "delete": "-"}
+
+
+def lines(plan: Plan, *, num_steps: int = 0, num_parameters: int = 0) -> list[str]:
+    """A line a change, with what follows from them; `num_steps` and `num_parameters` are those of a new pipeline."""
+    return list(_lines(plan, num_steps, num_parameters))
+
+
+def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
+    where = f"account {plan.account}, {plan.region}"
+    if plan.is_empty:
+        yield f"Nothing to do: pipeline {plan.pipeline!r} in {where} is what the code says."
+    elif plan.action == "create":
+        yield f"+ pipeline {plan.pipeline!r} in {where}: {num_steps} steps, {num_parameters} parameters"
+    else:
+        yield f"~ pipeline {plan.pipeline!r} in {where}"
+    for line in describe_all(plan.changes):
+        yield f"    {line}"
+    for item in plan.properties:
+        yield f"    {item.name}: {_value(item.old)} -> {_value(item.new)}"
+    if plan.record is not None and not plan.changes and not plan.properties:
+        yield "    the record of what was applied last is brought up to date"
+    for trigger in plan.triggers:
+        yield from _trigger(trigger)
+    if plan.uploads:
+        size = sum(upload.bytes for upload in plan.uploads)
+        yield f"+ {len(plan.uploads)} objects in the bucket, {_bytes(size)}"
+    yield from _drift(plan)
+    if plan.steps and not plan.is_empty:
+        yield from _forecast(plan.steps)
+    for note in plan.notes:
+        yield f"note: {note}"
+
+
+def _value(value: str | int | None) -> str:
+    return "none" if value is None or value == "" else str(value)
+
+
+def _trigger(trigger: TriggerChange) -> Iterator[str]:
+    yield f"{SIGNS[trigger.action]} {trigger.kind} {trigger.name!r}"
+    for line in trigger.details:
+        yield f"    {line}"
+
+
+def _drift(plan: Plan) -> Iterator[str]:
+    undone = set(plan.overwritten)
+    kept = [change for change in plan.drift if change not in undone]
+    if kept:
+        yield "Edited since the last apply, and in the code already:"
+        for line in describe_all(kept):
+            yield f"    {line}"
+    if plan.overwritten:
+        yield (
+            "Not made by drivetrain, and undone by applying:"
+            if plan.foreign
+            else ("Edited since the last apply, and undone by applying:")
+        )
+        for change in plan.overwritten:
+            yield f"    {describe_all([change])[0] if describe_all([change]) else ''}  ({change.where})".rstrip()
+
+
+def _forecast(steps: Sequence[Forecast]) -> Iterator[str]:
+    """What the next execution runs."""
+    cached = [step.step for step in steps if step.cached]
+    running = [step for step in steps if not step.cached]
+    if cached:
+        yield f"From the cache, where the last execution succeeded: {', '.join(cached)}"
+    if running and all(step.why == ("it is new",) for step in running):
+        yield f"To run: {', '.join(step.step for step in running)}"
+    else:
+        for step in running:
+            yield f"To run: {step.step} ({', '.join(step.why)})"
+
+
+def _bytes(size: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size = size / 1000  # type: ignore[assignment]
+    return f"{size:.1f} GB"

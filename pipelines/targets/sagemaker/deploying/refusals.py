@@ -1,0 +1,208 @@
+"""What AWS refuses, as one message for people: what was asked, why not, what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+
+# Calls that need the permission of another name.
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
+_ACTIONS = {
+    ("s3", "HeadObject"): "s3:GetObject",
+    ("s3", "ListObjectsV2"): "s3:ListBucket",
+    ("s3", "HeadBucket"): "s3:ListBucket",
+    ("s3", "DeleteObjects"): "s3:DeleteObject",
+}
+_EXPIRED = frozenset(["ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"])
+_UNKNOWN_KEYS = frozenset(
+    [
+        "InvalidClientTokenId",
+        "UnrecognizedClientException",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "InvalidSignatureException",
+        "InvalidToken",
+        "IncompleteSignature",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+    ]
+)
+_DENIED = frozenset(
+    ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorized", "Forbidden", "403"]
+)
+_THROTTLED = frozenset(
+    [
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "SlowDown",
+        "503",
+        "429",
+    ]
+)
+_ABSENT = frozenset(
+    [
+        "ResourceNotFound",
+        "ResourceNotFoundException",
+        "NoSuchKey",
+        "NotFound",
+        "404",
+        "NoSuchBucket",
+        "NotFoundException",
+    ]
+)
+_LIMITS = frozenset(["ResourceLimitExceeded", "LimitExceededException", "ServiceQuotaExceededException"])
+_MET = frozenset(["PreconditionFailed", "412"])
+# `User: arn:aws:... is not authorized to perform: iam:PassRole on resource: arn:... because no identity-based ...`
+_DENIAL = re.compile(
+    r"(?P<who>arn:[^\s]+) is not authorized to perform:? (?P<action>[\w-]+:\w+)"
+    r"(?: on resource:? \"?(?P<resource>[^\s\"]+))?(?:.*?because (?P<why>.+))?",
+    re.DOTALL,
+)
+_ROLE = re.compile(r"assume[^.]*role|role[^.]*(?:assum|trust|invalid|does not exist)", re.IGNORECASE)
+_CREDENTIALS = (
+    "Log in (aws sso login, aws configure), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+
+
+class ServiceError(UserError):
+    """A call that AWS did not do. `code` is the service's own word, `action` the permission that the call needs."""
+
+    def __init__(self, message: str, *, code: str = "", action: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.action = action
+
+
+class AbsentError(ServiceError):
+    """What was asked for is not there."""
+
+
+class ConditionError(ServiceError):
+    """A conditional write whose condition does not hold: the object is there already."""
+
+
+def action_of(service: str, operation: str) -> str:
+    """The permission that a call needs, such as `sagemaker:DescribePipeline`."""
+    return _ACTIONS.get((service, operation), f"{service}:{operation}")
+
+
+def refused(error: Any, service: str, operation: str, about: str, region: str) -> ServiceError:
+    """The message for what a service answered (botocore's ClientError).
+
+    Args:
+        operation: the call's name in the API, such as `DescribePipeline`.
+        about: what the call was about, such as `pipeline 'retraining'`.
+    """
+    said: dict[str, Any] = error.response.get("Error", {})
+    code, message = str(said.get("Code", "")), str(said.get("Message", "")).strip().rstrip(".")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    action = action_of(service, operation)
+    kind, text = _words(code, message, status, service, action, about, region)
+    return kind(text, code=code, action=action)
+
+
+def _words(
+    code: str, message: str, status: Any, service: str, action: str, about: str, region: str
+) -> tuple[type[ServiceError], str]:
+    if code in _EXPIRED:
+        return ServiceError, f"The AWS credentials have expired ({action}). Log in again (aws sso login), then repeat."
+    if code in _UNKNOWN_KEYS:
+        return ServiceError, f"AWS does not know these credentials ({code}, calling {action}). {_CREDENTIALS}."
+    if code == "RequestTimeTooSkewed":
+        return ServiceError, "This machine's clock is wrong by more than AWS allows. Set the clock, then repeat."
+    if code in _DENIED or (code not in _ABSENT and status == 403):
+        return ServiceError, _denial(message, action, about)
+    if code in _THROTTLED:
+        return ServiceError, (
+            f"AWS is throttling {action} ({about}), also after several tries. Nothing is half done that applying again "
+            "does not complete; wait a minute, then repeat."
+        )
+    if code in _MET:
+        return ConditionError, f"{about} is there already."
+    if code == "NoSuchBucket":
+        return AbsentError, (
+            f"There is no bucket for {about} in region {region}. Make it (infra/ has the stack), or give another one: "
+            "--set deployment.bucket=NAME"
+        )
+    if code in _ABSENT:
+        return AbsentError, f"There is no {about} in region {region}." + (f" AWS says: {message}." if message else "")
+    if code in _LIMITS:
+        return ServiceError, f"{about}: a limit of the account is reached. AWS says: {message}. Ask for a higher quota."
+    if code == "PermanentRedirect" or status == 301:
+        return (
+            ServiceError,
+            f"{about} lies in another region than {region}. Give its region: --set deployment.region=...",
+        )
+    if service == "sagemaker" and _ROLE.search(message):
+        return ServiceError, (
+            f"{about}: SageMaker cannot use the role. AWS says: {message}. Give a role that exists and trusts "
+            "sagemaker.amazonaws.com: --set deployment.role=ARN"
+        )
+    if code == "ConflictException":
+        return ServiceError, f"{about} is being changed by somebody else. AWS says: {message}. Wait, then repeat."
+    return ServiceError, f"{about}: AWS refuses {action} ({code}): {message or 'without a reason'}."
+
+
+def _denial(message: str, action: str, about: str) -> str:
+    found = _DENIAL.search(message)
+    if found is None:
+        return (
+            f"AWS denies {action} ({about}). Allow that action to the role you use (docs/deploying.md lists what each "
+            "command needs)."
+        )
+    why = f", because {found['why'].rstrip('.')}" if found["why"] else ""
+    on = f" on {found['resource']}" if found["resource"] else f" ({about})"
+    return (
+        f"AWS denies {found['action']}{on} to {found['who']}{why}. Allow it to that role (docs/deploying.md lists what "
+        "each command needs)."
+    )
+
+
+# Names of botocore's own exceptions, which are raised before or instead of an answer.
+_LOCAL = {
+    "NoCredentialsError": f"No AWS credentials were found. {_CREDENTIALS}.",
+    "PartialCredentialsError": f"The AWS credentials are incomplete. {_CREDENTIALS}.",
+    "CredentialRetrievalError": f"The AWS credentials could not be fetched. {_CREDENTIALS}.",
+    "TokenRetrievalError": "The AWS session has ended. Log in again (aws sso login), then repeat.",
+    "UnauthorizedSSOTokenError": "The AWS session has ended. Log in again (aws sso login), then repeat.",
+    "SSOTokenLoadError": "There is no AWS session. Log in (aws sso login), then repeat.",
+    "LoginRefreshRequired": "The AWS session has ended. Log in again (aws login), then repeat.",
+    "NoRegionError": "No AWS region is given. Give one: --region eu-west-1, or set AWS_REGION.",
+}
+_NETWORK = frozenset(
+    [
+        "EndpointConnectionError",
+        "ConnectTimeoutError",
+        "ReadTimeoutError",
+        "ConnectionClosedError",
+        "ProxyConnectionError",
+        "SSLError",
+        "HTTPClientError",
+        "ConnectionError",
+        "ResponseStreamingError",
+    ]
+)
+
+
+def unanswered(error: BaseException, about: str, region: str) -> ServiceError:
+    """The message for a call that got no answer (botocore's BotoCoreError)."""
+    name = type(error).__name__
+    said = " ".join(str(error).split()).rstrip(".")
+    if name in _LOCAL:
+        return ServiceError(_LOCAL[name], code=name)
+    if name == "ProfileNotFound":
+        return ServiceError(f"{said}. Give one of `aws configure list-profiles`: AWS_PROFILE=NAME.", code=name)
+    if name == "ParamValidationError":
+        return ServiceError(f"{about}: AWS would refuse this. {said[:600]}.", code=name)
+    if name in _NETWORK:
+        return ServiceError(
+            f"AWS cannot be reached for {about} in region {region}: {said}. Is the region right? Is there a network?",
+            code=name,
+        )
+    return ServiceError(f"{about}: {said} ({name}).", code=name)
