@@ -45,9 +45,16 @@ def run(
     parallel: Annotated[
         int | None, typer.Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
     ] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier run's."),
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="The earlier run, for --select  [default: the latest]")
+    ] = None,
     stub: Annotated[
         list[str] | None,
-        typer.Option("--stub", metavar="STEP=FILE", help="Do not run the step; its outputs are in this JSON file."),
+        typer.Option("--stub", metavar="STEP[=FILE]", help="Do not run the step; what it gives is in this JSON file."),
     ] = None,
     image_command: Annotated[
         list[str] | None,
@@ -56,6 +63,12 @@ def run(
     function: Annotated[
         list[str] | None,
         typer.Option("--lambda", metavar="ARN=HANDLER", help="Python for a Lambda: FILE.py:FUNCTION, MODULE:FUNCTION."),
+    ] = None,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--callback", metavar="STEP=HANDLER", help="Python that answers a Callback step, as for --lambda."
+        ),
     ] = None,
     data: Annotated[
         list[str] | None,
@@ -80,6 +93,7 @@ def run(
       drivetrain run retraining --set epochs=20 --param MinAccuracy=0.98
       drivetrain run digits.py -c nightly.yaml --explain-cache
       drivetrain run retraining --set spot=true --interrupt train@step=120 --interrupt train@step=300,notice=0
+      drivetrain run retraining --select evaluate,compare --from 20261120-2214
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
     """
     from drivetrain.pipelines.cli import run_options, watched
@@ -90,6 +104,8 @@ def run(
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     stubs, commands = run_options.stubs(stub), run_options.image_commands(image_command)
     functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
+    callbacks = run_options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
+    selected = run_options.selected(select, from_)
     local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
     work = _work(target, definition, config, set_)
 
@@ -103,6 +119,7 @@ def run(
         pipeline=work.name,
         max_parallel=parallel or work.max_parallel,
         functions={**work.local.lambdas, **functions},
+        callbacks={**work.local.callbacks, **callbacks},
         stubs={**run_options.stubs(from_settings(work.local.stubs)), **stubs},
         image_commands={**run_options.image_commands(from_settings(work.local.image_commands)), **commands},
         data={**run_options.data(from_settings(work.local.data)), **local_data},
@@ -110,6 +127,8 @@ def run(
         cache=not no_cache,
         explain_cache=explain_cache,
         interruptions=interruptions,
+        selected=selected,
+        selected_from=from_,
         origin=work.origin,
         region=work.region,
     )

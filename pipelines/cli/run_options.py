@@ -31,7 +31,7 @@ def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, s
 
 
 def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
-    """`STEP=FILE.json` texts with the files read.
+    """`STEP=FILE.json` texts with the files read. `STEP` alone gives nothing but what a step of its type always says.
 
     Raises:
         UserError: a file that is not there, or does not hold a JSON object.
@@ -39,7 +39,11 @@ def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
     from drivetrain.pipelines.definition.json_text import parse
 
     found: dict[str, dict[str, Any]] = {}
-    for step, name in pairs("--stub", given, "STEP=FILE.json, the outputs that the step would have").items():
+    texts = [text if "=" in text else f"{text}=" for text in given or ()]
+    for step, name in pairs("--stub", texts, "STEP=FILE.json, the outputs that the step would have, or STEP").items():
+        if not name:
+            found[step] = {}
+            continue
         path = Path(name)
         try:
             content = parse(path.read_bytes(), str(path))
@@ -67,6 +71,20 @@ def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
             raise UserError(f"--image-command {image}: the command is empty. Give what runs in the image's place.")
         found[image] = words
     return found
+
+
+def selected(given: Iterable[str] | None, source: str | None) -> tuple[str, ...]:
+    """`STEP,STEP` texts as names, each once.
+
+    Raises:
+        UserError: an empty name, or a source without a selection.
+    """
+    names = [name.strip() for text in given or () for name in text.split(",")]
+    if any(not name for name in names):
+        raise UserError("--select: a name is empty. Give STEP,STEP, such as evaluate,compare.")
+    if source is not None and not names:
+        raise UserError("--from says where steps that are not selected come from. Give --select STEP,..., too.")
+    return tuple(dict.fromkeys(names))
 
 
 def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:

@@ -34,12 +34,27 @@ PICKS = ("MaxBy", "MinBy")
 NOT_IN_A_BODY = ("Condition", "Fail", "ForEach")
 COUNTS = ("InputItemCount", "TotalStepCount", "SucceededStepCount", "FailedStepCount", "StoppedStepCount")
 MEMBERS = ("Status", *COUNTS, "IterationOutputs", "Selected")
+# Its members that are about the steps of the body.
+OF_THE_BODY = ("ForEachBody", "Selector")
 _CHILD = re.compile(r"(.+)-\d+", re.DOTALL)
 
 
 def child_name(body_step: str, index: int) -> str:
     """What the service calls a step of the body in one iteration."""
     return f"{body_step}-{index}"
+
+
+def body_names(step: StepNode, count: int) -> dict[str, str]:
+    """Step of one of so many iterations -> the step of the body that it is made of."""
+    return {child_name(one.name, index): one.name for index in range(count) for one in step.body}
+
+
+def too_many(items: Sequence[Json], step: StepNode) -> str:
+    """What is said where more steps come of it than this machine runs in one ForEach."""
+    return (
+        f"IterableItems has {len(items):,} items, which make {len(items) * len(step.body):,} steps. Allowed on this "
+        f"machine: {MAX_CHILDREN:,}."
+    )
 
 
 def children(step: StepNode, index: int) -> tuple[StepNode, ...]:
@@ -77,10 +92,10 @@ def items_of(value: Json, *, literal: bool) -> list[Json]:
     for number, item in enumerate(value):
         if item is None:
             raise UserError(f"IterableItems[{number}] is null. Allowed: text, numbers, true, false, objects.")
-        if len(item_text(item)) > MAX_ITEM_CHARACTERS:
-            raise UserError(
-                f"IterableItems[{number}] has {len(item_text(item)):,} characters. Allowed: {MAX_ITEM_CHARACTERS:,}."
-            )
+        if "\0" in (text := item_text(item)) or "\\u0000" in text:
+            raise UserError(f"IterableItems[{number}] holds a NUL character, which no argument can hold. Remove it.")
+        if len(text) > MAX_ITEM_CHARACTERS:
+            raise UserError(f"IterableItems[{number}] has {len(text):,} characters. Allowed: {MAX_ITEM_CHARACTERS:,}.")
     return value
 
 
@@ -228,8 +243,8 @@ def _body(loop: StepNode, definition: Definition) -> Iterator[str]:
                 yield f"{step.place}: Get {get.text!r} has a value in the selector's Field only."
             elif get.root == "ForEach" and get.path[0] != "CurrentItem":
                 yield f"{step.place}: Get {get.text!r}: a ForEach has no {get.path[0]!r}. Allowed: ForEach.CurrentItem."
-            elif get.property_file is not None and get.step in inner:
-                files = inner[get.step].property_files
+            elif get.property_file is not None and (sibling := inner.get(get.step or "")) is not None:
+                files = sibling.property_files
                 if get.property_file not in files:
                     yield (
                         f"{step.place}: Get {get.text!r}: step {get.step!r} has no property file "
@@ -244,7 +259,8 @@ def _lost_results(definition: Definition, loops: Mapping[str, StepNode]) -> Iter
     """References to what a ForEach does not give."""
     for step in definition.walk():
         for get in step.references:
-            if get.step in loops and (said := _lost(get, loops[get.step])):
+            loop = loops.get(get.step or "")
+            if loop is not None and (said := _lost(get, loop)):
                 yield f"{step.place}: Get {get.text!r}: {said}"
 
 
@@ -286,7 +302,8 @@ def _renamed(node: Json, names: Mapping[str, str]) -> Json:
         text = node.get("Get")
         if len(node) == 1 and isinstance(text, str):
             get = parse_get(text)
-            return {"Get": path_text(("Steps", names[get.step], *get.path))} if get.step in names else node
+            new = names.get(get.step or "")
+            return node if new is None else {"Get": path_text(("Steps", new, *get.path))}
         return {key: _renamed(value, names) for key, value in node.items()}
     return [_renamed(item, names) for item in node] if isinstance(node, list) else node
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from drivetrain.pipelines.definition import graph
+from drivetrain.pipelines.definition import for_each, graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference
 from drivetrain.pipelines.definition.paths import path_text
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import step_types, stubs
 from drivetrain.pipelines.targets.local.context import Plan
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_known
+from drivetrain.pipelines.targets.local.scope import ExecutionScope, IterationScope, resolve_known
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 # A step's name becomes the name of a folder.
@@ -41,34 +43,88 @@ def check(definition: Definition, scope: ExecutionScope, options: Options, store
 
 
 def _all_problems(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> Iterator[str]:
-    steps = definition.walk()
-    for step in steps:
+    steps = [step for step in definition.walk() if not options.selected or step.name in options.selected]
+    inner, problems = _iterated(steps, scope, options)
+    yield from problems
+    nodes = {**definition.by_name, **{one.step.name: one.step for one in inner}}
+    for step in [*steps, *(inner_step for outer in steps for inner_step in outer.body)]:
         if not _STEP_NAME.fullmatch(step.name):
             yield (
                 f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or "
                 "digit first."
             )
+    bodies = {body_step.name for step in definition.walk() for body_step in step.body}
     for name in options.stubs:
-        if name not in definition.by_name:
-            yield f"--stub {name}: there is no such step. {did_you_mean(name, definition.by_name)}"
+        if name not in nodes and name not in bodies and name.rpartition("-")[0] not in bodies:
+            yield f"--stub {name}: there is no such step. {did_you_mean(name, [*definition.by_name, *bodies])}"
     yield from _interruption_problems(definition, scope, options)
-    for step in steps:
-        yield from _lost_references(step, definition, options)
-    known = {step.name: resolve_known(step.arguments, scope) for step in steps if step.type != "Condition"}
-    written = [uri for step in steps for uri in _written(step, known.get(step.name, {}), options)]
+    checked = [*(_Checked(step, scope, options, step.name) for step in steps), *inner]
+    for one in checked:
+        yield from _lost_references(one.step, nodes, one.options)
+    known = {one.step.name: _known(one) for one in checked if one.step.type != "Condition"}
+    written = [uri for one in checked for uri in _written(one.step, known.get(one.step.name, {}), one.options)]
     for uri in written:
         if uri.startswith("s3://") and store.is_local_data(uri):
             yield f"{uri} is given as local data, which is read only, and a step writes there."
-    for step in steps:
+    told: set[str] = set()
+    for one in checked:
         plan = Plan(
-            arguments=known.get(step.name, {}),
-            raw={key: resolve_known(value, scope) for key, value in step.raw.items() if key != "Arguments"},
-            options=options,
+            arguments=known.get(one.step.name, {}),
+            raw={key: resolve_known(value, one.scope) for key, value in one.step.raw.items() if key != "Arguments"},
+            options=one.options,
             store=store,
             written=written,
             others=known,
         )
-        yield from _problems(step, plan) or _wrong_types(step, plan)
+        # What is wrong with a step of a ForEach's body is told of its first iteration.
+        if one.written_as not in told and (found := _problems(one.step, plan) or _wrong_types(one.step, plan)):
+            told.add(one.written_as)
+            yield from found
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A step that is looked at: a step of a body once an iteration where the items are known by now, else once."""
+
+    step: StepNode
+    scope: Scope
+    options: Options
+    written_as: str
+
+
+def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options) -> tuple[list[_Checked], list[str]]:
+    """The steps of the bodies of ForEach steps, as far as they are known; and what is wrong with items."""
+    found: list[_Checked] = []
+    problems: list[str] = []
+    for step in steps:
+        if step.type != for_each.TYPE or step.name in options.stubs:
+            continue
+        given = step.arguments["IterableItems"]
+        try:
+            items = for_each.items_of(scope.arguments(given), literal=isinstance(given, list))
+        except UnresolvedReference:
+            found += [_Checked(one, scope, options, one.name) for one in step.body]
+            continue
+        except UserError as error:
+            problems.append(f"step {step.name!r}: {error}")
+            continue
+        if len(items) * len(step.body) > for_each.MAX_CHILDREN:
+            problems.append(f"step {step.name!r}: {for_each.too_many(items, step)}")
+            continue
+        own = options.for_iterations(for_each.body_names(step, len(items)))
+        found += [
+            _Checked(child, IterationScope(scope, item), own, body_step.name)
+            for index, item in enumerate(items)
+            for child, body_step in zip(for_each.children(step, index), step.body, strict=True)
+        ]
+    return found, problems
+
+
+def _known(one: _Checked) -> dict[str, Any]:
+    arguments = one.step.arguments
+    if one.step.type == for_each.TYPE:  # the steps of its body are looked at as steps
+        arguments = {key: value for key, value in arguments.items() if key not in for_each.OF_THE_BODY}
+    return resolve_known(arguments, one.scope)
 
 
 def _interruption_problems(definition: Definition, scope: ExecutionScope, options: Options) -> list[str]:
@@ -76,7 +132,7 @@ def _interruption_problems(definition: Definition, scope: ExecutionScope, option
         return []
     from drivetrain.pipelines.targets.local.rehearsal.interruptions import problems
 
-    steps = definition.walk()
+    steps = [step for step in definition.walk() if not options.selected or step.name in options.selected]
     no_checkpoints = {
         step.name: "keeps no checkpoints (CheckpointConfig): it would begin at its first step each time. Give the step "
         "checkpoint=Checkpoint(), and keep them there."
@@ -115,14 +171,16 @@ def _wrong_types(step: StepNode, plan: Plan) -> list[str]:
     return [f"step {step.name!r}: {problem}" for problem in check_types(step.type, plan.arguments)]
 
 
-def _lost_references(step: StepNode, definition: Definition, options: Options) -> Iterator[str]:
+def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Options) -> Iterator[str]:
     """References to what no step of that type gives."""
     from drivetrain.pipelines.targets.sagemaker.properties import UnknownPropertyError, property_type
 
     for get in step.references:
         if get.step is None or get.property_file is not None or get.step in options.stubs:
             continue
-        source = definition.step(get.step)
+        source = nodes.get(get.step)
+        if source is None:
+            continue  # within a body of which the iterations are not known yet; graph.check has seen it
         if get.path[0] in source.arguments:  # perhaps newer than our model, and given back by every describe call
             continue
         try:

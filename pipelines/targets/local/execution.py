@@ -14,7 +14,7 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import Definition, StepNode
@@ -42,12 +42,14 @@ from drivetrain.pipelines.targets.local.rehearsal.interruptions import of_step
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scheduler import DONE, Loop, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
+from drivetrain.pipelines.targets.local.selecting import Selection
 from drivetrain.pipelines.targets.local.slots import Slots
 from drivetrain.pipelines.targets.local.step_types import condition, find
 from drivetrain.pipelines.targets.local.step_types import for_each as for_each_step
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import Done, Worker
 
+NOT_SELECTED = "not selected"
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,6 +83,7 @@ class Execution:
         store: ObjectStore,
         ledger: LedgerWriter,
         observer: Observer,
+        selection: Selection | None = None,
     ) -> None:
         self._definition = definition
         self._facts = facts
@@ -90,6 +93,7 @@ class Execution:
         self._observe = observer
         self._home = home
         self._scope = scope
+        self._selection = selection
         self._scheduler = Scheduler(definition)
         self._control = Control(Slots(options.workers))
         self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
@@ -116,6 +120,7 @@ class Execution:
         finished = self._take_up() if resumed else ()
         steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
+        self._leave_out()
         with self._signals():
             try:
                 self._loop()
@@ -153,6 +158,39 @@ class Execution:
         self._scheduler.forget(done)
         # Steps of iterations are settled when their ForEach begins again.
         return (*done, *(row.name for row in rows.values() if row.parent is not None and row.status in DONE))
+
+    def _leave_out(self) -> None:
+        """Settle the steps that are not selected: with what an earlier execution made of them where they are needed."""
+        if self._selection is None:
+            return
+        settled: list[str] = []
+        for step in self._definition.walk():
+            if step.name in self._selection.steps or step.name in self._scheduler.statuses:
+                continue
+            settled.append(step.name)
+            row = self._selection.reused.get(step.name)
+            if row is None:
+                self._not_executed(step, NOT_SELECTED)
+                continue
+            earlier = row.cache_of or row.execution
+            self._ledger.settle_step(
+                self._facts.id,
+                step.name,
+                "Cached",
+                arguments=row.arguments,
+                response=row.response,
+                value=row.value,
+                cache_of=earlier,
+                why=(NOT_SELECTED,),
+                reused=True,
+            )
+            self._scope.finished(step.name, row.response)
+            outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
+            self._scheduler.settle(step.name, "Cached", outcome=outcome)
+            self._observe(
+                StepFinished(step.name, "Cached", 0.0, cache_of=earlier, why=(NOT_SELECTED,), value=row.value)
+            )
+        self._scheduler.forget(settled)
 
     def _loop(self) -> None:
         while True:
@@ -199,7 +237,10 @@ class Execution:
             if step.type == for_each.TYPE and step.name not in self._options.stubs:
                 self._begin_loop(step)
                 return None
-            arguments = self._scope.arguments(step.own_fields.get("Arguments") or {}, step.name)
+            given: dict[str, Any] = step.own_fields.get("Arguments") or {}
+            if step.type == for_each.TYPE:
+                given = {key: value for key, value in given.items() if key not in for_each.OF_THE_BODY}
+            arguments = self._scope.arguments(given, step.name)
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
             fields = self._scope.arguments(fields, step.name)
         except UserError as error:
@@ -240,7 +281,7 @@ class Execution:
         for iteration, item in zip(iterations, items, strict=True):
             self._scope.iterate(iteration, item)
         self._ledger.masking = self._scope.masking
-        self._options = self._options.for_iterations(iterating.body_names(step, len(items)))
+        self._options = self._options.for_iterations(for_each.body_names(step, len(items)))
         self._worker = replace(self._worker, options=self._options)
         children = iterating.entries(iterations, items, self._scope)
         kept = {key: value for key, value in step.arguments.items() if key != "ForEachBody"}
@@ -248,11 +289,13 @@ class Execution:
             self._facts.id, step.name, arguments={**kept, "IterableItems": items}, children=children
         )
         self._scheduler.expand(step, iterations, step.arguments["MaxConcurrency"])
-        done = {name: status for name, row in rows.items() for status in [row.status] if status in DONE}
-        for name, status in done.items():
-            self._scope.finished(name, rows[name].response)
-            self._scheduler.settle(name, status)
-        self._scheduler.forget([*done])
+        done: list[str] = []
+        for name, row in rows.items():
+            if row.status is not None and row.status in DONE:
+                done.append(name)
+                self._scope.finished(name, row.response)
+                self._scheduler.settle(name, row.status)
+        self._scheduler.forget(done)
         self._observe(StepStarted(step.name, 1))
         self._observe(StepExpanded(step.name, tuple((one.name, one.type, one.title) for one in children), tuple(done)))
 
@@ -268,7 +311,7 @@ class Execution:
             response, value = result.response, result.value
         except UserError as error:
             response, value = {"Status": "Failed", "FailureReason": f"{BAD_INPUT}{error}"}, None
-        status: StepStatus = response["Status"]
+        status = cast("StepStatus", response["Status"])
         said: str | None = response.get("FailureReason")
         reason = None if said is None else self._ledger.masking.message(said)
         seconds = self._ledger.close_step(

@@ -44,10 +44,7 @@ def items_of(step: StepNode, scope: ExecutionScope, file: Path) -> list[Json]:
     given: Json = step.arguments["IterableItems"]
     items = for_each.items_of(scope.arguments(given), literal=isinstance(given, list))
     if len(items) * len(step.body) > for_each.MAX_CHILDREN:
-        raise UserError(
-            f"IterableItems has {len(items):,} items, which make {len(items) * len(step.body):,} steps. Allowed on "
-            f"this machine: {for_each.MAX_CHILDREN:,}."
-        )
+        raise UserError(for_each.too_many(items, step))
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_suffix(".part")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -70,11 +67,6 @@ def entries(iterations: Sequence[Sequence[StepNode]], items: Sequence[Json], sco
         for index, (iteration, item) in enumerate(zip(iterations, items, strict=True))
         for one in iteration
     ]
-
-
-def body_names(step: StepNode, count: int) -> dict[str, str]:
-    """Step of an iteration -> the step of the body that it was made of."""
-    return {for_each.child_name(one.name, index): one.name for index in range(count) for one in step.body}
 
 
 def ends(

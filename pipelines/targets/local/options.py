@@ -33,6 +33,8 @@ class Options:
         cache: False runs every step; what they give is remembered all the same.
         explain_cache: say field by field why a step hit or missed.
         interruptions: when training jobs lose their machines (rehearsal/).
+        selected: the steps to be run, where not all are (selecting.py); what they need of others is taken from the
+            execution `selected_from`, or the pipeline's latest.
         origin: how the definition was made (target, settings file, overrides), so that it can be made again with other
             settings; None for a definition that came as it is.
         stop_grace_s: what a job gets between SIGTERM and SIGKILL when the user stops the run.
@@ -50,6 +52,8 @@ class Options:
     cache: bool = True
     explain_cache: bool = False
     interruptions: tuple[Interruption, ...] = ()
+    selected: tuple[str, ...] = ()
+    selected_from: str | None = None
     origin: Mapping[str, Any] | None = None
     stop_grace_s: float = 10.0
     region: str = "us-east-1"
@@ -85,4 +89,5 @@ class Options:
         fields: dict[str, Any] = dict(data)
         fields["image_commands"] = {image: tuple(command) for image, command in data["image_commands"].items()}
         fields["interruptions"] = tuple(map(Interruption.from_json, data.get("interruptions", ())))
+        fields["selected"] = tuple(data.get("selected", ()))
         return Options(**fields)

@@ -34,8 +34,9 @@ class Request:
 
     @property
     def hash(self) -> str:
-        """Equal for requests that ask for the same run: pipeline, definition and parameters."""
-        text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters], sort_keys=True)
+        """Equal for requests that ask for the same run: pipeline, definition, parameters and selected steps."""
+        selected = [sorted(self.options.selected)] if self.options.selected else []
+        text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters, *selected], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def save(self, folder: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.errors import UserError
@@ -31,6 +32,7 @@ from drivetrain.pipelines.targets.local.redefining import given_parameters, rede
 from drivetrain.pipelines.targets.local.request import Request
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
+from drivetrain.pipelines.targets.local.selecting import Selection, reference, select
 from drivetrain.pipelines.targets.local.storage.disk import go_on, no_space
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
@@ -94,6 +96,8 @@ class Runner:
             self.home.create()
             store = ObjectStore(self.home.objects, options.data)
             put_assets(store, assets)
+            request = self._with_reference(request)
+            self._select(definition, request)
         # The time of start is only known once the ledger has it; nothing that is checked depends on it.
         masking = self._check(definition, request, id, store)
         with (
@@ -145,7 +149,7 @@ class Runner:
             LedgerWriter(self.home) as ledger,
         ):
             saved = Request.load(self.home.run(row.id))
-            request = replace(saved, options=options or saved.options)
+            request = replace(saved, options=_going_on(options, saved.options))
             if text is not None:
                 given = given_parameters(read(saved.text, f"execution {row.id}"), saved.parameters)
                 fits = {p.name for p in read(text, "the new definition").parameters}
@@ -196,6 +200,26 @@ class Runner:
             id = ledger.latest_unfinished(request.hash)
         return id if id is not None and not self.home.is_running(id) else None
 
+    def _with_reference(self, request: Request) -> Request:
+        """The request with the execution that steps which are not selected are taken from."""
+        if not request.options.selected:
+            return request
+        with Ledger(self.home) as ledger:
+            source = reference(ledger, request.options.pipeline, request.options.selected_from)
+        return replace(request, options=replace(request.options, selected_from=source))
+
+    def _select(self, definition: Definition, request: Request) -> Selection | None:
+        """What is run, where that is not all; None where it is.
+
+        Raises:
+            UserError: what cannot be selected.
+        """
+        if not request.options.selected:
+            return None
+        graph.check(definition)
+        with Ledger(self.home) as ledger:
+            return select(definition, request.options.selected, ledger, request.options.selected_from)
+
     def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> Masking:
         """Refuse what cannot run; gives what must not be kept."""
         scope = self._scope(definition, request, id, store)
@@ -231,9 +255,17 @@ class Runner:
             store=store,
             ledger=ledger,
             observer=self.observer,
+            selection=self._select(definition, request),
         )
         status, seconds, reason = execution.run(resumed=resumed)
         return Summary(id, status, seconds, reason)
+
+
+def _going_on(given: Options | None, saved: Options) -> Options:
+    """The options of an execution that goes on: what it runs and from where it takes the rest stays."""
+    if given is None:
+        return saved
+    return replace(given, selected=saved.selected, selected_from=saved.selected_from)
 
 
 def put_assets(store: ObjectStore, assets: Iterable[Asset]) -> None:

@@ -153,7 +153,7 @@ class Scheduler:
         """Why a step whose needs have all ended cannot run."""
         step = self._steps[name]
         for condition, wanted in step.branch:
-            if self.statuses[condition] != "Succeeded":
+            if self.statuses[condition] not in DONE:
                 return f"{condition} was not decided"
             if self._outcomes.get(condition) != wanted:
                 return f"{condition} took the other branch"

@@ -1,0 +1,145 @@
+"""Selective execution: some steps of a definition are run, and what they need of the others is an earlier execution's.
+
+Documented (https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-selective-ex.html, SelectiveExecutionConfig): 1 to
+50 steps; every step on a path between two of them is among them; what they need of other steps is taken from a
+reference execution of the same pipeline, the latest one unless another is named, which has ended; steps after them are
+not run. Inferred: a condition that is not selected has the outcome that it had there, and parameters have the values of
+this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.graph import dependencies
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec.quotas import MAX_SELECTED_STEPS
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.rows import StepRow
+from drivetrain.pipelines.targets.local.scheduler import DONE
+from drivetrain.pipelines.targets.local.step_types import condition
+
+_REFERENCES = ("Succeeded", "CompletedWithFailures", "Failed", "Stopped")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The steps to be run, and those of the execution `source` whose results stand for the others they need."""
+
+    steps: frozenset[str]
+    source: str | None
+    reused: Mapping[str, StepRow]
+
+
+def reference(ledger: Ledger, pipeline: str, given: str | None) -> str | None:
+    """The id of the execution that results are taken from: that which was named, else the pipeline's latest; None
+    where there has been none.
+
+    Raises:
+        UserError: it is of another pipeline, or has not ended.
+    """
+    if given in (None, "latest"):
+        latest = ledger.executions(limit=1, pipeline=pipeline)
+        if not latest:
+            return None
+        row = latest[0]
+    else:
+        assert given is not None
+        row = ledger.execution(given)
+    if row.pipeline != pipeline:
+        raise UserError(f"--from {row.id}: it is an execution of {row.pipeline}, not of {pipeline}.")
+    if row.status not in _REFERENCES:
+        go_on = (
+            f"Resume it first (drivetrain runs resume {row.id})"
+            if row.status == "Interrupted"
+            else "Wait until it ends"
+        )
+        raise UserError(
+            f"Execution {row.id}, from which the steps that are not selected would be taken, is {row.status.lower()}. "
+            f"{go_on}, or name another by --from."
+        )
+    return row.id
+
+
+def select(definition: Definition, names: Iterable[str], ledger: Ledger, source: str | None) -> Selection:
+    """What is run and what is reused.
+
+    Raises:
+        UserError: a selection that the service would refuse, or one that needs what the reference has not got.
+    """
+    chosen = frozenset(names)
+    if not 1 <= len(chosen) <= MAX_SELECTED_STEPS:
+        raise UserError(f"--select names {len(chosen)} steps. Allowed: 1 to {MAX_SELECTED_STEPS}.")
+    for name in sorted(chosen):
+        if name not in definition.by_name:
+            loop = next((step for step in definition.walk() if name in step.body_names), None)
+            hint = did_you_mean(name, definition.by_name)
+            raise UserError(
+                f"--select {name}: there is no such step. {hint}"
+                if loop is None
+                else f"--select {name}: it stands in the body of {loop.name}. Select {loop.name}."
+            )
+    needs = dependencies(definition)
+    before = _reach(chosen, needs)
+    users: dict[str, set[str]] = {name: set() for name in needs}
+    for name, needed in needs.items():
+        for other in needed & users.keys():
+            users[other].add(name)
+    if between := sorted((before & _reach(chosen, users)) - chosen):
+        raise UserError(
+            f"--select: {', '.join(between)} {'lies' if len(between) == 1 else 'lie'} between steps that are selected. "
+            "Select all steps on a path between two of them."
+        )
+    rows = {} if source is None else {row.name: row for row in ledger.steps(source)}
+    for name in sorted(chosen, key=list(needs).index):
+        _check_needs(definition.step(name), chosen, rows, source)
+    reused = {name: rows[name] for name in before - chosen if name in rows and rows[name].status in DONE}
+    return Selection(chosen, source, reused)
+
+
+def _check_needs(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow], source: str | None) -> None:
+    """
+    Raises:
+        UserError: the reference does not give what a selected step needs of steps that are not.
+    """
+    waits = {need.step: need.trigger for need in step.depends_on}
+    needed = {get.step for get in step.references if get.step} | waits.keys() | {name for name, _ in step.branch}
+    for name in sorted(needed - chosen):
+        if waits.get(name) is not None:
+            raise UserError(
+                f"--select {step.name}: it runs when {name} ends as {waits[name]}, so that is to be selected, too."
+            )
+        if source is None:
+            raise UserError(
+                f"--select {step.name}: it needs {name}, and there is no execution to take that from. Select {name}, "
+                "too, or run the whole pipeline first."
+            )
+        row = rows.get(name)
+        if row is None or row.status not in DONE:
+            was = "is not in it" if row is None else f"is {row.status or 'not done'} there"
+            raise UserError(
+                f"--select {step.name}: it needs {name}, which {was} (execution {source}). Select {name}, too, or name "
+                "another execution by --from."
+            )
+    for name, outcome in step.branch:
+        if name not in chosen and rows[name].response.get("Outcome") != (
+            condition.TRUE if outcome else condition.FALSE
+        ):
+            raise UserError(
+                f"--select {step.name}: in execution {source} the condition {name} took the other branch. Select "
+                f"{name}, too, or name another execution by --from."
+            )
+
+
+def _reach(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """What is reached from `start` along the edges, without `start` itself unless it is reached, too."""
+    found: set[str] = set()
+    left = list(start)
+    while left:
+        for name in edges.get(left.pop(), ()):
+            if name not in found:
+                found.add(name)
+                left.append(name)
+    return found
