@@ -1,0 +1,138 @@
+"""Parts of a definition as the things of AWS that they name: S3 places, image repositories, keys, networks, roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, S3Place, repository, s3_place
+from drivetrain.pipelines.targets.sagemaker.permissions.uses import Network
+
+_QUEUE = re.compile(r"https://sqs\.([a-z0-9-]+)\.[a-z.]+/(\d{12})/([\w.-]+)")
+
+
+@dataclass
+class Lookup:
+    """Finds the ARNs and places behind values; what cannot be found becomes a note of the resolver's."""
+
+    definition: Definition
+    names: Names
+    resolver: Resolver
+
+    def queues(self, step: StepNode) -> tuple[str, ...]:
+        """ARNs of the queue that a Callback step writes to."""
+        found: list[str] = []
+        for url in self.texts(step.raw.get("SqsQueueUrl"), step, "its queue"):
+            parts = _QUEUE.fullmatch(url)
+            if parts is None:
+                self.resolver.note(f"step {step.name!r}: {url!r:.80} is no URL of a queue that SQS gives.")
+            else:
+                found.append(f"arn:{self.names.partition}:sqs:{parts[1]}:{parts[2]}:{parts[3]}")
+        return tuple(found)
+
+    def property_places(self, step: StepNode) -> tuple[S3Place, ...]:
+        """The property files of a processing job, which the pipeline itself reads for Std:JsonGet."""
+        outputs = {
+            item.get("OutputName"): object_in(item, "S3Output").get("S3Uri")
+            for item in objects_in(object_in(step.arguments, "ProcessingOutputConfig"), "Outputs")
+        }
+        joined: list[Json] = [
+            {"Std:Join": {"On": "/", "Values": [outputs.get(file.output_name), file.file_path]}}
+            for file in step.property_files.values()
+        ]
+        return self.places(joined, step, "a property file", whole=True)
+
+    def places(
+        self, nodes: Iterable[Json], step: StepNode | None, what: str, *, whole: bool = False, folder: bool = False
+    ) -> tuple[S3Place, ...]:
+        """The places in S3 that values name.
+
+        Args:
+            whole: they are objects, not what begins so.
+            folder: they are folders, whether or not a slash ends them.
+        """
+        found: dict[S3Place, None] = {}
+        for node in nodes:
+            if node is None:
+                continue
+            for text in self.texts(node, step, what):
+                place = s3_place(text)
+                if place is not None:
+                    key = f"{place.key.rstrip('/')}/" if folder and place.key else place.key
+                    found[S3Place(place.bucket, key, whole)] = None
+        return tuple(found)
+
+    def images(self, nodes: Iterable[Json], step: StepNode) -> tuple[str, ...]:
+        found = [text for node in nodes if node is not None for text in self.texts(node, step, "its image")]
+        return _unique(arn for text in found if (arn := repository(text, self.names.partition)) is not None)
+
+    def keys(self, nodes: Iterable[Json], step: StepNode) -> tuple[str, ...]:
+        """ARNs of KMS keys; a policy cannot name a key by its alias."""
+        found: list[str] = []
+        for text in (text for node in nodes if node is not None for text in self.texts(node, step, "its key")):
+            if "alias/" in text:
+                self.resolver.note(f"step {step.name!r}: key {text!r}: a policy cannot name it so. Give its ARN or id.")
+            else:
+                found.append(text if text.startswith("arn:") else self.names.arn("kms", f"key/{text}"))
+        return _unique(found)
+
+    def network(self, config: dict[str, Json], step: StepNode) -> Network | None:
+        if not config:
+            return None
+        subnets = [text for node in list_in(config, "Subnets") for text in self.texts(node, step, "a subnet")]
+        groups = [text for node in list_in(config, "SecurityGroupIds") for text in self.texts(node, step, "a group")]
+        return Network(
+            subnets=_unique(self.names.arn("ec2", f"subnet/{subnet}") for subnet in subnets),
+            groups=_unique(self.names.arn("ec2", f"security-group/{group}") for group in groups),
+        )
+
+    def role(self, step: StepNode, given: Json) -> str:
+        """The role of a step's job; the pipeline's own where it names none."""
+        return next(iter(self.roles(step, given, "its role")), self.names.pipeline_role)
+
+    def roles(self, step: StepNode, given: Json, what: str) -> tuple[str, ...]:
+        """ARNs of roles, which may be given by their names."""
+        found = () if given is None else self.texts(given, step, what)
+        return tuple(
+            text if text.startswith("arn:") else f"arn:{self.names.partition}:iam::{self.names.account}:role/{text}"
+            for text in found
+        )
+
+    def texts(self, node: Json, step: StepNode | None, what: str) -> tuple[str, ...]:
+        return self.resolver.texts(node, what if step is None else f"step {step.name!r}, {what}")
+
+    def example(self, text: str) -> str:
+        """A name that only an execution gives: a wildcard in patterns."""
+        return "*" if self.resolver.run.unknown == "*" else text
+
+
+def model_data(container: dict[str, Json]) -> Json:
+    source = object_in(object_in(container, "ModelDataSource"), "S3DataSource")
+    return container.get("ModelDataUrl") or source.get("S3Uri")
+
+
+def with_static(definition: dict[str, Json]) -> dict[str, Json]:
+    """A tuning job's kind of training job, with its fixed hyperparameters where a training job has them."""
+    return {**definition, "HyperParameters": definition.get("StaticHyperParameters")}
+
+
+def object_in(given: Mapping[str, Json], key: str) -> dict[str, Json]:
+    value = given.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def list_in(given: Mapping[str, Json], key: str) -> list[Json]:
+    value = given.get(key)
+    return value if isinstance(value, list) else []
+
+
+def objects_in(given: Mapping[str, Json], key: str) -> list[dict[str, Json]]:
+    return [item for item in list_in(given, key) if isinstance(item, dict)]
+
+
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))

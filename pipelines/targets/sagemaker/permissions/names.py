@@ -1,0 +1,151 @@
+"""Names and ARNs of all that surrounds a deployed pipeline, so that code, stack and policies mean the same things."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.pipeline import Pipeline
+
+PREFIX = "drivetrain"
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html; Lambda allows as many.
+MAX_ROLE_NAME = 64
+# Jobs that a pipeline starts: `pipelines-<execution id>-<step>-<random>`, in ARNs in lower case.
+JOB_PREFIX = "pipelines-"
+
+_ROLE = re.compile(r"arn:(aws[a-z-]*):iam::(\d{12}):role/([\w+=,.@/-]+)")
+_HASH = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Where a pipeline lives and what the things around it are called."""
+
+    partition: str
+    region: str
+    account: str
+    pipeline: str
+    bucket: str
+    prefix: str
+    """Of keys in the bucket, without slashes at its ends."""
+    pipeline_role: str
+    """ARN of the pipeline's own role."""
+    bucket_key: str | None = None
+    """ARN of the KMS key that the bucket encrypts with; None without one of the account's own."""
+
+    @staticmethod
+    def of(pipeline: Pipeline, bucket_key: str | None = None) -> Names:
+        """The names of a pipeline, by its deployment.
+
+        Raises:
+            UserError: the role is no ARN of an IAM role, which says in which account the pipeline lives.
+        """
+        deployment = pipeline.deployment
+        partition, account = role_account(deployment.role)
+        return Names(
+            partition=partition,
+            region=deployment.region,
+            account=account,
+            pipeline=pipeline.name,
+            bucket=deployment.bucket,
+            prefix=deployment.prefix,
+            pipeline_role=deployment.role,
+            bucket_key=bucket_key,
+        )
+
+    def arn(self, service: str, resource: str) -> str:
+        """The ARN of something of this account and region."""
+        return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
+
+    def sagemaker(self, resource: str) -> str:
+        return self.arn("sagemaker", resource)
+
+    def spellings(self, resource: str) -> tuple[str, ...]:
+        """The ARN of something of SageMaker's, also in lower case, in which the service writes the names of some.
+
+        IAM compares with regard to case, and events show both (`pipeline/myPipeline-123`, but
+        `processing-job/pipelines-p4jn9xou8a8s-myprocessingstep1-tmgxry49ug`).
+        """
+        return tuple(dict.fromkeys((self.sagemaker(resource), self.sagemaker(resource.lower()))))
+
+    def object(self, bucket: str, key: str) -> str:
+        """The ARN of objects in S3."""
+        return f"arn:{self.partition}:s3:::{bucket}/{key}"
+
+    def role(self, kind: str) -> str:
+        """The ARN of the role that the stack makes for a kind of work: scheduler, starter, ci."""
+        return f"arn:{self.partition}:iam::{self.account}:role/{self.named(kind)}"
+
+    def named(self, kind: str, most: int = MAX_ROLE_NAME) -> str:
+        """`drivetrain-<pipeline>-<kind>`, with a hash in place of what is too long; `most` characters at most."""
+        whole = f"{PREFIX}-{self.pipeline}-{kind}"
+        if len(whole) <= most:
+            return whole
+        digest = hashlib.sha256(self.pipeline.encode()).hexdigest()[:_HASH]
+        room = most - len(f"{PREFIX}--{digest}-{kind}")
+        return f"{PREFIX}-{self.pipeline[:room].rstrip('-')}-{digest}-{kind}"
+
+    @property
+    def pipeline_arn(self) -> str:
+        return self.sagemaker(f"pipeline/{self.pipeline}")
+
+    @property
+    def event_queue(self) -> str:
+        """ARN of the queue on which the rules put events."""
+        return self.arn("sqs", self.named("events"))
+
+    @property
+    def dead_letter_queue(self) -> str:
+        """ARN of the queue of events and schedules that came to nothing."""
+        return self.arn("sqs", self.named("dead-letters"))
+
+    @property
+    def starter(self) -> str:
+        """ARN of the function that starts executions for events."""
+        return self.arn("lambda", f"function:{self.named('starter')}")
+
+    @property
+    def rules(self) -> str:
+        """Every event rule of the pipeline."""
+        return self.arn("events", f"rule/{self._trigger_prefix}*")
+
+    @property
+    def schedules(self) -> str:
+        """Every schedule of the pipeline."""
+        return self.arn("scheduler", f"schedule/default/{self._trigger_prefix}*")
+
+    @property
+    def _trigger_prefix(self) -> str:
+        from drivetrain.pipelines.targets.sagemaker.deploying.triggers import name_prefix
+
+        return name_prefix(self.pipeline)
+
+    @property
+    def topic(self) -> str:
+        """ARN of the topic that tells how executions went."""
+        return self.arn("sns", self.named("executions"))
+
+    @property
+    def root(self) -> str:
+        """Keys of the pipeline's own folder in the bucket."""
+        return f"{self.prefix}/{self.pipeline}"
+
+
+def role_account(role: str) -> tuple[str, str]:
+    """The partition and the account of a role.
+
+    Raises:
+        UserError: it is no ARN of an IAM role.
+    """
+    found = _ROLE.fullmatch(role)
+    if found is None:
+        raise UserError(
+            f"deployment.role is {role!r:.120}. Allowed: the ARN of an IAM role, such as "
+            "arn:aws:iam::123456789012:role/retraining; it says in which account the pipeline lives."
+        )
+    return found[1], found[2]

@@ -1,0 +1,201 @@
+"""Where the values of a definition lead: S3 places, images, keys, as far as they stand in it.
+
+What only an execution knows is a wildcard in a policy, and an example in a request: see `Run`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.expressions import Get, parse_get
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.paths import descend
+from drivetrain.pipelines.errors import UserError
+
+_S3 = re.compile(r"s3://([^/]+)(?:/(.*))?", re.DOTALL)
+_IMAGE = re.compile(r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z.]+/([^:@]+)(?:[:@].*)?")
+MOST_CHOICES = 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """What stands for values that are not known yet: `*` where patterns are wanted, examples where one run is."""
+
+    unknown: str
+    execution: str
+    job: Callable[[str], str]
+    """Step -> the name of its job."""
+
+
+PATTERNS = Run(unknown="*", execution="*", job=lambda step: "pipelines-*")
+EXAMPLE_EXECUTION = "p4jn9xou8a8s"
+EXAMPLE = Run(
+    unknown="anything",
+    execution=EXAMPLE_EXECUTION,
+    job=lambda step: f"pipelines-{EXAMPLE_EXECUTION}-{step[:40]}-tmgxry49ug",
+)
+
+
+@dataclass(frozen=True)
+class S3Place:
+    """Keys of a bucket that begin so. `whole` says that the key is an object's, or a wildcard stands at its end."""
+
+    bucket: str
+    key: str
+    whole: bool = False
+
+
+@dataclass
+class Resolver:
+    """The values of a definition as text: all that they may be, where a parameter has choices."""
+
+    definition: Definition
+    pipeline: str
+    run: Run
+    values: Mapping[str, Sequence[str]]
+    """Parameter -> what it may be started with, beside its default and its choices."""
+    notes: list[str] = field(default_factory=list[str])
+
+    def texts(self, node: Json, place: str) -> tuple[str, ...]:
+        """Every text that a value may be; none, and a note, where its beginning is not known.
+
+        Args:
+            place: what the value is, for the note: `step 'train', input 'data'`.
+        """
+        found = tuple(dict.fromkeys(self._texts(node)))
+        if any(text == self.run.unknown or text.startswith(f"{self.run.unknown}/") for text in found):
+            self.note(f"{place}: only an execution knows it, so no permission is derived for it.")
+        return tuple(text for text in found if not text.startswith(self.run.unknown))
+
+    def names_of(self, node: Json) -> tuple[str, ...]:
+        """Every name that a value may be; a wildcard or an example where only an execution knows it."""
+        return tuple(dict.fromkeys(self._texts(node)))
+
+    def job_name(self, step: StepNode, given: str = "") -> str:
+        """What the service calls the step's job: by the execution, or beginning with the name that the step gives."""
+        own = step.arguments.get(given) if given else None
+        name = next(iter(self._texts(own)), None) if own is not None else None
+        job = self.run.job(step.name)
+        return job if name is None else f"{name}-{job.rpartition('-')[2]}"
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _texts(self, node: Json) -> list[str]:
+        if isinstance(node, dict) and len(node) == 1:
+            (name, operand), *_ = node.items()
+            if name == "Get" and isinstance(operand, str):
+                return self._got(parse_get(operand))
+            if name == "Std:Join" and isinstance(operand, dict):
+                return self._joined(operand)
+            if name.startswith("Std:"):
+                return [self.run.unknown]
+        if isinstance(node, str):
+            return [node]
+        if isinstance(node, bool) or node is None or isinstance(node, dict | list):
+            return []
+        return [str(node)]
+
+    def _joined(self, operand: dict[str, Json]) -> list[str]:
+        on, values = operand.get("On", ""), operand.get("Values")
+        if not isinstance(on, str) or not isinstance(values, list):
+            return [self.run.unknown]
+        parts = [self._texts(value) or [self.run.unknown] for value in values]
+        return [on.join(chosen) for chosen in itertools.islice(itertools.product(*parts), MOST_CHOICES)]
+
+    def _got(self, get: Get) -> list[str]:
+        if get.parameter is not None:
+            return self._parameter(get.parameter)
+        if get.root == "Execution":
+            known = {
+                "PipelineName": self.pipeline,
+                "PipelineExecutionId": self.run.execution,
+            }
+            return [known.get(str(get.path[0]), self.run.unknown)]
+        step = self.definition.by_name.get(get.step or "")
+        if step is None:
+            return [self.run.unknown]
+        try:
+            return self._texts(descend(cast("Json", self._described(step)), get.path)) or [self.run.unknown]
+        except LookupError:
+            return [self.run.unknown]
+
+    def _parameter(self, name: str) -> list[str]:
+        parameter = next((p for p in self.definition.parameters if p.name == name), None)
+        given = list(self.values.get(name, ()))
+        if parameter is not None and parameter.choices:
+            given += [str(choice) for choice in parameter.choices]
+        elif parameter is not None and parameter.default is not None:
+            given.append(str(parameter.default))
+            self.note(
+                f"parameter {name!r}: what an execution is started with instead of its default "
+                f"{str(parameter.default)!r:.80} is not allowed for."
+            )
+        return given or [self.run.unknown]
+
+    def _described(self, step: StepNode) -> dict[str, Any]:
+        """What the service will say of a step, as far as its arguments tell."""
+        job = self.run.job(step.name)
+        known: dict[str, Any] = {**step.arguments, f"{step.type}JobName": job}
+        if step.type == "Training":
+            known["ModelArtifacts"] = {"S3ModelArtifacts": _joined_path(_output_path(step.arguments), job, MODEL_FILE)}
+        if step.type == "Tuning":
+            definition = cast("dict[str, Any]", step.arguments.get("TrainingJobDefinition") or {})
+            path = _output_path(definition)
+            known["BestTrainingJob"] = {"TrainingJobName": self.run.unknown}
+            known["TrainingJobSummaries"] = [{"TrainingJobName": self.run.unknown}] * 10
+            known["TrainingJobDefinition"] = {**definition, "OutputDataConfig": {"S3OutputPath": path}}
+        return known
+
+
+MODEL_FILE = "output/model.tar.gz"
+
+
+def _output_path(arguments: Mapping[str, Any]) -> Json:
+    output: Json = arguments.get("OutputDataConfig")
+    return output.get("S3OutputPath") if isinstance(output, dict) else None
+
+
+def _joined_path(*parts: Json) -> Json:
+    return {"Std:Join": {"On": "/", "Values": list(parts)}}
+
+
+def s3_place(uri: str) -> S3Place | None:
+    """The bucket and key of a URI; None for what is no URI of S3."""
+    found = _S3.fullmatch(uri)
+    if found is None:
+        return None
+    key = found[2] or ""
+    return S3Place(found[1], re.sub("/{2,}", "/", key))
+
+
+def repository(image: str, partition: str) -> str | None:
+    """The ARN of the ECR repository of an image; None for images from elsewhere."""
+    found = _IMAGE.fullmatch(image)
+    return None if found is None else f"arn:{partition}:ecr:{found[2]}:{found[1]}:repository/{found[3]}"
+
+
+def steps_of(definition: Definition) -> list[StepNode]:
+    """Every step, those in the bodies of ForEach included.
+
+    Raises:
+        UserError: a body whose steps have no Name or Type.
+    """
+    from drivetrain.pipelines.definition.document import from_json
+
+    found: list[StepNode] = []
+    for step in definition.walk():
+        found.append(step)
+        body = step.arguments.get("ForEachBody") if step.type == "ForEach" else None
+        if isinstance(body, list):
+            try:
+                found += from_json({"Steps": body}, f"{step.place}: ForEachBody").walk()
+            except UserError as error:
+                raise UserError(f"{step.place}: {error}") from None
+    return found

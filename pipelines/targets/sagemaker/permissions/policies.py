@@ -1,0 +1,164 @@
+"""The policy of every role that a pipeline needs, derived from its definition.
+
+    for policy in derive(compiled.definition, names).policies: print(policy.role, policy.to_json())
+
+A role serves every job that names it: where the deployment names one role for all, that role gets all of it, and a
+note says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from drivetrain.pipelines.definition.document import Definition, from_json
+from drivetrain.pipelines.targets.sagemaker.permissions.job_roles import job_statements
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.operators import (
+    LAMBDA,
+    SCHEDULER,
+    deployer_statements,
+    scheduler_statements,
+    starter_statements,
+    trust_service,
+)
+from drivetrain.pipelines.targets.sagemaker.permissions.pipeline_role import SAGEMAKER, pipeline_statements
+from drivetrain.pipelines.targets.sagemaker.permissions.places import PATTERNS
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement, Trust
+from drivetrain.pipelines.targets.sagemaker.permissions.reading import read_uses
+from drivetrain.pipelines.targets.sagemaker.permissions.uses import Use
+
+PIPELINE, SCHEDULES, STARTER, CI = "pipeline", "scheduler", "starter", "ci"
+
+# Actions that stand with the resource `*`, and why: the Service Authorization Reference lists no resource for them.
+# Each is bound by a condition instead.
+# https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
+UNSCOPED: Mapping[str, str] = {
+    "cloudwatch:PutMetricData": "no resource; bound to the namespace of the job's kind",
+    "ec2:DescribeDhcpOptions": "no resource; bound to the region",
+    "ec2:DescribeNetworkInterfaces": "no resource; bound to the region",
+    "ec2:DescribeSecurityGroups": "no resource; bound to the region",
+    "ec2:DescribeSubnets": "no resource; bound to the region",
+    "ec2:DescribeVpcs": "no resource; bound to the region",
+    "ecr:GetAuthorizationToken": "no resource; a token gives nothing without the actions on a repository",
+    "elasticmapreduce:RunJobFlow": "no resource before the cluster is there; bound to the region",
+    "emr-serverless:CreateApplication": "no resource before the application is there; bound to the region",
+    "events:ListRules": "no resource; bound to the region",
+    "sagemaker:ListModelPackages": "a list of a group is no action on that group; bound to the region",
+    "scheduler:ListSchedules": "no resource; bound to the region",
+    "ssmmessages:CreateControlChannel": "no resource; bound to the region",
+    "ssmmessages:CreateDataChannel": "no resource; bound to the region",
+    "ssmmessages:OpenControlChannel": "no resource; bound to the region",
+    "ssmmessages:OpenDataChannel": "no resource; bound to the region",
+}
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The policies of all roles, and what could not be derived."""
+
+    policies: tuple[Policy, ...]
+    notes: tuple[str, ...]
+
+    def of(self, kind: str) -> Policy | None:
+        """The policy of the role that serves a kind of work."""
+        return next((policy for policy in self.policies if kind in policy.kinds), None)
+
+
+def derive(
+    definition: Definition | Mapping[str, Any],
+    names: Names,
+    values: Mapping[str, Sequence[str]] | None = None,
+    ci_trust: tuple[Trust, ...] = (),
+) -> Derived:
+    """The policies that deploying and running a definition takes, and no more.
+
+    Args:
+        values: parameter -> what an execution may be started with, beside its default and its choices.
+        ci_trust: who may take the role of the deployer on.
+
+    Raises:
+        UserError: a definition whose references cannot be read.
+    """
+    if not isinstance(definition, Definition):
+        definition = from_json(dict(definition), names.pipeline)
+    reading = read_uses(definition, names, PATTERNS, values)
+    built = _Builder(names)
+    started = trust_service(SAGEMAKER, names, ())
+    built.add(names.pipeline_role, PIPELINE, pipeline_statements(reading, names), (started,))
+    for role in dict.fromkeys(use.role for use in reading.uses if use.role is not None):
+        uses = [use for use in reading.uses if use.role == role]
+        built.add(role, "", job_statements(uses, names), (started,), kinds=[kind_of(use) for use in uses])
+    built.add(names.role(SCHEDULES), SCHEDULES, scheduler_statements(names), (trust_service(SCHEDULER, names, ()),))
+    built.add(names.role(STARTER), STARTER, starter_statements(names), (Trust(service=LAMBDA),))
+    built.add(names.role(CI), CI, deployer_statements(reading.uses, names), ci_trust)
+    return Derived(built.policies(), (*reading.notes, *built.notes()))
+
+
+def kind_of(use: Use) -> str:
+    """For which kind of work a job's role is."""
+    if use.type in ("Training", "Tuning"):
+        return "training"
+    if use.type in ("Model", "Transform"):
+        return "serving"
+    return "registry" if use.groups else "processing"
+
+
+@dataclass
+class _Builder:
+    names: Names
+
+    def __post_init__(self) -> None:
+        self._statements: dict[str, list[Statement]] = {}
+        self._kinds: dict[str, list[str]] = {}
+        self._trust: dict[str, tuple[Trust, ...]] = {}
+
+    def add(
+        self,
+        role: str,
+        kind: str,
+        statements: Iterable[Statement],
+        trust: tuple[Trust, ...],
+        kinds: Iterable[str] = (),
+    ) -> None:
+        self._statements.setdefault(role, []).extend(statements)
+        self._kinds.setdefault(role, []).extend((kind, *kinds) if kind else kinds)
+        self._trust[role] = trust
+
+    def policies(self) -> tuple[Policy, ...]:
+        return tuple(
+            Policy(
+                role=role,
+                kinds=tuple(dict.fromkeys(self._kinds[role])),
+                statements=_joined(statements),
+                trust=self._trust[role],
+            )
+            for role, statements in self._statements.items()
+        )
+
+    def notes(self) -> Iterator[str]:
+        for policy in self.policies():
+            if len(policy.kinds) > 1:
+                yield (
+                    f"role {policy.name!r} serves {', '.join(policy.kinds)} at once, and so holds what each of them "
+                    "needs. Give each its own: deployment.roles (docs/infrastructure.md)."
+                )
+            if (size := len(json.dumps(policy.to_json(), separators=(",", ":")))) > MAX_POLICY_CHARACTERS:
+                yield (
+                    f"role {policy.name!r}: its policy has {size:,} characters; IAM takes {MAX_POLICY_CHARACTERS:,} of "
+                    "a role. Give its jobs several roles, or fewer places."
+                )
+
+
+def _joined(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Statements of a role, none twice, each with a sid of its own."""
+    seen: dict[str, int] = {}
+    named: list[Statement] = []
+    for statement in statements:
+        if any(replace(statement, sid=other.sid, reason=other.reason) == other for other in named):
+            continue
+        count = seen[statement.sid] = seen.get(statement.sid, 0) + 1
+        named.append(statement if count == 1 else replace(statement, sid=f"{statement.sid}{count}"))
+    return tuple(named)

@@ -1,0 +1,106 @@
+"""IAM policies as plain values: statements, the policy of a role, and requests to be decided on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""Operator -> context key -> the values of which one must hold."""
+
+# Of all inline policies of a role together, white space not counted:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+MAX_POLICY_CHARACTERS = 10_240
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """Actions on resources, allowed or denied under conditions; `reason` says what needs it, for people."""
+
+    sid: str
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    reason: str
+    conditions: Conditions = field(default_factory=dict[str, Mapping[str, tuple[str, ...]]])
+    effect: Literal["Allow", "Deny"] = "Allow"
+
+    def to_json(self) -> dict[str, Any]:
+        """The statement in a policy document."""
+        built: dict[str, Any] = {
+            "Sid": self.sid,
+            "Effect": self.effect,
+            "Action": _one_or_all(self.actions),
+            "Resource": _one_or_all(self.resources),
+        }
+        if self.conditions:
+            built["Condition"] = {
+                operator: {key: _one_or_all(values) for key, values in keys.items()}
+                for operator, keys in self.conditions.items()
+            }
+        return built
+
+    def permissions(self) -> Iterator[Statement]:
+        """The statement's parts: one action on one resource each."""
+        for action in self.actions:
+            for resource in self.resources:
+                yield replace(self, actions=(action,), resources=(resource,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """Who may take a role on: an AWS service, or the bearer of a token of an OpenID provider."""
+
+    service: str | None = None
+    provider: str | None = None
+    """ARN of the provider."""
+    conditions: Conditions = field(default_factory=dict[str, Mapping[str, tuple[str, ...]]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What one role is allowed, and who may take it on."""
+
+    role: str
+    """The role's ARN."""
+    kinds: tuple[str, ...]
+    """What the role is for: pipeline, training, processing, registry, serving, scheduler, starter, ci."""
+    statements: tuple[Statement, ...]
+    trust: tuple[Trust, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The role's name, without its path."""
+        return self.role.rpartition("/")[2]
+
+    def to_json(self) -> dict[str, Any]:
+        """The policy document."""
+        return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in self.statements]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One call to AWS: who asks what of which resource, with the context that conditions look at."""
+
+    role: str
+    """ARN of the role that asks."""
+    action: str
+    resource: str
+    """An ARN; `*` for actions that know no resource."""
+    why: str
+    context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict[str, str | tuple[str, ...]])
+
+    def __str__(self) -> str:
+        return f"{self.role.rpartition('/')[2]}: {self.action} on {self.resource} ({self.why})"
+
+
+def minimal(resources: Iterable[str]) -> tuple[str, ...]:
+    """The resources, each once and without those that another one covers already."""
+    from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers
+
+    unique = tuple(dict.fromkeys(resources))
+    return tuple(one for one in unique if not any(other != one and covers(other, one) for other in unique))
+
+
+def _one_or_all(values: tuple[str, ...]) -> str | list[str]:
+    return values[0] if len(values) == 1 else list(values)

@@ -1,0 +1,300 @@
+"""What each step of a definition touches, read once and used for both sides.
+
+read_uses(definition, names, PATTERNS)      # what roles are allowed: wildcards for what only an execution knows
+read_uses(definition, names, EXAMPLE)       # what one run asks: examples in their place
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.targets.sagemaker.jobs import REGISTRY, REGISTRY_VARIABLE
+from drivetrain.pipelines.targets.sagemaker.permissions.lookup import (
+    Lookup,
+    list_in,
+    model_data,
+    object_in,
+    objects_in,
+    with_static,
+)
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, Run, S3Place, steps_of
+from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
+
+READS_REGISTRY = "drivetrain.components.compare:compare"
+"""The program that asks the registry and never writes there."""
+NOTHING_NEEDED = ("Condition", "Fail", "ForEach")
+
+_GROUP_FLAG = "--group"
+
+
+def read_uses(
+    definition: Definition, names: Names, run: Run, values: Mapping[str, Sequence[str]] | None = None
+) -> Reading:
+    """What every step touches.
+
+    Args:
+        values: parameter -> what it may be started with, beside its default and its choices.
+
+    Raises:
+        UserError: a step whose references cannot be read.
+    """
+    reader = _Reader(definition, names, Resolver(definition, names.pipeline, run, values or {}))
+    found = tuple(use for step in steps_of(definition) for use in reader.uses(step))
+    if definition.raw.get("MlflowConfig"):
+        reader.resolver.note(
+            "MlflowConfig: what the tracking server is asked is not known here; allow the pipeline's role and those of "
+            "its jobs what https://docs.aws.amazon.com/sagemaker/latest/dg/mlflow-create-tracking-server-iam.html says."
+        )
+    config = object_in(definition.raw, "PipelineExperimentConfig")
+    experiments, trials = (
+        () if config.get(key) is None else reader.resolver.names_of(config[key])
+        for key in ("ExperimentName", "TrialName")
+    )
+    return Reading(found, tuple(reader.resolver.notes), experiments, trials)
+
+
+class _Reader(Lookup):
+    """Reads steps, each by its type."""
+
+    def uses(self, step: StepNode) -> Iterator[Use]:
+        if step.type in PROCESSING_TYPES:
+            yield self.processing(step)
+        elif step.type == "Training":
+            yield self.training(step)
+        elif step.type == "Tuning":
+            yield from self.tuning(step)
+        elif step.type == "Transform":
+            yield self.transform(step)
+        elif step.type == "Model":
+            yield self.model(step)
+        elif step.type == "RegisterModel":
+            yield self.register(step)
+        elif step.type == "Lambda":
+            yield self.plain(step, targets=self.texts(step.raw.get("FunctionArn"), step, "its function"))
+        elif step.type == "Callback":
+            yield self.plain(step, targets=self.queues(step))
+        elif step.type == "EMR":
+            yield self.emr(step)
+        elif step.type == "EMRServerless":
+            yield self.emr_serverless(step)
+        elif step.type not in NOTHING_NEEDED:
+            self.resolver.note(
+                f"step {step.name!r}: what steps of type {step.type!r} need is not known here; allow the pipeline's "
+                "role what their documentation says."
+            )
+
+    def processing(self, step: StepNode) -> Use:
+        arguments = step.arguments
+        environment = object_in(arguments, "Environment")
+        words = list_in(object_in(arguments, "AppSpecification"), "ContainerArguments")
+        groups, writes_registry = self.registry(step, environment, words)
+        outputs = [
+            object_in(item, "S3Output")
+            for item in objects_in(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
+        ]
+        cluster = object_in(object_in(arguments, "ProcessingResources"), "ClusterConfig")
+        output_config = object_in(arguments, "ProcessingOutputConfig")
+        outputs = [object_in(item, "S3Output") for item in objects_in(output_config, "Outputs")]
+        inputs = [object_in(item, "S3Input") for item in objects_in(arguments, "ProcessingInputs")]
+        network = object_in(arguments, "NetworkConfig")
+        return Use(
+            step=step.name,
+            type=step.type,
+            job=self.resolver.job_name(step, "ProcessingJobName"),
+            role=self.role(step, arguments.get("RoleArn")),
+            reads=(
+                *self.places((item.get("S3Uri") for item in inputs), step, "an input"),
+                *(place for group in groups for place in self.champions(group)),
+            ),
+            writes=self.places((item.get("S3Uri") for item in outputs), step, "an output", folder=True),
+            images=self.images([object_in(arguments, "AppSpecification").get("ImageUri")], step),
+            output_keys=self.keys([output_config.get("KmsKeyId")], step),
+            volume_keys=self.keys([cluster.get("VolumeKmsKeyId")], step),
+            network=self.network(object_in(network, "VpcConfig"), step),
+            properties=self.property_places(step),
+            groups=groups,
+            writes_registry=writes_registry,
+        )
+
+    def training(self, step: StepNode) -> Use:
+        return self.training_use(step, step.arguments, self.resolver.job_name(step, "TrainingJobName"))
+
+    def training_use(self, step: StepNode, arguments: dict[str, Json], job: str) -> Use:
+        algorithm = object_in(arguments, "AlgorithmSpecification")
+        resources = object_in(arguments, "ResourceConfig")
+        output = object_in(arguments, "OutputDataConfig")
+        channels = [
+            object_in(object_in(item, "DataSource"), "S3DataSource")
+            for item in objects_in(arguments, "InputDataConfig")
+        ]
+        checkpoints = object_in(arguments, "CheckpointConfig").get("S3Uri")
+        tensorboard = object_in(arguments, "TensorBoardOutputConfig").get("S3OutputPath")
+        debugger = object_in(arguments, "DebugHookConfig").get("S3OutputPath")
+        profiler = object_in(arguments, "ProfilerConfig").get("S3OutputPath")
+        written = [output.get("S3OutputPath"), checkpoints, tensorboard, debugger, profiler]
+        read = [*(channel.get("S3Uri") for channel in channels if channel), checkpoints]
+        # The toolkit fetches the user's script from the place that this hyperparameter names.
+        source = object_in(arguments, "HyperParameters").get("sagemaker_submit_directory")
+        if isinstance(source, str):
+            read.append(source.strip('"'))
+        return Use(
+            step=step.name,
+            type=step.type,
+            job=job,
+            role=self.role(step, arguments.get("RoleArn")),
+            reads=self.places(read, step, "an input"),
+            writes=self.places(written, step, "an output", folder=True),
+            images=self.images([algorithm.get("TrainingImage")], step),
+            output_keys=self.keys([output.get("KmsKeyId")], step),
+            volume_keys=self.keys([resources.get("VolumeKmsKeyId")], step),
+            network=self.network(object_in(arguments, "VpcConfig"), step),
+            debug=object_in(arguments, "RemoteDebugConfig").get("EnableRemoteDebug") is True,
+        )
+
+    def tuning(self, step: StepNode) -> Iterator[Use]:
+        """The tuning job, and each kind of training job that it starts."""
+        several: list[Json] = [
+            step.arguments.get("TrainingJobDefinition"),
+            *list_in(step.arguments, "TrainingJobDefinitions"),
+        ]
+        trainings = [
+            self.training_use(step, with_static(item), self.resolver.run.unknown)
+            for item in several
+            if isinstance(item, dict)
+        ]
+        yield from trainings
+
+    def model(self, step: StepNode) -> Use:
+        containers = [object_in(step.arguments, "PrimaryContainer"), *objects_in(step.arguments, "Containers")]
+        return Use(
+            step=step.name,
+            type=step.type,
+            job=self.resolver.job_name(step, "ModelName"),
+            role=self.role(step, step.arguments.get("ExecutionRoleArn")),
+            reads=self.places(map(model_data, containers), step, "the model", whole=True),
+            images=self.images([item.get("Image") for item in containers], step),
+            network=self.network(object_in(step.arguments, "VpcConfig"), step),
+        )
+
+    def transform(self, step: StepNode) -> Use:
+        """A transform job works under the role of its model, which another step made or which is there already."""
+        given = step.arguments
+        source = object_in(object_in(object_in(given, "TransformInput"), "DataSource"), "S3DataSource")
+        output = object_in(given, "TransformOutput")
+        resources = object_in(given, "TransformResources")
+        model = self.model_step(given.get("ModelName"))
+        if model is None:
+            self.resolver.note(
+                f"step {step.name!r}: its model is made elsewhere, so the role of that model must be allowed to read "
+                "the step's input and to write its output."
+            )
+        return Use(
+            step=step.name,
+            type=step.type,
+            job=self.resolver.job_name(step, "TransformJobName"),
+            role=None if model is None else self.role(model, model.arguments.get("ExecutionRoleArn")),
+            reads=self.places([source.get("S3Uri")], step, "its input"),
+            writes=self.places([output.get("S3OutputPath")], step, "its output", folder=True),
+            output_keys=self.keys([output.get("KmsKeyId")], step),
+            volume_keys=self.keys([resources.get("VolumeKmsKeyId")], step),
+        )
+
+    def model_step(self, name: Json) -> StepNode | None:
+        text = name.get("Get") if isinstance(name, dict) else None
+        found = re.match(r"Steps\.([\w-]+)\.", text) if isinstance(text, str) else None
+        step = self.definition.by_name.get(found[1]) if found else None
+        return step if step is not None and step.type == "Model" else None
+
+    def register(self, step: StepNode) -> Use:
+        arguments = step.arguments
+        containers = objects_in(object_in(arguments, "InferenceSpecification"), "Containers")
+        return Use(
+            step=step.name,
+            type=step.type,
+            job=self.resolver.job_name(step),
+            reads=self.places(map(model_data, containers), step, "the model", whole=True),
+            images=self.images([item.get("Image") for item in containers], step),
+            groups=self.texts(arguments.get("ModelPackageGroupName"), step, "its group"),
+            writes_registry=True,
+        )
+
+    def emr(self, step: StepNode) -> Use:
+        """Work on a cluster that is there, or on one that the step makes."""
+        config = object_in(step.arguments, "ClusterConfig")
+        if not config:
+            found = self.texts(step.arguments.get("ClusterId"), step, "its cluster")
+            return self.plain(step, targets=tuple(self.names.arn("elasticmapreduce", f"cluster/{i}") for i in found))
+        return self.plain(
+            step,
+            targets=(self.names.arn("elasticmapreduce", f"cluster/{self.example('j-2AXXXXXXGAPLF')}"),),
+            passes=tuple(
+                (role, service)
+                for key, service in (
+                    ("ServiceRole", "elasticmapreduce.amazonaws.com"),
+                    ("JobFlowRole", "ec2.amazonaws.com"),
+                    ("AutoScalingRole", "application-autoscaling.amazonaws.com"),
+                )
+                for role in self.roles(step, config.get(key), key)
+            ),
+            makes=True,
+        )
+
+    def emr_serverless(self, step: StepNode) -> Use:
+        """A job of an application that is there, or of one that the step makes."""
+        given = step.arguments.get("ApplicationId")
+        known = () if given is None else self.texts(given, step, "its application")
+        return self.plain(
+            step,
+            targets=tuple(
+                self.names.arn("emr-serverless", f"/applications/{i}") for i in known or (self.example("00f1abcdxmpl"),)
+            ),
+            passes=tuple(
+                (role, "emr-serverless.amazonaws.com")
+                for role in self.roles(step, step.arguments.get("ExecutionRoleArn"), "its role")
+            ),
+            makes=given is None,
+        )
+
+    def plain(
+        self,
+        step: StepNode,
+        *,
+        targets: tuple[str, ...] = (),
+        passes: tuple[tuple[str, str], ...] = (),
+        makes: bool = False,
+    ) -> Use:
+        return Use(
+            step=step.name,
+            type=step.type,
+            job=self.resolver.job_name(step),
+            targets=targets,
+            passes=passes,
+            makes=makes,
+        )
+
+    def registry(self, step: StepNode, environment: dict[str, Json], words: list[Json]) -> tuple[tuple[str, ...], bool]:
+        """The groups that a program asks, and whether it writes there, too."""
+        if environment.get(REGISTRY_VARIABLE) != REGISTRY or _GROUP_FLAG not in words:
+            return (), False
+        place = words.index(_GROUP_FLAG) + 1
+        groups = self.texts(words[place], step, "its group") if place < len(words) else ()
+        return groups, READS_REGISTRY not in words
+
+    def champions(self, group: str) -> tuple[S3Place, ...]:
+        """Where the models lie that the pipeline registers in a group; of another pipeline's, nothing is known here."""
+        registered = [step for step in steps_of(self.definition) if step.type == "RegisterModel"]
+        containers = [
+            container
+            for step in registered
+            if group in self.texts(step.arguments.get("ModelPackageGroupName"), step, "its group")
+            for container in objects_in(object_in(step.arguments, "InferenceSpecification"), "Containers")
+        ]
+        if not containers:
+            self.resolver.note(
+                f"group {group!r}: its models are registered elsewhere, so no place is allowed for them."
+            )
+        return self.places(map(model_data, containers), None, f"the models of group {group!r}")

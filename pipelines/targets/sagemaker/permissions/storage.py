@@ -1,0 +1,116 @@
+"""What roles are allowed on objects in S3 and on the KMS keys that encrypt them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
+
+_MANY = re.compile(r"\*+")
+
+
+def lasting(place: S3Place, names: Names) -> S3Place:
+    """A place without the hashes of content that stand in its key, which change with every deployment."""
+    if place.bucket != names.bucket:
+        return place
+    for folder in (f"{names.prefix}/code/", f"{names.prefix}/data/"):
+        if place.key.startswith(folder):
+            return S3Place(place.bucket, folder)
+    checkpoints = f"{names.root}/checkpoints/"
+    if place.key.startswith(checkpoints):
+        step = place.key.removeprefix(checkpoints).partition("/")[0]
+        return S3Place(place.bucket, f"{checkpoints}{step}/")
+    return place
+
+
+def reading(places: Iterable[S3Place], names: Names, reason: str) -> Iterator[Statement]:
+    """Getting objects, and listing what begins as the service asks for it: an input means every key with its prefix."""
+    settled = [lasting(place, names) for place in places]
+    if not settled:
+        return
+    yield Statement(
+        sid="ReadObjects",
+        actions=("s3:GetObject",),
+        resources=minimal(names.object(place.bucket, _beginning(place)) for place in settled),
+        reason=reason,
+    )
+    for n, bucket in enumerate(dict.fromkeys(place.bucket for place in settled if not place.whole)):
+        keys = [_beginning(place) for place in settled if place.bucket == bucket and not place.whole]
+        yield Statement(
+            sid="ListInputs" if n == 0 else f"ListInputs{n + 1}",
+            actions=("s3:ListBucket",),
+            resources=(f"arn:{names.partition}:s3:::{bucket}",),
+            conditions={"StringLike": {"s3:prefix": _fewest(keys)}},
+            reason=f"{reason}; of the bucket only what begins so",
+        )
+
+
+def writing(places: Iterable[S3Place], names: Names, reason: str) -> Iterator[Statement]:
+    """Putting objects into folders."""
+    settled = [lasting(place, names) for place in places]
+    if settled:
+        yield Statement(
+            sid="WriteObjects",
+            actions=("s3:PutObject",),
+            resources=minimal(names.object(place.bucket, _beginning(place)) for place in settled),
+            reason=reason,
+        )
+
+
+def bucket_key(names: Names, reads: Iterable[S3Place], writes: Iterable[S3Place] = ()) -> Iterator[Statement]:
+    """The key of the bucket, used by S3 on the role's behalf; a large object is written in parts, which takes Decrypt.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+    """
+    written = any(place.bucket == names.bucket for place in writes)
+    if names.bucket_key is None or not (written or any(place.bucket == names.bucket for place in reads)):
+        return
+    yield Statement(
+        sid="UseBucketKey",
+        actions=("kms:Decrypt", *(("kms:GenerateDataKey",) if written else ())),
+        resources=(names.bucket_key,),
+        conditions={"StringEquals": {"kms:ViaService": (via_s3(names),)}},
+        reason="the bucket encrypts its objects with this key",
+    )
+
+
+def via_s3(names: Names) -> str:
+    """S3 as KMS names it where it asks on a role's behalf."""
+    return f"s3.{names.region}.amazonaws.com" + (".cn" if names.partition == "aws-cn" else "")
+
+
+def job_keys(outputs: Iterable[str], volumes: Iterable[str]) -> Iterator[Statement]:
+    """Keys that a job names for its results and for its disks.
+
+    https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html
+    """
+    if found := minimal(outputs):
+        yield Statement(
+            sid="EncryptResults",
+            actions=("kms:Encrypt", "kms:GenerateDataKey", "kms:Decrypt"),
+            resources=found,
+            reason="the job names this key for its results",
+        )
+    if found := minimal(volumes):
+        yield Statement(
+            sid="EncryptDisks",
+            actions=("kms:CreateGrant",),
+            resources=found,
+            conditions={"Bool": {"kms:GrantIsForAWSResource": ("true",)}},
+            reason="the job names this key for its machines' disks, on which AWS itself must be able to use it",
+        )
+
+
+def _beginning(place: S3Place) -> str:
+    return _MANY.sub("*", place.key if place.whole else f"{place.key}*")
+
+
+def _fewest(keys: Iterable[str]) -> tuple[str, ...]:
+    """The patterns that none of the others covers."""
+    from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import like
+
+    unique = tuple(dict.fromkeys(keys))
+    return tuple(one for one in unique if not any(other != one and like(other, one) for other in unique))

@@ -1,0 +1,61 @@
+"""What the steps of a definition touch: roles, S3 places, images, keys, networks, functions, queues, groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
+
+# Types of steps that are processing jobs.
+PROCESSING_TYPES = ("Processing", "QualityCheck", "ClarifyCheck")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A private network that a job's machines stand in."""
+
+    subnets: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """One step and what it touches; `job` is what its job or other resource is called."""
+
+    step: str
+    type: str
+    job: str
+    role: str | None = None
+    """The role that the job itself works under; None for steps that the pipeline does by itself."""
+    reads: tuple[S3Place, ...] = ()
+    writes: tuple[S3Place, ...] = ()
+    images: tuple[str, ...] = ()
+    """ARNs of ECR repositories."""
+    output_keys: tuple[str, ...] = ()
+    """ARNs of KMS keys that results are encrypted with."""
+    volume_keys: tuple[str, ...] = ()
+    network: Network | None = None
+    debug: bool = False
+    """Whether people may look into the running container."""
+    properties: tuple[S3Place, ...] = ()
+    """Property files that conditions read."""
+    groups: tuple[str, ...] = ()
+    """Model package groups that the step asks or writes."""
+    writes_registry: bool = False
+    targets: tuple[str, ...] = ()
+    """Of a Lambda, Callback, EMR or other step: ARNs of what it calls."""
+    passes: tuple[tuple[str, str], ...] = ()
+    """Further roles that are passed on, each with the service that gets it."""
+    makes: bool = False
+    """Whether the step makes the cluster or application that it works on."""
+
+
+@dataclass
+class Reading:
+    """The uses of a definition, and what could not be found out."""
+
+    uses: tuple[Use, ...]
+    notes: tuple[str, ...]
+    experiments: tuple[str, ...] = ()
+    """Names of the experiments that executions are kept in."""
+    trials: tuple[str, ...] = ()
