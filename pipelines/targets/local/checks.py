@@ -12,6 +12,7 @@ from typing import Any
 from drivetrain.pipelines.definition import for_each, graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference
+from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import path_text
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import step_types, stubs
@@ -79,7 +80,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
         # What is wrong with a step of a ForEach's body is told of its first iteration.
         if one.written_as not in told and (found := _problems(one.step, plan) or _wrong_types(one.step, plan)):
             told.add(one.written_as)
-            yield from found
+            yield from (_of_the_body(problem, one) for problem in found)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,15 @@ class _Checked:
     scope: Scope
     options: Options
     written_as: str
+
+
+def _of_the_body(problem: str, one: _Checked) -> str:
+    """What is wrong with a step in the first iteration is said of the step as it is written."""
+    if one.step.name != for_each.child_name(one.written_as, 0):
+        return problem
+    return problem.replace(repr(one.step.name), repr(one.written_as)).replace(
+        f"--stub {one.step.name}", f"--stub {one.written_as}"
+    )
 
 
 def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options) -> tuple[list[_Checked], list[str]]:
@@ -112,12 +122,21 @@ def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options
             problems.append(f"step {step.name!r}: {for_each.too_many(items, step)}")
             continue
         own = options.for_iterations(for_each.body_names(step, len(items)))
-        found += [
-            _Checked(child, IterationScope(scope, item), own, body_step.name)
-            for index, item in enumerate(items)
-            for child, body_step in zip(for_each.children(step, index), step.body, strict=True)
-        ]
+        for index, item in enumerate(items):
+            for child, body_step in zip(for_each.children(step, index), step.body, strict=True):
+                found.append(_Checked(child, IterationScope(scope, item), own, body_step.name))
+                problems += _lost_items(child, item)
     return found, problems
+
+
+def _lost_items(step: StepNode, item: Json) -> Iterator[str]:
+    """References to what the item of an iteration has not got."""
+    for get in step.references:
+        if get.root == for_each.TYPE:
+            try:
+                for_each.current_item(item, get)
+            except UnresolvedReference as error:
+                yield f"step {step.name!r}: {error}"
 
 
 def _known(one: _Checked) -> dict[str, Any]:
