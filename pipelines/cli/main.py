@@ -29,6 +29,7 @@ COMMANDS = {
     "checkpoints": "checkpoints",
     "evaluations": "evaluations",
     "models": "models",
+    "prices": "prices",
     "version": "version",
 }
 

@@ -13,6 +13,7 @@ import datetime
 import json
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ SHIPPED = Path(__file__).with_name("prices.json")
 VARIABLE = "DRIVETRAIN_PRICES"
 KINDS = ("Training", "Processing", "Transform")
 REFRESH = "drivetrain prices update"
-OLD_DAYS = 90
 # The list of every region has some 10,000 machine prices.
 MAX_BYTES = 8 * 1024 * 1024
 
@@ -103,9 +103,14 @@ class PriceTable:
         return {"currency": self.currency, "sheets": [sheet.to_json() for sheet in self.sheets]}
 
 
+def days_old(date: datetime.date, today: datetime.date | None = None) -> int:
+    """Whole days since then, by the calendar in UTC; 0 where a clock is behind."""
+    return max(((today or datetime.datetime.now(datetime.UTC).date()) - date).days, 0)
+
+
 def age_line(date: datetime.date, today: datetime.date | None = None) -> str:
     """`prices of 2026-09-24, 58 days old; refresh with drivetrain prices update`."""
-    days = max(((today or datetime.date.today()) - date).days, 0)
+    days = days_old(date, today)
     age = "of today" if days == 0 else f"{days} day{'' if days == 1 else 's'} old"
     return f"prices of {date.isoformat()}, {age}; refresh with {REFRESH}"
 
@@ -164,6 +169,32 @@ def read(path: Path) -> PriceTable:
         raise UserError(f"{path}: {error.strerror}. {mend}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is no price list ({type(error).__name__}: {error}). {mend}") from None
+
+
+def write(path: Path, table: PriceTable) -> None:
+    """Write a list whole or not at all; its folder is made where there is none.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    text = json.dumps(table.to_json(), indent=1) + "\n"
+    place = path.resolve()  # a link stays one
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Named anew each time: two that write at once must not share it.
+        handle, beside = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".part")
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(beside, 0o644)
+            os.replace(beside, place)
+        except BaseException:
+            os.unlink(beside)
+            raise
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}. Give another place: ${VARIABLE}=FILE") from error
 
 
 def _sheet(said: Json) -> Sheet:

@@ -1,0 +1,169 @@
+"""`drivetrain prices`: what SageMaker charges, as far as it is known here, and its refreshment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Json
+from drivetrain.pipelines.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.prices.table import PriceTable, Sheet
+
+app = new_app(no_args_is_help=True, help="What SageMaker charges: show what is known, fetch it anew.")
+
+Regions = Annotated[
+    list[str] | None, typer.Option("--region", metavar="REGION", help="Only of this region. Repeatable.")
+]
+Types = Annotated[
+    list[str] | None, typer.Argument(metavar="[TYPE]...", help="Only of these instance types.", show_default=False)
+]
+
+
+@app.command()
+def show(types: Types = None, region: Regions = None, as_json: Json = False) -> None:
+    """The prices that estimates are made with, where they come from, and how old they are."""
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.prices.table import PriceTable, current
+
+    table = current()
+    for name in region or ():
+        if name not in table.regions:
+            raise UserError(
+                f"No prices of region {name!r} are known. {did_you_mean(name, table.regions)} Fetch them: drivetrain "
+                f"prices update --region {name}"
+            )
+    sheets = tuple(sheet for sheet in table.sheets if not region or sheet.region in region)
+    shown = PriceTable(_only(sheets, types) if types else sheets, table.currency)
+    if as_json:
+        say_json(_as_json(shown))
+    else:
+        say("\n".join(_lines(shown)))
+
+
+@app.command()
+def update(
+    region: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--region", metavar="REGION", help="Repeatable.  [default: the region of $AWS_REGION or the profile]"
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch a region's whole list through the AWS Price List API (needs pricing:GetProducts).
+
+    It is kept in $DRIVETRAIN_PRICES, or ~/.local/share/drivetrain/prices.json, and stands before the shipped list.
+    """
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.prices import update as updating
+    from drivetrain.pipelines.prices.table import user_file
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import region_or_default
+
+    regions = list(dict.fromkeys(region)) if region else [region_or_default(None)]
+    place = user_file()
+    table = updating.update(regions, place)
+    fetched = [sheet for name in regions for sheet in table.of_region(name)]
+    if as_json:
+        say_json({"file": str(place), "regions": {sheet.region: _count(sheet) for sheet in fetched}})
+        return
+    for sheet in fetched:
+        say(f"{sheet.region}: {_count(sheet):,} prices of {sheet.date.isoformat()}")
+    say(f"written to {place}")
+
+
+def _count(sheet: Sheet) -> int:
+    return sum(len(prices) for prices in sheet.hourly.values()) + len(sheet.storage)
+
+
+def _only(sheets: tuple[Sheet, ...], types: list[str]) -> tuple[Sheet, ...]:
+    """The sheets with nothing but the prices of some types.
+
+    Raises:
+        UserError: a type that none of them has.
+    """
+    known = {name for sheet in sheets for prices in sheet.hourly.values() for name in prices}
+    for name in types:
+        if name not in known:
+            raise UserError(f"No price of instance type {name!r} is known. {did_you_mean(name, known)}")
+    chosen = [
+        {
+            kind: {name: amount for name, amount in prices.items() if name in types}
+            for kind, prices in sheet.hourly.items()
+        }
+        for sheet in sheets
+    ]
+    return tuple(
+        replace(sheet, hourly=hourly, storage={})
+        for sheet, hourly in zip(sheets, chosen, strict=True)
+        if any(hourly.values())
+    )
+
+
+def _as_json(table: PriceTable) -> dict[str, Any]:
+    from drivetrain.pipelines.prices.table import days_old
+
+    said = table.to_json()
+    for sheet, entry in zip(table.sheets, said["sheets"], strict=True):
+        entry["days_old"] = days_old(sheet.date)
+    return said
+
+
+def _lines(table: PriceTable) -> list[str]:
+    from drivetrain.pipelines.prices.table import KINDS, age_line
+
+    if not table.sheets:
+        return ["no prices are known; fetch them with drivetrain prices update"]
+    newest, oldest = max(sheet.date for sheet in table.sheets), min(sheet.date for sheet in table.sheets)
+    lines = [age_line(newest)] if newest == oldest else [f"newest: {age_line(newest)}", f"oldest: {age_line(oldest)}"]
+    lines.append(f"on demand, in {table.currency}: an hour of one machine, a month of one GB of its volume")
+    for name in table.regions:
+        rows = _rows(table, name)
+        lines += ["", name]
+        widths = [max(len(row[column]) for row in (("", *KINDS, "of", ""), *rows)) for column in range(5)]
+        header = ("", *KINDS, "of", "")
+        for row in (header, *rows):
+            cells = (row[0].ljust(widths[0]), *(row[n].rjust(widths[n]) for n in (1, 2, 3)), row[4])
+            lines.append(("  " + "  ".join(cells)).rstrip())
+    lines += ["", "sources"]
+    lines += [f"  {name}, {date}: {source}" for name, date, source in sorted(_sources(table))]
+    return lines
+
+
+def _rows(table: PriceTable, region: str) -> list[tuple[str, ...]]:
+    from drivetrain.pipelines.prices.table import KINDS
+
+    sheets = table.of_region(region)
+    names = sorted({name for sheet in sheets for prices in sheet.hourly.values() for name in prices}, key=_by_size)
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        prices = [table.hourly(region, kind, name) for kind in KINDS]
+        days = sorted({price.date.isoformat() for price in prices if price})
+        rows.append((name, *("–" if price is None else f"{price.amount:.10g}" for price in prices), ", ".join(days)))
+    volumes = [table.storage(region, kind) for kind in KINDS]
+    if any(volumes):
+        days = sorted({price.date.isoformat() for price in volumes if price})
+        rows.append(
+            (
+                "volume, GB-month",
+                *("–" if price is None else f"{price.amount:.10g}" for price in volumes),
+                ", ".join(days),
+            )
+        )
+    return rows
+
+
+def _sources(table: PriceTable) -> set[tuple[str, str, str]]:
+    return {(sheet.region, sheet.date.isoformat(), sheet.source) for sheet in table.sheets}
+
+
+def _by_size(name: str) -> tuple[str, int, str]:
+    """Families by name, their sizes as they grow: large, xlarge, 2xlarge, 16xlarge."""
+    family, _, size = name.removeprefix("ml.").partition(".")
+    number = size.removesuffix("xlarge")
+    order = {"medium": -2, "large": -1, "xlarge": 1}.get(size, int(number) if number.isdigit() else 0)
+    return family, order, size
