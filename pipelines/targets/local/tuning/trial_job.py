@@ -61,7 +61,8 @@ def built_in_expression(metric: str) -> str:
     """How the service's own algorithms log a metric, for jobs without MetricDefinitions (the service allows none for
     them): `validation:auc` as `validation-auc:0.93`, `validation:auc=0.93`, `validation_auc 0.93`, ..."""
     name = "[:_-]".join(re.escape(part) for part in re.split(r"[:_-]", metric))
-    return rf"(?<![\w:-]){name}\s*[\"']?\s*[:=\s]\s*([-+]?(?:[0-9]*\.)?[0-9]+(?:[eE][-+]?[0-9]+)?)"
+    # `#011` is how logs write the tab that stands between metrics.
+    return rf"(?:(?<![\w:-])|(?<=#011)){name}\s*[\"']?\s*[:=\s]\s*([-+]?(?:[0-9]*\.)?[0-9]+(?:[eE][-+]?[0-9]+)?)"
 
 
 class Processes:
