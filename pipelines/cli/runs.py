@@ -51,6 +51,9 @@ def list_(
 @app.command()
 def show(
     execution: Execution = "latest",
+    events: Annotated[
+        bool, typer.Option("--events", help="Its changes of status instead, as EventBridge tells them.")
+    ] = False,
     spot_discount: SpotDiscount = None,
     price: Price = None,
     home: Home = None,
@@ -63,8 +66,14 @@ def show(
       drivetrain runs show
       drivetrain runs show 20261120-2214
       drivetrain runs show latest --json
+      drivetrain runs show latest --events --json
       drivetrain runs show latest --spot-discount 0.7
     """
+    if events:
+        from drivetrain.pipelines.cli.status_events import show_events
+
+        show_events(local_home(home), execution, as_json=as_json)
+        return
     from drivetrain.pipelines.cli import outcome
     from drivetrain.pipelines.cli.failure import failure_block
     from drivetrain.pipelines.cli.interrupted import read_prices
@@ -140,6 +149,36 @@ def resume(
         as_json=as_json,
         home_option=home_option(home),
     )
+
+
+@app.command()
+def callback(
+    token: Annotated[
+        str | None, typer.Argument(metavar="TOKEN", help="Whose question; all are listed without.")
+    ] = None,
+    output: Annotated[
+        list[str] | None, typer.Option("--output", "-o", metavar="NAME=VALUE", help="What the step gives. Repeatable.")
+    ] = None,
+    fail: Annotated[
+        str | None, typer.Option("--fail", metavar="REASON", help="The step fails, for this reason.")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a Callback step that waits, or list those that do.
+
+    \b
+    Examples:
+      drivetrain runs callback
+      drivetrain runs callback h2Xc0pQ9aB --output approved=true
+      drivetrain runs callback h2Xc0pQ9aB --fail "the reviewer said no"
+    """
+    from drivetrain.pipelines.cli.callbacks import answer, show_waiting
+
+    if token is None:
+        show_waiting(local_home(home), output, fail, as_json=as_json)
+    else:
+        answer(local_home(home), token, output, fail, home_option=home_option(home), as_json=as_json)
 
 
 @app.command()

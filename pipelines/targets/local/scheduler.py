@@ -79,7 +79,7 @@ class Scheduler:
             self.halted = True
         for other in self._dependents[name]:
             self._waiting[other] -= 1
-            if self._waiting[other] == 0:
+            if self._waiting[other] == 0 and other not in self.statuses:
                 self._ready.append(other)
 
     def take(self, limit: int | None = None) -> list[StepNode]:

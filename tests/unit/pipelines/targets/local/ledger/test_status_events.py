@@ -1,0 +1,131 @@
+"""Changes of status in EventBridge's form, written with the changes themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.masking import Masking
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from tests.fixtures.local_runs import LocalRuns
+
+# The fields of the documented examples; an event may lack those that have no value.
+ENVELOPE = {"version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail"}
+EXECUTION = {
+    "pipelineExecutionDisplayName",
+    "currentPipelineExecutionStatus",
+    "previousPipelineExecutionStatus",
+    "executionStartTime",
+    "executionEndTime",
+    "pipelineArn",
+    "pipelineExecutionArn",
+}
+STEP = {
+    "metadata",
+    "stepStartTime",
+    "stepEndTime",
+    "stepName",
+    "stepType",
+    "previousStepStatus",
+    "currentStepStatus",
+    "cacheHitResult",
+    "failureReason",
+    "pipelineArn",
+    "pipelineExecutionArn",
+}
+
+
+def told(runs: LocalRuns, execution: str) -> list[dict[str, Any]]:
+    with Ledger(runs.home) as ledger:
+        return [dict(row.event) for row in ledger.events(execution)]
+
+
+def changes(events: list[dict[str, Any]]) -> list[tuple[str | None, str | None, str]]:
+    return [
+        (
+            event["detail"].get("stepName"),
+            event["detail"].get("previousStepStatus", event["detail"].get("previousPipelineExecutionStatus")),
+            event["detail"].get("currentStepStatus", event["detail"].get("currentPipelineExecutionStatus")),
+        )
+        for event in events
+    ]
+
+
+def test_a_run_tells_of_itself_and_its_steps(runs: LocalRuns) -> None:
+    conditions = [{"Type": "Equals", "LeftValue": 1, "RightValue": 2}]
+    stop = {"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no luck"}}
+    gate = {
+        "Name": "gate",
+        "Type": "Condition",
+        "Arguments": {"Conditions": conditions, "IfSteps": [], "ElseSteps": [stop]},
+    }
+    steps = [runs.processing("make", "pass", cache=True), {**gate, "DependsOn": ["make"]}]
+    first = runs.start(steps, region="eu-west-1", account="123456789012")
+    events = told(runs, first.execution)
+    assert changes(events) == [
+        (None, None, "Executing"),
+        ("make", "Starting", "Executing"),
+        ("make", "Executing", "Succeeded"),
+        ("gate", "Starting", "Succeeded"),
+        ("stop", "Starting", "Failed"),
+        (None, "Executing", "Failed"),
+    ]
+    for event in events:
+        assert set(event) == ENVELOPE
+        assert set(event["detail"]) <= (STEP if "stepName" in event["detail"] else EXECUTION)
+    pipeline = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/test"
+    assert events[0]["resources"] == [pipeline, f"{pipeline}/execution/{first.execution}"]
+    assert (events[0]["source"], events[0]["account"], events[0]["region"]) == (
+        "aws.sagemaker",
+        "123456789012",
+        "eu-west-1",
+    )
+    assert len({event["id"] for event in events}) == len(events)
+    job = f"arn:aws:sagemaker:eu-west-1:123456789012:processing-job/pipelines-{first.execution}-make"
+    assert events[1]["detail"]["metadata"] == events[2]["detail"]["metadata"] == {"processingJob": {"arn": job}}
+    assert events[3]["detail"]["metadata"] == {"condition": {"outcome": "False"}}
+    assert events[4]["detail"]["metadata"] == {"fail": {"errorMessage": "no luck"}}
+    assert events[4]["detail"]["failureReason"] == "no luck"
+    assert events[0]["detail"]["executionStartTime"] == events[-1]["detail"]["executionStartTime"] > "2026"
+    assert "executionEndTime" in events[-1]["detail"] and "executionEndTime" not in events[0]["detail"]
+
+    second = runs.start(steps, region="eu-west-1", account="123456789012")
+    [cached] = [event for event in told(runs, second.execution) if event["detail"].get("stepName") == "make"]
+    source = {"sourcePipelineExecutionArn": f"{pipeline}/execution/{first.execution}"}
+    assert (cached["detail"]["currentStepStatus"], cached["detail"]["cacheHitResult"]) == ("Succeeded", source)
+
+
+def test_going_on_is_a_change_from_the_status_that_it_had(runs: LocalRuns) -> None:
+    steps = [runs.processing("make", "raise SystemExit('too early')")]
+    failed = runs.start(steps)
+    runs.put("code/make/make.py", "pass")
+    runs.resume()
+    assert changes(told(runs, failed.execution)) == [
+        (None, None, "Executing"),
+        ("make", "Starting", "Executing"),
+        ("make", "Executing", "Failed"),
+        (None, "Executing", "Failed"),
+        (None, "Failed", "Executing"),
+        ("make", "Starting", "Executing"),
+        ("make", "Executing", "Succeeded"),
+        (None, "Executing", "Succeeded"),
+    ]
+
+
+def test_no_secret_is_in_an_event_and_a_ledger_without_identity_tells_none(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.create()
+    with LedgerWriter(home) as ledger:
+        ledger.begin("a", "p", definition_hash="", request_hash="", parameters={}, steps=[("s", "Lambda", "s")])
+        assert ledger.events("a") == []
+        ledger.masking = Masking(["correct-horse"])
+        ledger.facts = Facts("b", "p", "us-east-1", "000000000000", 0.0)
+        ledger.begin("b", "p", definition_hash="", request_hash="", parameters={}, steps=[("s", "Lambda", "s")])
+        ledger.settle_step("b", "s", "Failed", reason=ledger.masking.message("got correct-horse"))
+        [event] = ledger.events("b", "s")
+        assert event.event["detail"]["failureReason"] == "got ***"
+        ledger.settle_step("b", "s", "NotExecuted", reason="not selected")
+        assert len(ledger.events("b", "s")) == 1
