@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
     from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, Deployment, RetryPolicy, Spot
     from drivetrain.pipelines.spec.steps import Dependency, NativeStep
-    from drivetrain.pipelines.spec.triggers import Alarm, PipelineFinished, RegistryEvent, Schedule, Upload
+    from drivetrain.pipelines.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
 
 _HOME = {
     **dict.fromkeys(
@@ -38,7 +38,7 @@ _HOME = {
     **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
     **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
-    **dict.fromkeys(("Alarm", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
+    **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
 }
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Cluster",
     "Dependency",
     "Deployment",
+    "Limit",
     "NativeStep",
     "Parameter",
     "Pipeline",

@@ -1,4 +1,4 @@
-"""Rules about the pipeline as a whole: names, references, branches, conditions, triggers."""
+"""Rules about the pipeline as a whole: names, references, branches, conditions."""
 
 from __future__ import annotations
 
@@ -208,22 +208,6 @@ def registered_models_are_models(graph: Graph) -> Iterator[str]:
                 value = getattr(step, field)
                 if value is not None and value_type(value) != "String":
                     yield f"step {step.name!r}: {field} is {value_type(value)}, not String."
-
-
-@rule
-def triggers_make_sense(graph: Graph) -> Iterator[str]:
-    declared = {parameter.name for parameter in graph.pipeline.parameters}
-    for name, count in Counter(trigger.name for trigger in graph.pipeline.triggers).items():
-        if count > 1:
-            yield f"{count} triggers are called {name!r}."
-    for trigger in graph.pipeline.triggers:
-        for name in trigger.parameters:
-            if name not in declared:
-                yield f"trigger {trigger.name!r} gives parameter {name!r}. {did_you_mean(name, declared)}"
-            elif trigger.kind != "schedule" and "_" in name:
-                yield f"trigger {trigger.name!r}: event rules forbid '_' in parameter names; rename {name!r}."
-        if trigger.kind == "schedule" and (trigger.cron is None) == (trigger.rate is None):
-            yield f"trigger {trigger.name!r} needs either cron or rate."
 
 
 def _fits(given: ValueType, wanted: ValueType) -> bool:

@@ -1,6 +1,6 @@
 """One test a rule: the smallest pipeline that breaks it, and the message that says what to do.
 
-(Those about distribution are in test_strategy_rules.py.)
+(Those about distribution are in test_strategy_rules.py, those about triggers in test_trigger_rules.py.)
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from drivetrain.pipelines import (
     Dependency,
     Parameter,
     Pipeline,
-    RegistryEvent,
-    Schedule,
     SpecError,
     Spot,
     fail,
@@ -223,12 +221,3 @@ def test_rule_secrets_stay_out() -> None:
 def test_rule_registered_models_are_models() -> None:
     a = processing("a")
     assert "group is Float" in refusal(a, register(model="s3://b/m.tar.gz", group=a.metric("accuracy")))
-
-
-def test_rule_triggers_make_sense() -> None:
-    nightly = Schedule(name="nightly", rate="1 day")
-    assert "2 triggers are called 'nightly'" in refusal(triggers=[nightly, nightly])
-    assert "either cron or rate" in refusal(triggers=[Schedule(name="never")])
-    event = RegistryEvent(name="approved", group="g", parameters={"Model_Arn": "$.detail.ModelPackageArn"})
-    assert "Allowed: Model" in refusal(parameters=[Parameter.string("Model")], triggers=[event])
-    assert "forbid '_'" in refusal(parameters=[Parameter.string("Model_Arn")], triggers=[event])

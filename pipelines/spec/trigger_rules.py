@@ -1,0 +1,161 @@
+"""Rules about what starts a pipeline by itself: clocks that can be read, values that fit, no loops.
+
+Cron, rate and event paths are read here as they will be when the triggers are deployed; what only the place decides
+(names, lengths) is looked at then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec import quotas
+from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.rule_book import RuleBook
+from drivetrain.pipelines.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
+from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.pipeline import Parameter
+
+rule = RuleBook()
+
+MAX_DAYS = 30
+"""Of a limit's period: executions are looked at that far back."""
+
+
+@rule
+def trigger_names_are_unique(graph: Graph) -> Iterator[str]:
+    for name, count in Counter(trigger.name for trigger in graph.pipeline.triggers).items():
+        if count > 1:
+            yield f"{count} triggers are called {name!r}."
+
+
+@rule
+def triggers_give_declared_parameters(graph: Graph) -> Iterator[str]:
+    declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
+    for trigger in graph.pipeline.triggers:
+        for name, value in trigger.parameters.items():
+            if name not in declared:
+                yield f"trigger {trigger.name!r} gives parameter {name!r}. {did_you_mean(name, declared)}"
+            elif problem := _misfit(declared[name], value, from_event=isinstance(trigger, EventTrigger)):
+                yield f"trigger {trigger.name!r}, parameter {name!r}: {problem}"
+
+
+@rule
+def triggers_give_what_a_start_needs(graph: Graph) -> Iterator[str]:
+    for trigger in graph.pipeline.triggers:
+        for parameter in graph.pipeline.parameters:
+            if parameter.default is None and parameter.name not in trigger.parameters:
+                yield (
+                    f"trigger {trigger.name!r} gives no value for parameter {parameter.name!r}, which has no default. "
+                    f"Add parameters={{{parameter.name!r}: ...}}, or a default."
+                )
+
+
+@rule
+def schedules_can_be_read(graph: Graph) -> Iterator[str]:
+    for trigger in graph.pipeline.triggers:
+        if not isinstance(trigger, Schedule):
+            continue
+        given = [name for name in ("cron", "rate", "at") if getattr(trigger, name) is not None]
+        if len(given) != 1:
+            yield (
+                f"trigger {trigger.name!r} has {' and '.join(given) or 'no clock'}; give one of cron='0 2 * * ? *', "
+                "rate='1 day' and at='2026-03-01T02:00:00'."
+            )
+            continue
+        from drivetrain.pipelines.triggers.schedules import clock
+
+        try:
+            read = clock(trigger)
+        except UserError as error:
+            yield f"trigger {trigger.name!r}: {error}"
+            continue
+        if read.start is not None and read.end is not None and read.start >= read.end:
+            yield f"trigger {trigger.name!r} ends at {trigger.end}, which is not after its start at {trigger.start}."
+
+
+@rule
+def limits_of_triggers_can_be_read(graph: Graph) -> Iterator[str]:
+    from datetime import timedelta
+
+    for trigger in graph.pipeline.triggers:
+        if not isinstance(trigger, EventTrigger):
+            continue
+        from drivetrain.pipelines.triggers.timing import rate
+
+        for field, text in (("once_per", trigger.once_per), ("limit.every", trigger.limit and trigger.limit.every)):
+            if text is None:
+                continue
+            try:
+                period = rate(text).period
+            except UserError as error:
+                yield f"trigger {trigger.name!r}, {field}: {error}"
+                continue
+            if period > timedelta(days=MAX_DAYS):
+                yield f"trigger {trigger.name!r}, {field}: {text} is longer than {MAX_DAYS} days."
+
+
+@rule
+def triggers_do_not_loop(graph: Graph) -> Iterator[str]:
+    pipeline = graph.pipeline
+    for trigger in pipeline.triggers:
+        if not isinstance(trigger, EventTrigger) or not trigger.loop_guard:
+            continue
+        if isinstance(trigger, PipelineFinished) and trigger.pipeline.lower() == pipeline.name.lower():
+            yield (
+                f"trigger {trigger.name!r} starts this pipeline when it has ended, without end. If that is meant, say "
+                "loop_guard=False and give a limit."
+            )
+        if isinstance(trigger, Upload) and trigger.bucket == pipeline.deployment.bucket:
+            own = pipeline.deployment.prefix + "/"
+            if own.startswith(trigger.prefix) or trigger.prefix.startswith(own):
+                yield (
+                    f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where the pipeline "
+                    f"itself writes ({pipeline.deployment.root}/): each run would start the next. Give another prefix."
+                )
+
+
+@rule
+def registry_triggers_say_what_changed(graph: Graph) -> Iterator[str]:
+    for trigger in graph.pipeline.triggers:
+        if not isinstance(trigger, RegistryEvent):
+            continue
+        if not trigger.changes() and trigger.status is None and trigger.stage is None and trigger.stage_status is None:
+            yield (
+                f"trigger {trigger.name!r} would fire for every edit of a package of {trigger.group!r}. Give a status, "
+                "a stage, or changed=('ModelApprovalStatus',)."
+            )
+        staged = trigger.stage is not None or trigger.stage_status is not None
+        if staged and trigger.changed and "ModelLifeCycle" not in trigger.changed and trigger.status is None:
+            yield (
+                f"trigger {trigger.name!r} is about the stage, but waits for a change of {', '.join(trigger.changed)}. "
+                "Add 'ModelLifeCycle', or leave changed= out."
+            )
+
+
+def _misfit(parameter: Parameter, value: bool | int | float | str, *, from_event: bool) -> str | None:
+    """Why a value is none for the parameter."""
+    from drivetrain.pipelines.triggers.event_values import is_path, read_path
+
+    if isinstance(value, str) and is_path(value):
+        if not from_event:
+            return f"{value!r} is taken from an event, and a schedule has none. Give the value itself."
+        try:
+            read_path(value)
+        except UserError as error:
+            return str(error)
+        return None
+    given = TYPE_OF_SCALAR[type(value)]
+    if given != parameter.type and not (given == "Integer" and parameter.type == "Float"):
+        return f"{value!r} is {given}; the parameter is {parameter.type}."
+    if parameter.choices and value not in parameter.choices:
+        return f"{value!r}. {did_you_mean(str(value), map(str, parameter.choices))}"
+    if isinstance(value, str) and len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:
+        return f"{len(value):,} characters; at most {quotas.MAX_PARAMETER_VALUE_CHARACTERS:,}."
+    if value == "" and not from_event:
+        return "the empty text cannot be sent by the service. Leave it out and give the parameter this default."
+    return None

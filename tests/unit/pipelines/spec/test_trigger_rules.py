@@ -1,0 +1,206 @@
+"""One test a rule about triggers: the smallest pipeline that breaks it, and the message that says what to do."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from drivetrain.pipelines import (
+    Alarm,
+    Deployment,
+    Limit,
+    Parameter,
+    Pipeline,
+    PipelineFinished,
+    RegistryEvent,
+    Schedule,
+    SpecError,
+    Upload,
+)
+from drivetrain.pipelines.spec import trigger_rules
+
+NIGHTLY = Schedule(name="nightly", cron="0 2 * * ? *")
+
+
+def pipeline(*triggers: Any, parameters: Any = (), **fields: Any) -> Pipeline:
+    return Pipeline(name="mine", triggers=triggers, parameters=parameters, **fields)
+
+
+def refusal(*triggers: Any, parameters: Any = (), **fields: Any) -> str:
+    with pytest.raises(SpecError) as caught:
+        pipeline(*triggers, parameters=parameters, **fields)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_every_rule_has_a_test_here() -> None:
+    tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
+    assert {rule.__name__ for rule in trigger_rules.rule} <= tests
+
+
+def test_good_triggers_break_no_rule() -> None:
+    made = pipeline(
+        NIGHTLY,
+        Schedule(
+            name="often",
+            rate="6 hours",
+            start="2026-01-01",
+            end="2026-06-01T00:00:00Z",
+            timezone="Europe/Berlin",
+            flexible_minutes=15,
+            parameters={"Mode": "full", "Share": 1},
+        ),
+        Schedule(name="once", at="2026-03-01T02:00:00"),
+        RegistryEvent(
+            name="approved",
+            group="digits",
+            parameters={"Mode": "$.detail.ModelApprovalStatus"},
+            limit=Limit(starts=2, every="1 day"),
+            once_per="10 minutes",
+        ),
+        Upload(name="data", bucket="arrivals", prefix="rows/", suffix=".csv"),
+        PipelineFinished(name="features", pipeline="features"),
+        Alarm(name="drift", alarm="digits drift"),
+        parameters=[Parameter.string("Mode", "quick"), Parameter.number("Share", 0.5)],
+    )
+    assert Pipeline.model_validate_json(made.model_dump_json()) == made
+
+
+def test_rule_trigger_names_are_unique() -> None:
+    assert "2 triggers are called 'nightly'" in refusal(NIGHTLY, NIGHTLY)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "says"),
+    [
+        (Schedule(name="s", rate="1 day", parameters={"Modle": "a"}), "Did you mean 'Mode'?"),
+        (Schedule(name="s", rate="1 day", parameters={"Mode": 3}), "3 is Integer; the parameter is String"),
+        (Schedule(name="s", rate="1 day", parameters={"Rows": 1.5}), "1.5 is Float; the parameter is Integer"),
+        (Schedule(name="s", rate="1 day", parameters={"Rows": True}), "True is Boolean"),
+        (Schedule(name="s", rate="1 day", parameters={"Mode": "slow"}), "Allowed: full, quick"),
+        (Schedule(name="s", rate="1 day", parameters={"Text": "x" * 1025}), "at most 1,024"),
+        (Schedule(name="s", rate="1 day", parameters={"Text": ""}), "the empty text cannot be sent"),
+        (Schedule(name="s", rate="1 day", parameters={"Text": "$.time"}), "a schedule has none"),
+        (Alarm(name="s", alarm="a", parameters={"Text": "$.detial.x"}), "Did you mean 'detail'?"),
+        (Alarm(name="s", alarm="a", parameters={"Text": "$.detail..x"}), "cannot be read from '..x' on"),
+        (Alarm(name="s", alarm="a", parameters={"Text": "$.detail[*]"}), "cannot be read from '[*]' on"),
+    ],
+)
+def test_rule_triggers_give_declared_parameters(trigger: Any, says: str) -> None:
+    declared = [
+        Parameter.string("Mode", "full", choices=("full", "quick")),
+        Parameter.integer("Rows", 1),
+        Parameter.string("Text", "t"),
+    ]
+    assert says in refusal(trigger, parameters=declared)
+
+
+def test_parameters_of_events_may_have_underscores_and_be_empty() -> None:
+    given = {"Model_Arn": "$.detail.ModelPackageArn", "Note": ""}
+    assert (
+        pipeline(
+            RegistryEvent(name="r", group="g", parameters=given),
+            parameters=[Parameter.string("Model_Arn"), Parameter.string("Note", "n")],
+        )
+        .triggers[0]
+        .parameters
+        == given
+    )
+
+
+def test_rule_triggers_give_what_a_start_needs() -> None:
+    message = refusal(NIGHTLY, parameters=[Parameter.string("Model"), Parameter.string("Mode", "full")])
+    assert "'nightly' gives no value for parameter 'Model', which has no default" in message
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({}, "'s' has no clock; give one of cron="),
+        ({"cron": "0 2 * * ? *", "rate": "1 day"}, "has cron and rate; give one"),
+        ({"cron": "0 2 * * *"}, "has 5 fields"),
+        ({"rate": "1 week"}, "give a count and a unit"),
+        ({"at": "tomorrow"}, "write it as 2026-03-01T02:00:00"),
+        ({"rate": "1 day", "timezone": "Europe/Berlim"}, "Did you mean 'Europe/Berlin'"),
+        ({"rate": "1 day", "start": "soon"}, "'soon' is no time"),
+        ({"rate": "1 day", "start": "2026-03-02", "end": "2026-03-01"}, "not after its start at 2026-03-02"),
+        (
+            {"rate": "1 day", "start": "2026-03-01T01:00:00", "end": "2026-03-01T00:00:00Z", "timezone": "Asia/Tokyo"},
+            None,
+        ),
+    ],
+)
+def test_rule_schedules_can_be_read(fields: dict[str, Any], says: str | None) -> None:
+    trigger = Schedule(name="s", **fields)
+    if says is None:  # one in Tokyo is eight hours before midnight in Greenwich
+        assert pipeline(trigger).triggers == (trigger,)
+    else:
+        assert says in refusal(trigger)
+
+
+def test_rule_limits_of_triggers_can_be_read() -> None:
+    assert "limit.every: Rate 'day'" in refusal(Alarm(name="a", alarm="x", limit=Limit(every="day")))
+    assert "once_per: Rate '1 hours'" in refusal(Alarm(name="a", alarm="x", once_per="1 hours"))
+    assert "31 days is longer than 30 days" in refusal(Alarm(name="a", alarm="x", limit=Limit(every="31 days")))
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        Limit(starts=0)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "loops"),
+    [
+        ("", True),
+        ("pipe", True),
+        ("pipelines/", True),
+        ("pipelines/mine/data/", True),
+        ("pipelines2/", False),
+        ("in", False),
+    ],
+)
+def test_uploads_where_the_pipeline_writes(prefix: str, loops: bool) -> None:
+    place = Deployment(bucket="models", prefix="pipelines")
+    trigger = Upload(name="u", bucket="models", prefix=prefix)
+    if loops:
+        assert "each run would start the next. Give another prefix" in refusal(trigger, deployment=place)
+    else:
+        assert pipeline(trigger, deployment=place).triggers == (trigger,)
+    pipeline(trigger.model_copy(update={"bucket": "other"}), deployment=place)
+    pipeline(trigger.model_copy(update={"loop_guard": False}), deployment=place)
+
+
+def test_rule_triggers_do_not_loop() -> None:
+    own = PipelineFinished(name="again", pipeline="Mine", outcome="Failed")
+    assert "without end" in refusal(own)
+    assert pipeline(own.model_copy(update={"loop_guard": False})).triggers
+
+
+def test_rule_registry_triggers_say_what_changed() -> None:
+    assert "would fire for every edit" in refusal(RegistryEvent(name="r", group="g", status=None, changed=()))
+    late = RegistryEvent(name="r", group="g", status=None, stage="Production", changed=("ModelApprovalStatus",))
+    assert "Add 'ModelLifeCycle'" in refusal(late)
+    assert RegistryEvent(name="r", group="g").changes() == ("ModelApprovalStatus",)
+    assert RegistryEvent(name="r", group="g", stage="Production").changes() == ("ModelApprovalStatus", "ModelLifeCycle")
+    assert RegistryEvent(name="r", group="g", status=None, stage="Production").changes() == ("ModelLifeCycle",)
+    assert RegistryEvent(name="r", group="g", changed=()).changes() == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "registry", "group": "a b"},
+        {"kind": "upload", "bucket": "A"},
+        {"kind": "pipeline", "pipeline": "a_b"},
+        {"kind": "alarm", "alarm": ""},
+        {"kind": "schedule", "rate": "1 day", "flexible_minutes": 0},
+        {"kind": "sensor"},
+        {"kind": "alarm", "alarm": "a", "retries": 1},
+    ],
+)
+def test_fields_that_no_trigger_has(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Pipeline.model_validate({"name": "p", "triggers": [{"name": "t", **fields}]})
