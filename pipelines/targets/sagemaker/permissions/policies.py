@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.pipelines.definition.document import Definition, from_json
+from drivetrain.pipelines.targets.sagemaker.permissions.condensing import condensed
 from drivetrain.pipelines.targets.sagemaker.permissions.job_roles import job_statements
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.operators import (
@@ -132,7 +133,7 @@ class _Builder:
             Policy(
                 role=role,
                 kinds=tuple(dict.fromkeys(self._kinds[role])),
-                statements=_joined(statements),
+                statements=condensed(statements),
                 trust=self._trust[role],
             )
             for role, statements in self._statements.items()
@@ -150,15 +151,3 @@ class _Builder:
                     f"role {policy.name!r}: its policy has {size:,} characters; IAM takes {MAX_POLICY_CHARACTERS:,} of "
                     "a role. Give its jobs several roles, or fewer places."
                 )
-
-
-def _joined(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Statements of a role, none twice, each with a sid of its own."""
-    seen: dict[str, int] = {}
-    named: list[Statement] = []
-    for statement in statements:
-        if any(replace(statement, sid=other.sid, reason=other.reason) == other for other in named):
-            continue
-        count = seen[statement.sid] = seen.get(statement.sid, 0) + 1
-        named.append(statement if count == 1 else replace(statement, sid=f"{statement.sid}{count}"))
-    return tuple(named)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from drivetrain.pipelines.targets.sagemaker.permissions.condensing import fewest
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
@@ -43,7 +44,7 @@ def reading(places: Iterable[S3Place], names: Names, reason: str) -> Iterator[St
             sid="ListInputs" if n == 0 else f"ListInputs{n + 1}",
             actions=("s3:ListBucket",),
             resources=(f"arn:{names.partition}:s3:::{bucket}",),
-            conditions={"StringLike": {"s3:prefix": _fewest(keys)}},
+            conditions={"StringLike": {"s3:prefix": fewest(keys)}},
             reason=f"{reason}; of the bucket only what begins so",
         )
 
@@ -106,11 +107,3 @@ def job_keys(outputs: Iterable[str], volumes: Iterable[str]) -> Iterator[Stateme
 
 def _beginning(place: S3Place) -> str:
     return _MANY.sub("*", place.key if place.whole else f"{place.key}*")
-
-
-def _fewest(keys: Iterable[str]) -> tuple[str, ...]:
-    """The patterns that none of the others covers."""
-    from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import like
-
-    unique = tuple(dict.fromkeys(keys))
-    return tuple(one for one in unique if not any(other != one and like(other, one) for other in unique))

@@ -1,0 +1,67 @@
+"""Names around a pipeline: legal, stable, and of one length however long the pipeline's is."""
+
+import pytest
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.spec.pipeline import Pipeline
+from drivetrain.pipelines.spec.resources import Deployment
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+
+ROLE = "arn:aws-us-gov:iam::123456789012:role/team/retraining"
+
+
+def names(pipeline: str) -> Names:
+    return Names.of(Pipeline(name=pipeline, deployment=Deployment(role=ROLE, region="us-gov-west-1")))
+
+
+def test_the_role_says_where_the_pipeline_lives() -> None:
+    known = names("nightly")
+    assert (known.partition, known.account, known.region) == ("aws-us-gov", "123456789012", "us-gov-west-1")
+    assert known.pipeline_arn == "arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:pipeline/nightly"
+    assert known.role("scheduler") == "arn:aws-us-gov:iam::123456789012:role/drivetrain-nightly-scheduler"
+    assert known.event_queue == "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:drivetrain-nightly-events"
+
+
+@pytest.mark.parametrize("role", ["me", "arn:aws:iam::1234:role/me", "arn:aws:iam::123456789012:user/me", ""])
+def test_no_role_is_an_error(role: str) -> None:
+    with pytest.raises(UserError, match=r"deployment\.role is .*in which account"):
+        Names.of(Pipeline(name="nightly", deployment=Deployment(role=role)))
+
+
+def test_long_names_are_cut_and_stay_apart() -> None:
+    one, other = names("nightly-" + "x" * 200 + "-1"), names("nightly-" + "x" * 200 + "-2")
+    for kind in ("scheduler", "starter", "ci", "dead-letters"):
+        cut = one.named(kind)
+        assert len(cut) <= 64 and cut.endswith(f"-{kind}") and cut.startswith("drivetrain-nightly-")
+        assert cut != other.named(kind)
+        assert cut == names("nightly-" + "x" * 200 + "-1").named(kind)
+
+
+def test_names_in_both_spellings_where_they_differ() -> None:
+    assert len(names("nightly").spellings("pipeline/nightly")) == 1
+    assert [arn.rpartition("/")[2] for arn in names("x").spellings("model-package-group/My-Group")] == [
+        "My-Group",
+        "my-group",
+    ]
+
+
+@pytest.mark.parametrize("kinds", [(), ("training",), ("training", "processing", "registry")])
+def test_each_job_is_given_the_role_of_its_kind(kinds: tuple[str, ...]) -> None:
+    own = "arn:aws:iam::123456789012:role/"
+    settings = [f"deployment.role={own}pipeline", *(f"deployment.roles.{kind}={own}{kind}" for kind in kinds)]
+    loaded = load("retraining", None, settings)
+    definition = compile_pipeline(loaded.pipeline, loaded.source, loaded.base).definition
+    roles = {step["Name"]: step["Arguments"].get("RoleArn", "").rpartition("/")[2] for step in definition["Steps"]}
+
+    def expected(kind: str) -> str:
+        return kind if kind in kinds else "pipeline"
+
+    assert roles == {
+        "prepare": expected("processing"),
+        "train": expected("training"),
+        "evaluate": expected("processing"),
+        "compare": expected("registry"),
+        "register": "",
+    }

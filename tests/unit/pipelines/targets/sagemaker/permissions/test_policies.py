@@ -1,0 +1,354 @@
+"""Least privilege, held from both sides: every call of a deployment and a run is allowed, and nothing is allowed that
+none of them needs. The one side is written apart from the other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import applies, decide
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNSCOPED, Derived, derive
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Request, Statement
+from drivetrain.pipelines.targets.sagemaker.permissions.requests import requests
+from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition, processing
+
+Json = dict[str, Any]
+SAGEMAKER = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
+
+
+def names(pipeline: str = "nightly", key: str | None = BUCKET_KEY) -> Names:
+    return Names(
+        partition="aws",
+        region=REGION,
+        account=ACCOUNT,
+        pipeline=pipeline,
+        bucket="acme",
+        prefix="pipelines",
+        pipeline_role=f"{ROLE}pipeline",
+        bucket_key=key,
+    )
+
+
+def flagship(*settings: str) -> tuple[Mapping[str, Any], Names]:
+    given = [f"deployment.role={ROLE}pipeline", "deployment.bucket=acme", f"deployment.region={REGION}", *settings]
+    loaded = load("retraining", None, given)
+    compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
+    return compiled.definition, Names.of(loaded.pipeline, BUCKET_KEY)
+
+
+def one_role(given: Any) -> Any:
+    """The definition with the pipeline's own role in place of all others."""
+    if isinstance(given, dict):
+        return {
+            key: f"{ROLE}pipeline"
+            if key in ("RoleArn", "ExecutionRoleArn") and "JobConfig" not in given
+            else one_role(v)
+            for key, v in given.items()
+        }
+    return [one_role(item) for item in given] if isinstance(given, list) else given
+
+
+@pytest.fixture(
+    scope="module", params=["flagship", "flagship, a role a kind", "every kind", "one role", "no key", "empty"]
+)
+def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
+    match request.param:
+        case "flagship":
+            return flagship()
+        case "flagship, a role a kind":
+            return flagship(
+                *(f"deployment.roles.{kind}={ROLE}{kind}" for kind in ("training", "processing", "registry")),
+                "spot=true",
+            )
+        case "every kind":
+            return definition(), names()
+        case "one role":
+            return one_role(definition()), names()
+        case "no key":
+            return definition(), names("Another-Nightly", None)
+        case _:
+            return {"Version": "2020-12-01", "Steps": []}, names()
+
+
+def permissions(policy: Policy) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
+    """Each action on each resource, and what is left without it."""
+    for n, statement in enumerate(policy.statements):
+        others = (*policy.statements[:n], *policy.statements[n + 1 :])
+        parts = tuple(statement.permissions())
+        for part in parts:
+            yield part, (*others, *(other for other in parts if other != part))
+
+
+def by_role(derived: Derived) -> dict[str, Policy]:
+    return {policy.role: policy for policy in derived.policies}
+
+
+def test_every_call_is_allowed(case: tuple[Mapping[str, Any], Names]) -> None:
+    policies = by_role(derive(*case))
+    asked = requests(*case)
+    assert len(asked) > 40
+    denied = [str(r) for r in asked if r.role not in policies or decide(r, policies[r.role].statements) != "allowed"]
+    assert denied == []
+
+
+def test_each_permission_taken_away_fails_a_call(case: tuple[Mapping[str, Any], Names]) -> None:
+    asked = requests(*case)
+    spare: list[str] = []
+    checked = 0
+    for policy in derive(*case).policies:
+        mine = [request for request in asked if request.role == policy.role]
+        for part, rest in permissions(policy):
+            checked += 1
+            needing = [request for request in mine if applies(part, request)]
+            if all(decide(request, rest) == "allowed" for request in needing):
+                spare.append(f"{policy.name}: {part.sid}: {part.actions[0]} on {part.resources[0]}")
+    assert spare == []
+    assert checked > 40
+
+
+def test_no_action_and_no_resource_is_everything(case: tuple[Mapping[str, Any], Names]) -> None:
+    for policy in derive(*case).policies:
+        for statement in policy.statements:
+            assert statement.effect == "Allow"
+            for action in statement.actions:
+                assert "*" not in action and "?" not in action, action
+            if "*" in statement.resources:
+                assert statement.resources == ("*",)
+                assert set(statement.actions) <= UNSCOPED.keys()
+                assert statement.conditions, f"{statement.sid} is bound by nothing"
+            for resource in set(statement.resources) - {"*"}:
+                partition, service, region, account, rest = resource.split(":", 5)[1:]
+                assert partition == "aws" and service and "*" not in service + region + account, resource
+                assert rest.strip("/").partition("/")[0].strip("*"), resource
+                assert not (service == "s3" and rest.partition("/")[2] == "*"), resource
+
+
+def test_each_exception_has_its_reason_and_is_met() -> None:
+    met = {
+        action
+        for policy in derive(definition(), names()).policies
+        for statement in policy.statements
+        if statement.resources == ("*",)
+        for action in statement.actions
+    }
+    assert met == UNSCOPED.keys()
+    assert all(reason for reason in UNSCOPED.values())
+
+
+def test_policies_are_legal(case: tuple[Mapping[str, Any], Names]) -> None:
+    for policy in derive(*case).policies:
+        sids = [statement.sid for statement in policy.statements]
+        assert len(set(sids)) == len(sids) and all(sid.isalnum() for sid in sids)
+        assert len(policy.name) <= 64
+        assert all(statement.reason for statement in policy.statements)
+        document = policy.to_json()
+        assert document["Version"] == "2012-10-17"
+        assert all(s["Effect"] == "Allow" and s["Action"] and s["Resource"] for s in document["Statement"])
+
+
+FORBIDDEN = [
+    # Other people's objects, and another pipeline's.
+    ("training", "s3:GetObject", "arn:aws:s3:::acme/pipelines/other/x/train/model.tar.gz", {}),
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/p1/evaluate/metrics/metrics.json", {}),
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/code/0a1b/start.py", {}),
+    ("training", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/p1/train/x", {}),
+    ("training", "s3:GetObject", "arn:aws:s3:::elsewhere/pipelines/code/0a1b/start.py", {}),
+    ("training", "s3:ListBucket", "arn:aws:s3:::acme", {"s3:prefix": ""}),
+    ("training", "s3:ListBucket", "arn:aws:s3:::acme", {"s3:prefix": "pipelines/other/"}),
+    ("training", "kms:Decrypt", BUCKET_KEY, {"kms:ViaService": f"secretsmanager.{REGION}.amazonaws.com"}),
+    ("training", "kms:Decrypt", BUCKET_KEY.replace("key/bucket", "key/another"), {}),
+    # Jobs do not touch what decides over models.
+    (
+        "training",
+        "sagemaker:CreateModelPackage",
+        f"{SAGEMAKER}:model-package/retraining/1",
+        {},
+    ),
+    ("processing", "sagemaker:ListModelPackages", "*", {}),
+    (
+        "registry",
+        "sagemaker:UpdateModelPackage",
+        f"{SAGEMAKER}:model-package/retraining/1",
+        {},
+    ),
+    (
+        "registry",
+        "sagemaker:CreateModelPackage",
+        f"{SAGEMAKER}:model-package/retraining/1",
+        {},
+    ),
+    ("registry", "sagemaker:DescribeModelPackage", f"{SAGEMAKER}:model-package/others/1", {}),
+    # Nobody makes their own job bigger, or passes a role that is not of the pipeline.
+    ("pipeline", "iam:PassRole", f"{ROLE}admin", {"iam:PassedToService": "sagemaker.amazonaws.com"}),
+    ("pipeline", "iam:PassRole", f"{ROLE}training", {"iam:PassedToService": "lambda.amazonaws.com"}),
+    ("pipeline", "iam:PassRole", f"{ROLE}training", {}),
+    ("pipeline", "sagemaker:CreateTrainingJob", f"{SAGEMAKER}:training-job/mine", {}),
+    ("pipeline", "sagemaker:CreateEndpoint", f"{SAGEMAKER}:endpoint/e", {}),
+    ("pipeline", "sagemaker:AddTags", f"{SAGEMAKER}:training-job/pipelines-x", {}),
+    ("pipeline", "sagemaker:StartPipelineExecution", f"{SAGEMAKER}:pipeline/retraining", {}),
+    ("scheduler", "sagemaker:StartPipelineExecution", f"{SAGEMAKER}:pipeline/other", {}),
+    (
+        "starter",
+        "sagemaker:StopPipelineExecution",
+        f"{SAGEMAKER}:pipeline/retraining/execution/x",
+        {},
+    ),
+    ("starter", "sqs:ReceiveMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:others", {}),
+    ("ci", "sagemaker:UpdatePipeline", f"{SAGEMAKER}:pipeline/other", {}),
+    ("ci", "iam:PassRole", f"{ROLE}training", {"iam:PassedToService": "sagemaker.amazonaws.com"}),
+    ("ci", "iam:CreateRole", f"{ROLE}anything", {}),
+    ("ci", "events:PutRule", f"arn:aws:events:{REGION}:{ACCOUNT}:rule/others", {}),
+    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/p1/train/model.tar.gz", {}),
+    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/other/applied/x.json", {}),
+    ("ci", "events:ListRules", "*", {"aws:RequestedRegion": "us-west-2"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "action", "resource", "context"), FORBIDDEN)
+def test_what_nobody_needs_is_denied(kind: str, action: str, resource: str, context: Json) -> None:
+    given = flagship(*(f"deployment.roles.{each}={ROLE}{each}" for each in ("training", "processing", "registry")))
+    policy = derive(*given).of(kind)
+    assert policy is not None
+    asked = Request(
+        role=policy.role,
+        action=action,
+        resource=resource,
+        why="a test",
+        context={"aws:RequestedRegion": REGION, **context},
+    )
+    assert decide(asked, policy.statements) == "implicitly denied"
+
+
+def test_new_code_and_data_need_no_new_policy() -> None:
+    """Their hashes change with every deployment; the roles belong to another one."""
+    given, where = flagship()
+    text = {"old": given, "new": copy.deepcopy(dict(given))}
+    for step in text["new"]["Steps"]:
+        for item in step["Arguments"].get("ProcessingInputs", ()):
+            uri = item["S3Input"]["S3Uri"]
+            if isinstance(uri, str):
+                head, folder, rest = uri.partition("/code/") if "/code/" in uri else uri.partition("/data/")
+                item["S3Input"]["S3Uri"] = f"{head}{folder}fedc{rest[4:]}"
+        if checkpoint := step["Arguments"].get("CheckpointConfig"):
+            checkpoint["S3Uri"] = checkpoint["S3Uri"][:-5] + "0000/"
+    assert text["old"] != text["new"]
+    assert derive(text["old"], where) == derive(text["new"], where)
+
+
+def test_a_role_a_kind() -> None:
+    kinds = {policy.name: policy.kinds for policy in derive(definition(), names()).policies}
+    assert kinds == {
+        "pipeline": ("pipeline",),
+        "processing": ("processing",),
+        "training": ("training",),
+        "registry": ("registry",),
+        "registrar": ("registry",),
+        "serving": ("serving",),
+        "parts": ("processing",),
+        "drivetrain-nightly-scheduler": ("scheduler",),
+        "drivetrain-nightly-starter": ("starter",),
+        "drivetrain-nightly-ci": ("ci",),
+    }
+
+
+def test_one_role_for_all_is_said() -> None:
+    derived = derive(one_role(definition()), names())
+    assert any("'pipeline' serves pipeline, processing, training" in note for note in derived.notes)
+    assert derive(definition(), names()).notes == ()
+
+
+def test_a_role_with_too_many_places_is_said() -> None:
+    inputs = {f"i{n}": f"s3://lake/{'x' * 40}/{n}/table" for n in range(200)}
+    derived = derive({"Steps": [processing("wide", inputs, ())]}, names())
+    assert any(f"IAM takes {MAX_POLICY_CHARACTERS:,}" in note for note in derived.notes)
+
+
+def test_what_is_not_known_becomes_a_note_and_no_permission() -> None:
+    steps = [
+        processing("odd", {"a": {"Get": "Steps.tell.OutputParameters['uri']"}, "b": {"Get": "Parameters.Where"}}, ()),
+        {"Name": "tell", "Type": "Lambda", "FunctionArn": {"Get": "Parameters.Function"}, "Arguments": {}},
+        {"Name": "query", "Type": "Athena", "Arguments": {}},
+        {
+            "Name": "score",
+            "Type": "Transform",
+            "Arguments": {
+                "ModelName": "theirs",
+                "TransformInput": {"DataSource": {"S3DataSource": {"S3Uri": "s3://lake/batch/"}}},
+                "TransformOutput": {"S3OutputPath": "s3://lake/scores/", "KmsKeyId": "alias/ours"},
+            },
+        },
+        {"Name": "ask", "Type": "Callback", "SqsQueueUrl": "http://queue", "Arguments": {}},
+    ]
+    given = {"Steps": steps, "Parameters": [{"Name": "Where", "Type": "String"}], "MlflowConfig": {"a": 1}}
+    derived = derive(given, names())
+    said = "\n".join(derived.notes)
+    for text in (
+        "step 'odd', an input: only an execution knows it",
+        "step 'tell', its function: only an execution knows it",
+        "type 'Athena'",
+        "step 'score': its model is made elsewhere",
+        "key 'alias/ours': a policy cannot name it so",
+        "'http://queue' is no URL of a queue",
+        "MlflowConfig",
+    ):
+        assert text in said
+    assert not any("anything" in r or "*lake" in r for p in derived.policies for s in p.statements for r in s.resources)
+
+
+def test_a_parameter_allows_its_default_its_choices_and_what_is_named() -> None:
+    given = {
+        "Parameters": [
+            {"Name": "A", "Type": "String", "DefaultValue": "s3://lake/a/"},
+            {"Name": "B", "Type": "String", "DefaultValue": "s3://lake/b/", "EnumValues": ["s3://lake/b/", "s3://c/"]},
+        ],
+        "Steps": [processing("p", {"a": {"Get": "Parameters.A"}, "b": {"Get": "Parameters.B"}}, ())],
+    }
+
+    def readable(**values: tuple[str, ...]) -> set[str]:
+        policy = derive(given, names(), values).of("processing")
+        assert policy is not None
+        return {r for s in policy.statements if s.actions == ("s3:GetObject",) for r in s.resources}
+
+    default = {"arn:aws:s3:::lake/a/*", "arn:aws:s3:::lake/b/*", "arn:aws:s3:::c/*"}
+    assert readable() == default
+    assert readable(A=("s3://new/x",)) == default | {"arn:aws:s3:::new/x*"}
+    assert any("parameter 'A'" in note for note in derive(given, names()).notes)
+
+
+def test_another_partition() -> None:
+    where = Names(
+        partition="aws-cn",
+        region="cn-north-1",
+        account=ACCOUNT,
+        pipeline="nightly",
+        bucket="acme",
+        prefix="pipelines",
+        pipeline_role=f"arn:aws-cn:iam::{ACCOUNT}:role/pipeline",
+        bucket_key=f"arn:aws-cn:kms:cn-north-1:{ACCOUNT}:key/k",
+    )
+    given = {
+        "Steps": [
+            processing(
+                "p",
+                {"a": "s3://lake/a"},
+                ("out",),
+                RoleArn=where.pipeline_role,
+                AppSpecification={"ImageUri": f"{ACCOUNT}.dkr.ecr.cn-north-1.amazonaws.com.cn/x/y:1"},
+            )
+        ]
+    }
+    policies = by_role(derive(given, where))
+    resources = {r for p in policies.values() for s in p.statements for r in s.resources if r != "*"}
+    assert all(resource.startswith("arn:aws-cn:") for resource in resources)
+    assert f"arn:aws-cn:ecr:cn-north-1:{ACCOUNT}:repository/x/y" in resources
+    assert all(decide(r, policies[r.role].statements) == "allowed" for r in requests(given, where))
+
+
+def test_two_derivations_are_equal() -> None:
+    assert derive(definition(), names()) == derive(definition(), names())
