@@ -61,8 +61,10 @@ class LocalRun(Frozen):
 
     lambdas: FrozenMap[str] = Field(default_factory=dict)
     """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
+    callbacks: FrozenMap[str] = Field(default_factory=dict)
+    """Callback step -> FILE.py:FUNCTION or MODULE:FUNCTION that answers it."""
     stubs: FrozenMap[str] = Field(default_factory=dict)
-    """Step -> JSON file with the outputs that it would have."""
+    """Step -> JSON file with the outputs that it would have; an empty text where no step needs any."""
     image_commands: FrozenMap[str] = Field(default_factory=dict)
     """Image -> command that runs in its place."""
     data: FrozenMap[str] = Field(default_factory=dict)

@@ -1,0 +1,77 @@
+"""Callback: asks, and waits until somebody answers: `drivetrain runs callback TOKEN --output name=value`.
+
+The message is the one that the service sends to the queue (a token and the arguments); it lies in the run's folder
+(callbacks.py). The option `callbacks` names a handler that answers at once in a person's place: it is called as a
+Lambda with the message, and what it returns are the output parameters.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.targets.local import callbacks, handlers
+from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.events import StepNoted
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepResult, StepStoppedError
+
+_LOOK_EVERY_S = 0.2
+_HANDLER_S = 7 * 86_400.0
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    queue = plan.raw.get("SqsQueueUrl")
+    if not isinstance(queue, str | dict) or not queue:
+        return [f"step {step.name!r}: SqsQueueUrl is {queue!r:.60}. Allowed: the URL of a queue."]
+    if len(step.output_parameters) > callbacks.MOST_OUTPUTS:
+        return [f"step {step.name!r} has {len(step.output_parameters)} outputs. Allowed: {callbacks.MOST_OUTPUTS}."]
+    target = plan.options.callbacks.get(step.name)
+    problems = [] if target is None else handlers.problems(step, target)
+    return problems or handlers.output_problems(step)
+
+
+def run(context: StepContext) -> StepResult:
+    queue, step = str(context.fields.get("SqsQueueUrl")), context.step
+    question = callbacks.ask(
+        context.home,
+        execution=context.facts.id,
+        step=step.name,
+        queue=queue,
+        arguments=context.arguments,
+        outputs={output.name: output.type for output in step.output_parameters},
+    )
+    target = context.options.callbacks.get(step.name)
+    if target is not None:
+        given = handlers.call(context, target, question.body, name=step.name, arn=queue, timeout_s=_HANDLER_S)
+        outputs = handlers.outputs(step, given)
+        callbacks.settle(context.home, question, outputs)
+    else:
+        outputs = _answered(context, question)
+    response = {
+        **context.arguments,
+        "CallbackToken": question.token,
+        "SqsQueueUrl": queue,
+        "OutputParameters": outputs,
+    }
+    return StepResult(response=response, value=handlers.shown(outputs))
+
+
+def _answered(context: StepContext, question: callbacks.Question) -> dict[str, Any]:
+    """
+    Raises:
+        StepFailedError: the answer is a failure.
+        StepStoppedError: the user stopped the run; the question stays, and its token.
+    """
+    home = "" if context.home.root == Home().root else f" --home {shlex.quote(str(context.home.root))}"
+    wanted = "".join(f" --output {name}={kind.upper()}" for name, kind in question.outputs.items())
+    note = f"waits for: drivetrain runs callback {question.token}{wanted}{home}"
+    context.ledger.note_step(context.facts.id, context.step.name, note)
+    context.post(StepNoted(context.step.name, context.attempt, note))
+    while (answer := callbacks.taken(context.home, question)) is None:
+        if context.control.stopping.wait(_LOOK_EVERY_S):
+            raise StepStoppedError
+    if answer.failure is not None:
+        raise StepFailedError(answer.failure)
+    return dict(answer.outputs)
