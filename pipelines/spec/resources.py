@@ -106,6 +106,12 @@ class Deployment(Frozen):
     wheels: str | None = None
     """A folder of wheels for what the image lacks."""
     tags: FrozenMap[str] = Field(default_factory=dict)
+    scheduler_role: str | None = None
+    """ARN of the role with which EventBridge Scheduler starts the pipeline; for schedules."""
+    event_queue: str | None = None
+    """ARN of the SQS queue from which the starter Lambda reads; for triggers by events."""
+    dead_letter_queue: str | None = None
+    """ARN of the SQS queue for what could not be delivered."""
 
     @property
     def root(self) -> str:
