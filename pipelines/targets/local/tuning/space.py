@@ -166,7 +166,7 @@ def _scaling(name: str, entry: Mapping[str, Any], low: float, high: float) -> Sc
         )
     if given == "Auto":
         return "Logarithmic" if low > 0 and high / low >= _WIDE else "Linear"
-    return cast("Scaling", given)
+    return given
 
 
 def _scaled(unit: float, low: float, high: float, scaling: Scaling) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from drivetrain.pipelines.report.words import count, duration, number
+from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.tuning.config import TuningConfig
 from drivetrain.pipelines.targets.local.tuning.ranking import best
 from drivetrain.pipelines.targets.local.tuning.trials import Trial
@@ -47,8 +48,8 @@ def chosen(parameters: Mapping[str, str]) -> str:
 class Log:
     """The log of the step. What the trainings themselves write lies beside it, in a folder a training."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / LOG
+    def __init__(self, folder: Path, masking: Masking) -> None:
+        self._path, self._masking = folder / LOG, masking
 
     def began(self, name: str, config: TuningConfig, seed: int, ended: Sequence[Trial]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +65,7 @@ class Log:
 
     def started(self, trial: Trial) -> None:
         of = f" ({trial.definition})" if trial.definition else ""
-        self._write(f"{trial.label}{of} starts: {chosen(trial.parameters)}; its log is {trial.label}/")
+        self._write(f"{trial.label}{of} starts: {chosen(self._masking(trial.parameters))}; its log is {trial.label}/")
 
     def ended(self, trial: Trial) -> None:
         value = "no objective" if trial.objective is None else f"objective {trial.objective:.6g}"

@@ -64,7 +64,7 @@ class Tuner:
         self._over: str | None = None
         self._abandoned = False
         self._began, self._seconds_before = time.monotonic(), 0.0
-        self._log = telling.Log(context.logs)
+        self._log = telling.Log(context.logs, context.ledger.masking)
 
     def run(self) -> Outcome:
         """

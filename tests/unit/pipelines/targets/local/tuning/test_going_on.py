@@ -162,7 +162,7 @@ def test_a_target_ends_what_is_at_work_too(runs: LocalRuns) -> None:
     summary = runs.start([step], image_commands=COMMAND, max_parallel=2)
     assert summary.status == "Succeeded", summary.reason
     found = response(runs)
-    assert [one["TrainingJobStatus"] for one in found["TrainingJobSummaries"]][0] == "Completed"
+    assert found["TrainingJobSummaries"][0]["TrainingJobStatus"] == "Completed"
     assert found["TrainingJobStatusCounters"]["Stopped"] == 1
     assert found["Drivetrain"]["over"] == "the target 0.3 was reached"
 
