@@ -226,9 +226,9 @@ class _Applying:
 
     def restore_tags(self, there: Deployed) -> bool:
         written = {APPLYING, APPLIED, *self.wanted.tags}
-        self.untag(there.arn, sorted(written - set(there.tags)))
         if before := {name: there.tags[name] for name in sorted(written & set(there.tags))}:
             self.tag(there.arn, before)
+        self.untag(there.arn, sorted(written - set(there.tags)))
         return True
 
     def write_triggers(self, there: tuple[Trigger, ...]) -> None:

@@ -201,14 +201,17 @@ def write(account: Account, trigger: Trigger, before: Trigger | None) -> None:
     """
     if trigger.kind == "schedule":
         operation = "create_schedule" if before is None else "update_schedule"
-        account.call("scheduler", operation, about=trigger.described, Name=trigger.name, **_dated(trigger.arguments))
+        # UpdateSchedule sets what is not given to its default; said all the same, so that nothing depends on it.
+        arguments = {"State": "ENABLED", "FlexibleTimeWindow": {"Mode": "OFF"}, **trigger.arguments}
+        account.call("scheduler", operation, about=trigger.described, Name=trigger.name, **arguments)
         return
     bus = _bus(trigger)
     tags = [{"Key": key, "Value": value} for key, value in trigger.tags.items()]
     # Of a rule that is there already the service passes over the tags.
     with_tags: Json = {"Tags": tags} if before is None and tags else {}
     about = trigger.described
-    said = account.call("events", "put_rule", about=about, Name=trigger.name, **trigger.arguments, **with_tags)
+    arguments = {"State": "ENABLED", **trigger.arguments, **with_tags}
+    said = account.call("events", "put_rule", about=about, Name=trigger.name, **arguments)
     if before is not None and before.tags != trigger.tags and tags:
         account.call("events", "tag_resource", about=about, ResourceARN=said["RuleArn"], Tags=tags)
     for start in range(0, len(trigger.targets), MAX_TARGETS_AT_ONCE):
@@ -242,11 +245,6 @@ def remove(account: Account, trigger: Trigger) -> None:
 
 def _bus(trigger: Trigger) -> Json:
     return {"EventBusName": trigger.arguments["EventBusName"]} if "EventBusName" in trigger.arguments else {}
-
-
-def _dated(arguments: Mapping[str, Any]) -> Json:
-    """boto3 takes seconds since the epoch for a time."""
-    return {"FlexibleTimeWindow": {"Mode": "OFF"}, **arguments}
 
 
 def _entries(said: Mapping[str, Any], about: str) -> None:

@@ -1,0 +1,374 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.assets import Asset
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.applying import HalfDoneError, apply
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
+
+
+class Killed(BaseException):
+    """The process is gone: nothing of ours runs after it."""
+
+
+class Counting(Account):
+    """Counts the calls that change something, and is killed after one of them: what is read leaves nothing behind."""
+
+    def __init__(self, place: Place, *, at: int) -> None:
+        super().__init__(place.outside.region)
+        self._clients = place.account._clients
+        self.at = at
+        self.calls: list[str] = []
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+        number = len(self.calls)
+        if not operation.startswith(("describe", "get", "list")):
+            self.calls.append(f"{service}:{operation}")
+        try:
+            return super().call(service, operation, about=about, **arguments)
+        finally:
+            if number == self.at < len(self.calls):
+                raise Killed
+
+
+class Denying(Account):
+    """Is denied calls of some names, `times` of them after the first `after`."""
+
+    def __init__(self, place: Place, *denied: str, after: int = 0, times: int = 1_000) -> None:
+        super().__init__(place.outside.region)
+        self._clients = place.account._clients
+        self.denied, self.turns = denied, range(after, after + times)
+        self.turn = 0
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+        if operation in self.denied:
+            self.turn += 1
+            if self.turn - 1 in self.turns:
+                raise ServiceError(f"AWS denies {operation}.", code="AccessDeniedException")
+        return super().call(service, operation, about=about, **arguments)
+
+
+def test_a_new_pipeline_is_there_with_its_tags_code_and_record(place: Place) -> None:
+    wanted = place.wanted(triggers=(place.rule(), place.schedule()))
+    done = place.apply(wanted)
+    state = place.state()
+    pipeline = state["pipelines"][NAME]
+    assert done.arn.endswith(f"pipeline/{NAME}")
+    assert pipeline["PipelineDefinition"] == wanted.text
+    assert pipeline["RoleArn"] == wanted.role
+    assert pipeline["parallel"] == {"MaxParallelExecutionSteps": 50}
+    assert pipeline["tags"] == {"team": "vision", APPLIED: wanted.sha256}
+    assert f"pipelines/{NAME}/applied/{wanted.sha256}.json" in state["objects"]
+    assert wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in state["objects"]
+    assert list(state["rules"]) == [f"{NAME}-approved"]
+    assert list(state["schedules"]) == [f"{NAME}-daily"]
+    assert place.plan(wanted).is_empty
+
+
+def test_applying_again_writes_nothing_and_the_definition_stays_the_same_bytes(place: Place) -> None:
+    wanted = place.wanted(triggers=(place.rule(), place.schedule()))
+    place.apply(wanted)
+    before, calls = place.state(), len(place.service.calls)
+    done = place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    made = [call.partition(":")[2] for call in place.service.calls[calls:] if ":" in call]
+    assert done.done == [] and done.version is None
+    assert not [call for call in made if call.startswith(("Create", "Update", "Delete", "Put", "Add", "Remove"))]
+    assert place.state() == before
+
+
+def test_an_update_changes_what_differs_and_nothing_else(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    place.outside.client("sagemaker").add_tags(
+        ResourceArn=place.wanted().arn, Tags=[{"Key": "cost-centre", "Value": "7"}]
+    )
+    changed = place.wanted(
+        definition=definition("ml.m5.2xlarge"),
+        description="",
+        max_parallel=3,
+        tags={"team": "speech"},
+        triggers=(place.rule("Rejected"), place.schedule("rate(2 days)", name="other")),
+    )
+    done = place.apply(changed)
+    state = place.state()
+    pipeline = state["pipelines"][NAME]
+    assert done.version == 2
+    assert pipeline["PipelineDefinition"] == changed.text
+    assert pipeline["PipelineDescription"] in (None, "")
+    assert pipeline["parallel"] == {"MaxParallelExecutionSteps": 3}
+    assert pipeline["tags"] == {"team": "speech", "cost-centre": "7", APPLIED: changed.sha256}
+    assert list(state["schedules"]) == [f"{NAME}-other"]
+    assert "Rejected" in state["rules"][f"{NAME}-approved"][0]
+    assert place.plan(changed).is_empty
+
+
+def scenario(place: Place, update: bool) -> tuple[Any, Any]:
+    first = place.wanted(triggers=(place.schedule(), place.rule())) if update else None
+    second = place.wanted(
+        definition=definition("ml.m5.2xlarge"),
+        tags={"team": "speech"},
+        triggers=(place.schedule("rate(2 days)"), place.rule(name="rejected", status="Rejected")),
+    )
+    return first, second
+
+
+@pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
+def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Place, update: bool) -> None:
+    """Each of apply's calls in turn; a killed process runs no more code, so nothing is taken back."""
+    number = 0
+    while True:
+        here = replace(place, name=f"n{number}-{NAME}")
+        first, second = scenario(here, update)
+        if first is not None:
+            here.apply(first)
+        counting = Counting(place, at=number)
+        try:
+            apply(counting, second, here.plan(second))
+        except Killed:
+            pass
+        else:
+            break
+        between = here.plan(second)
+        assert between.refusal() is None, (number, counting.calls[-1], between.overwritten)
+        apply(here.account, second, between)
+        found = here.deployed()
+        assert found is not None
+        assert found.text == second.text
+        assert found.tags == {"team": "speech", APPLIED: second.sha256}
+        assert [trigger.name for trigger in found.triggers] == [f"{here.name}-rejected", f"{here.name}-daily"]
+        assert found.triggers == tuple(sorted(second.triggers, key=lambda trigger: trigger.key))
+        number += 1
+    assert number == len(counting.calls) == (11 if update else 6)
+
+
+def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
+    """What was written before the crash is known as ours by the tag that announced it."""
+    place.apply(place.wanted())
+    second = place.wanted(definition=definition("ml.m5.2xlarge"))
+    calls_before_update = None
+    for number in range(40):
+        trial = Counting(place, at=number)
+        with pytest.raises(Killed):
+            apply(trial, second, place.plan(second))
+        if trial.calls[-1] == "sagemaker:update_pipeline":
+            calls_before_update = number
+            break
+    assert calls_before_update is not None
+    deployed = place.deployed()
+    assert deployed is not None and deployed.tags[APPLYING] == second.sha256 != deployed.tags[APPLIED]
+    third = place.wanted(definition=definition("ml.m5.4xlarge"))
+    plan = place.plan(third)
+    assert plan.drift == () and plan.refusal() is None
+    place.apply(third)
+    assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
+
+
+def test_an_edit_after_a_crash_is_drift_against_what_was_written_last(place: Place) -> None:
+    place.apply(place.wanted())
+    second = place.wanted(definition=definition("ml.m5.2xlarge", rows="20"))
+    place.outside.client("sagemaker").add_tags(ResourceArn=second.arn, Tags=[{"Key": APPLYING, "Value": second.sha256}])
+    place.apply(second)  # leaves the record
+    place.outside.client("sagemaker").add_tags(
+        ResourceArn=second.arn,
+        Tags=[{"Key": APPLYING, "Value": second.sha256}, {"Key": APPLIED, "Value": place.wanted().sha256}],
+    )
+    edited = json.loads(second.text)["Parameters"]
+    edited[0]["DefaultValue"] = 0.5
+    place.edit(Parameters=edited)
+    plan = place.plan(second)
+    assert [change.where for change in plan.drift] == ["parameters.MinAccuracy.DefaultValue"]
+
+
+def test_drift_is_refused_unless_named(place: Place) -> None:
+    place.apply(place.wanted())
+    steps = definition("ml.m5.4xlarge", rows="30")["Steps"]
+    place.edit(Steps=steps)
+    wanted = place.wanted()
+    plan = place.plan(wanted)
+    places = [change.where for change in plan.overwritten]
+    assert len(places) == 2 and any(where.endswith("InstanceType") for where in places)
+    with pytest.raises(UserError, match="was edited since the last apply") as refused:
+        apply(place.account, wanted, plan)
+    assert places[0] in str(refused.value) and "drivetrain pull" in str(refused.value)
+    with pytest.raises(UserError, match="would undo it"):
+        apply(place.account, wanted, place.plan(wanted, discarded=[places[0]]))
+    with pytest.raises(UserError, match="would undo it"):
+        apply(place.account, wanted, place.plan(wanted, discarded=[places[0][:-1]]))
+    apply(place.account, wanted, place.plan(wanted, discarded=["steps.prepare", "steps.train"]))
+    assert place.state()["pipelines"][NAME]["PipelineDefinition"] == wanted.text
+    place.edit(Steps=steps)
+    apply(place.account, wanted, place.plan(wanted, discarded=["all"]))
+    assert place.plan(wanted).is_empty
+
+
+def test_drift_that_the_code_has_too_is_no_hindrance(place: Place) -> None:
+    place.apply(place.wanted())
+    place.edit(Steps=definition("ml.m5.4xlarge")["Steps"])
+    wanted = place.wanted(definition=definition("ml.m5.4xlarge"))
+    merged = replace(wanted, definition={**wanted.definition, "Metadata": place.wanted().definition["Metadata"]})
+    plan = place.plan(merged)
+    assert plan.drift and not plan.overwritten and not plan.changes and plan.record is not None
+    done = place.apply(merged)
+    assert done.version is None  # the service has it already, in another spelling
+    assert place.plan(merged).is_empty
+
+
+def test_a_pipeline_of_others_is_not_taken(place: Place) -> None:
+    client = place.outside.client("sagemaker")
+    wanted = place.wanted()
+    client.create_pipeline(
+        PipelineName=NAME,
+        PipelineDefinition=json.dumps({"Version": "2020-12-01", "Steps": []}),
+        RoleArn=wanted.role,
+        ClientRequestToken="t" * 32,
+    )
+    plan = place.plan(wanted)
+    assert plan.foreign
+    with pytest.raises(UserError, match="was not made by `drivetrain apply`"):
+        apply(place.account, wanted, plan)
+    place.apply(wanted, discarded=["all"])
+    assert place.plan(wanted).is_empty
+
+
+@pytest.mark.parametrize("what", ["edit", "tags", "trigger", "deleted", "code"])
+def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
+    place.apply(place.wanted(triggers=(place.schedule(),)))
+    wanted = place.wanted(definition=definition("ml.m5.2xlarge"), triggers=(place.schedule(),))
+    plan = place.plan(wanted)
+    if what == "edit":
+        place.edit(Parameters=[])
+    elif what == "tags":
+        place.outside.client("sagemaker").delete_tags(ResourceArn=wanted.arn, TagKeys=[APPLIED])
+    elif what == "trigger":
+        place.outside.client("scheduler").delete_schedule(Name=f"{NAME}-daily")
+    elif what == "deleted":
+        place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
+    else:
+        wanted = place.wanted(definition=definition("ml.m5.8xlarge"), triggers=(place.schedule(),))
+    before = place.state()
+    with pytest.raises(UserError, match="The plan is stale") as refused:
+        apply(place.account, wanted, plan)
+    assert "Make a new plan: drivetrain plan nightly" in str(refused.value)
+    assert place.state() == before
+
+
+def test_a_plan_for_another_place_is_refused(place: Place) -> None:
+    plan = place.plan(place.wanted())
+    with pytest.raises(UserError, match="The plan is for pipeline 'other'"):
+        apply(place.account, place.wanted(), replace(plan, pipeline="other"))
+    with pytest.raises(UserError, match="in account 999999999999"):
+        apply(place.account, place.wanted(), replace(plan, account="999999999999"))
+
+
+@pytest.mark.parametrize("denied", ["create_schedule", "put_rule", "put_targets"])
+def test_a_new_pipeline_is_taken_back_when_what_starts_it_is_refused(place: Place, denied: str) -> None:
+    wanted = place.wanted(triggers=(place.rule(), place.schedule()))
+    with pytest.raises(HalfDoneError, match=r"Taken back: .*the new pipeline") as failed:
+        apply(Denying(place, denied), wanted, place.plan(wanted))
+    assert f"AWS denies {denied}." in str(failed.value) and "NOT taken back" not in str(failed.value)
+    state = place.state()
+    assert not state["pipelines"] and not state["rules"] and not state["schedules"]
+    place.apply(wanted)
+    assert place.plan(wanted).is_empty
+
+
+@pytest.mark.parametrize("denied", ["update_schedule", "put_rule", "delete_rule", "remove_targets", "delete_tags"])
+def test_an_update_is_taken_back_when_a_part_is_refused(place: Place, denied: str) -> None:
+    first, second = scenario(place, update=True)
+    place.apply(first)
+    before = place.state()
+    with pytest.raises(HalfDoneError, match="Applying failed: AWS denies"):
+        apply(Denying(place, denied, times=1), second, place.plan(second))
+    after = place.state()
+    assert after["rules"] == before["rules"] and after["schedules"] == before["schedules"]
+    assert after["pipelines"] == before["pipelines"]
+    place.apply(second)
+    assert place.plan(second).is_empty
+
+
+def test_what_cannot_be_taken_back_is_said(place: Place) -> None:
+    first, second = scenario(place, update=True)
+    place.apply(first)
+    account = Denying(place, "update_schedule", "update_pipeline", after=1)
+    with pytest.raises(HalfDoneError, match="NOT taken back: the pipeline"):
+        apply(account, second, place.plan(second))
+    assert place.plan(second).refusal() is None
+    place.apply(second)
+    assert place.plan(second).is_empty
+
+
+def test_an_update_that_was_done_though_no_answer_came_is_taken_back(place: Place) -> None:
+    place.apply(place.wanted())
+    before = place.state()["pipelines"]
+    second = place.wanted(definition=definition("ml.m5.2xlarge"))
+
+    class Losing(Account):
+        lost = False
+
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            said = super().call(service, operation, about=about, **arguments)
+            if operation == "update_pipeline" and not self.lost:
+                self.lost = True
+                raise ServiceError("AWS cannot be reached.")
+            return said
+
+    with pytest.raises(HalfDoneError, match="Taken back: the pipeline"):
+        apply(Losing(place.outside.region), second, place.plan(second))
+    assert place.state()["pipelines"] == before
+
+
+def test_somebody_who_writes_at_the_same_time_is_told_of(place: Place) -> None:
+    wanted = place.wanted()
+
+    class Raced(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            said = super().call(service, operation, about=about, **arguments)
+            if operation == "create_pipeline":
+                place.edit(Steps=[processing("theirs")])
+            return said
+
+    with pytest.raises(UserError, match=r"read again it is not what was written .*the pipeline is another"):
+        apply(Raced(place.outside.region), wanted, place.plan(wanted))
+
+
+def test_an_object_under_a_hash_with_other_bytes_is_found_out(place: Place) -> None:
+    wanted = place.wanted()
+    key = wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/")
+    place.outside.client("s3").put_object(Bucket=place.bucket, Key=key, Body=b"torn")
+    with pytest.raises(UserError, match="is not there, or not as it was written"):
+        place.apply(wanted)
+
+
+def test_bytes_that_are_not_those_of_the_hash_are_refused_by_the_service(place: Place) -> None:
+    wanted = place.wanted()
+    asset = wanted.assets[0]
+    broken = replace(wanted, assets=(Asset(asset.uri, "0" * 64, asset.content),))
+    with pytest.raises(ServiceError, match=r"start\.py"):
+        place.apply(broken)
+    assert not place.state()["pipelines"]
+
+
+def test_a_role_that_cannot_be_assumed_is_said_before_anything_refers_to_it(place: Place) -> None:
+    wanted = place.wanted(role=f"arn:aws:iam::{place.outside.number}:role/unassumable")
+    with pytest.raises(HalfDoneError, match="SageMaker cannot use the role"):
+        place.apply(wanted)
+    assert not place.state()["pipelines"]
+
+
+def test_a_definition_that_is_longer_than_a_request_goes_through_the_bucket(place: Place) -> None:
+    many = {**definition(), "Steps": [processing(f"step-{n}", note="x" * 250, other="y" * 250) for n in range(1_500)]}
+    wanted = place.wanted(definition=many)
+    assert len(wanted.text) > 1_048_576
+    place.apply(wanted)
+    deployed = place.deployed()
+    assert deployed is not None and differences(deployed.definition, wanted.definition) == ()
+    plan = place.plan(wanted)
+    assert plan.is_empty and "goes through the bucket" in " ".join(plan.notes)
