@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.errors import UserError
@@ -20,6 +21,7 @@ JOB_PREFIX = "pipelines-"
 
 _ROLE = re.compile(r"arn:(aws[a-z-]*):iam::(\d{12}):role/([\w+=,.@/-]+)")
 _HASH = 8
+_GIVEN = ("scheduler_role", "event_queue", "dead_letter_queue")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,8 @@ class Names:
     """ARN of the pipeline's own role."""
     bucket_key: str | None = None
     """ARN of the KMS key that the bucket encrypts with; None without one of the account's own."""
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
+    """ARNs that the deployment names itself: of the scheduler's role, the event queue, the dead-letter queue."""
 
     @staticmethod
     def of(pipeline: Pipeline, bucket_key: str | None = None) -> Names:
@@ -56,6 +60,7 @@ class Names:
             prefix=deployment.prefix,
             pipeline_role=deployment.role,
             bucket_key=bucket_key,
+            given={name: arn for name in _GIVEN if (arn := getattr(deployment, name)) is not None},
         )
 
     def arn(self, service: str, resource: str) -> str:
@@ -79,6 +84,8 @@ class Names:
 
     def role(self, kind: str) -> str:
         """The ARN of the role that the stack makes for a kind of work: scheduler, starter, ci."""
+        if kind == "scheduler" and "scheduler_role" in self.given:
+            return self.given["scheduler_role"]
         return f"arn:{self.partition}:iam::{self.account}:role/{self.named(kind)}"
 
     def named(self, kind: str, most: int = MAX_ROLE_NAME) -> str:
@@ -96,13 +103,13 @@ class Names:
 
     @property
     def event_queue(self) -> str:
-        """ARN of the queue on which the rules put events."""
-        return self.arn("sqs", self.named("events"))
+        """ARN of the queue on which the rules put events, one at a time in their order (FIFO)."""
+        return self.given.get("event_queue", self.arn("sqs", self.named("events.fifo")))
 
     @property
     def dead_letter_queue(self) -> str:
         """ARN of the queue of events and schedules that came to nothing."""
-        return self.arn("sqs", self.named("dead-letters"))
+        return self.given.get("dead_letter_queue", self.arn("sqs", self.named("dead-letters")))
 
     @property
     def starter(self) -> str:
@@ -121,9 +128,9 @@ class Names:
 
     @property
     def _trigger_prefix(self) -> str:
-        from drivetrain.pipelines.targets.sagemaker.deploying.triggers import name_prefix
+        from drivetrain.pipelines.triggers.resources import PREFIX_CHARACTERS
 
-        return name_prefix(self.pipeline)
+        return f"{self.pipeline[:PREFIX_CHARACTERS]}-"
 
     @property
     def topic(self) -> str:

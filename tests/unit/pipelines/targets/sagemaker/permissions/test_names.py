@@ -7,6 +7,7 @@ from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 
 ROLE = "arn:aws-us-gov:iam::123456789012:role/team/retraining"
@@ -21,7 +22,25 @@ def test_the_role_says_where_the_pipeline_lives() -> None:
     assert (known.partition, known.account, known.region) == ("aws-us-gov", "123456789012", "us-gov-west-1")
     assert known.pipeline_arn == "arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:pipeline/nightly"
     assert known.role("scheduler") == "arn:aws-us-gov:iam::123456789012:role/drivetrain-nightly-scheduler"
-    assert known.event_queue == "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:drivetrain-nightly-events"
+    assert known.event_queue == "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:drivetrain-nightly-events.fifo"
+
+
+def test_what_the_deployment_names_itself_is_meant() -> None:
+    queue, role = "arn:aws:sqs:us-east-1:123456789012:ours", "arn:aws:iam::123456789012:role/ours"
+    given = Deployment(role=ROLE, scheduler_role=role, event_queue=queue, dead_letter_queue=f"{queue}-dead")
+    known = Names.of(Pipeline(name="nightly", deployment=given))
+    assert (known.role("scheduler"), known.event_queue, known.dead_letter_queue) == (role, queue, f"{queue}-dead")
+    assert known.role("starter").endswith("drivetrain-nightly-starter")
+
+
+def test_rules_and_schedules_have_the_names_that_their_policy_allows() -> None:
+    from drivetrain.pipelines.triggers.resources import resource_name
+
+    for pipeline in ("nightly", "a-rather-long-name-of-a-pipeline"):
+        known = names(pipeline)
+        name = resource_name(pipeline, "at-two")
+        assert covers(known.rules, known.arn("events", f"rule/{name}"))
+        assert covers(known.schedules, known.arn("scheduler", f"schedule/default/{name}"))
 
 
 @pytest.mark.parametrize("role", ["me", "arn:aws:iam::1234:role/me", "arn:aws:iam::123456789012:user/me", ""])
