@@ -30,7 +30,7 @@ def steps_table(run: RunFacts) -> str:
     """One line a step: name, status, time, and why it ran or where its result came from."""
     rows = [
         [
-            f"{SIGNS.get(step.status, '•')} {step.title}",
+            f"{'  ' if step.parent is not None else ''}{SIGNS.get(step.status, '•')} {step.title}",
             status_word(step.status),
             "" if step.status in ("Cached", "NotExecuted", "Waiting") else duration(step.seconds),
             remark(step),
@@ -43,7 +43,8 @@ def steps_table(run: RunFacts) -> str:
 
 def remark(step: StepFacts) -> str:
     """What is worth saying of a step in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
-    parts = [step.value or "", f"{step.attempts} attempts" if step.attempts > 1 else ""]
+    item = "" if step.item is None else f"for {in_a_line(step.item)}"
+    parts = [item, step.value or "", f"{step.attempts} attempts" if step.attempts > 1 else ""]
     if step.cache_of:
         parts.append(f"from {step.cache_of}")
     if step.status in ("Failed", "Stopped"):

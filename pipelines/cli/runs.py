@@ -90,9 +90,8 @@ def show(
         return
     shown = report if report.exists() else None
     say(outcome.summary(facts, shown, home_option=home_option(home), prices=prices))
-    for step in facts.steps:
-        if step.status == "Failed":
-            say("\n" + failure_block(ledger.home, facts.id, step))
+    for step in facts.failures():
+        say("\n" + failure_block(ledger.home, facts.id, step))
 
 
 @app.command()

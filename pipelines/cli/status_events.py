@@ -32,7 +32,8 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
         detail: dict[str, Any] = row.event["detail"]
         kind = "Step" if row.step is not None else "PipelineExecution"
         before, now = detail.get(f"previous{kind}Status"), str(detail[f"current{kind}Status"])
-        source: str = (detail.get("cacheHitResult") or {}).get("sourcePipelineExecutionArn", "")
+        hit: dict[str, str] = detail.get("cacheHitResult", {})
+        source = hit.get("sourcePipelineExecutionArn", "")
         more = f"cached, from {source.rpartition('/')[2]}" if source else in_a_line(detail.get("failureReason", ""))
         cells.append(
             [row.event["time"], row.step or "(execution)", detail.get("stepType", ""), f"{before or ''} -> {now}", more]

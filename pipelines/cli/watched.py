@@ -273,6 +273,5 @@ def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, ho
     say("\n" + summary(facts, report, with_steps=with_steps, home_option=home_option))
     if facts.status == "Stopped":
         say(f"Go on: drivetrain runs resume {facts.id}{home_option}")
-    for step in facts.steps:
-        if step.status == "Failed":
-            say("\n" + failure_block(home, facts.id, step))
+    for step in facts.failures():
+        say("\n" + failure_block(home, facts.id, step))

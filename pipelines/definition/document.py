@@ -114,13 +114,14 @@ class StepNode:
         return _steps(self.arguments.get("ForEachBody"), self.place, "ForEachBody", ())
 
     @cached_property
-    def body_names(self) -> frozenset[str]:
-        """Names of the steps in a ForEach's body, whose references to each other stay inside the step."""
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the steps in a ForEach's body, whose references to each other stay inside the step; as far as it
+        can be read."""
         body: Json = self.arguments.get("ForEachBody") if self.type == "ForEach" else None
         if not isinstance(body, list):
-            return frozenset()
+            return ()
         names = [item.get("Name") for item in body if isinstance(item, dict)]
-        return frozenset(name for name in names if isinstance(name, str))
+        return tuple(name for name in names if isinstance(name, str))
 
     @property
     def references(self) -> tuple[Get, ...]:

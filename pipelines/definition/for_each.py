@@ -280,7 +280,7 @@ def _lost(get: Get, loop: StepNode) -> str | None:
 
 def outer_needs(loop: StepNode) -> set[str]:
     """The steps outside of it that the body of a ForEach names in DependsOn."""
-    return {need.step for step in loop.body for need in step.depends_on} - loop.body_names
+    return {need.step for step in loop.body for need in step.depends_on}.difference(loop.body_names)
 
 
 def inner_needs(steps: Sequence[StepNode]) -> dict[str, set[str]]:

@@ -10,6 +10,7 @@ from drivetrain.pipelines.report.dag import Dag
 from drivetrain.pipelines.report.decision import DecisionFacts
 from drivetrain.pipelines.report.evaluation import EvaluationFacts
 from drivetrain.pipelines.report.goodput import JobTimes
+from drivetrain.pipelines.report.tuning import TuningFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,7 @@ class StepFacts:
 
     `why` says what made it run (`max_digits 4 -> 3`), `cache_of` names the execution whose result it took, `value` what
     came out in a word (`version 3`), `reason` what went wrong. `settings` are the program's parameters and the machine.
+    A step of an iteration of a ForEach names that in `parent`, and what the iteration is for in `item`.
     """
 
     name: str
@@ -33,6 +35,8 @@ class StepFacts:
     value: str | None = None
     why: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    item: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +119,7 @@ class RunFacts:
     """Of the trainings that were interrupted, or ran on machines that can be taken away."""
     goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
     """Training step that is not done -> the newest checkpoint that lies in its store."""
+    tunings: tuple[TuningFacts, ...] = ()
     measured: tuple[Measured, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
@@ -133,6 +138,11 @@ class RunFacts:
         """What steps returned whose findings are not told in another way."""
         told = {one.step for one in (*self.evaluations, *self.decisions) if not one.problem}
         return tuple(one for one in self.measured if one.step not in told)
+
+    def failures(self) -> tuple[StepFacts, ...]:
+        """The steps that failed by themselves: of a ForEach the steps of its iterations, where these did."""
+        inner = {step.parent for step in self.steps if step.status == "Failed"}
+        return tuple(step for step in self.steps if step.status == "Failed" and step.name not in inner)
 
     def step(self, name: str) -> StepFacts | None:
         return next((step for step in self.steps if step.name == name), None)

@@ -11,7 +11,8 @@ from drivetrain.pipelines.report.dag import Dag, Edge, Node
 
 
 def dag_of(definition: Definition, known: Mapping[str, Node] | None = None) -> Dag:
-    """What `definition` says of its steps; nodes in `known` (with a status, of a run) take the place of plain ones.
+    """What `definition` says of its steps, of a ForEach the steps of its body in the note; nodes in `known` (with a
+    status, of a run) take the place of plain ones.
 
     Raises:
         UserError: an unreadable reference, or steps that wait for each other.
@@ -21,7 +22,16 @@ def dag_of(definition: Definition, known: Mapping[str, Node] | None = None) -> D
     types = {node.name: node.type for node in nodes}
     try:
         return Dag.build(
-            [known.get(node.name) or Node(node.name, node.type, node.display_name or "") for node in nodes],
+            [
+                known.get(node.name)
+                or Node(
+                    node.name,
+                    node.type,
+                    node.display_name or "",
+                    note=", ".join(definition.by_name[node.name].body_names),
+                )
+                for node in nodes
+            ],
             [_edge(source, target, label, types.get(source, "")) for source, target, label in edges],
         )
     except ValueError:

@@ -21,10 +21,11 @@ from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import is_bad_input
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
 from drivetrain.pipelines.report.saving import Prices
+from drivetrain.pipelines.report.tuning import TuningFacts, tuning_facts
 from drivetrain.pipelines.report.words import duration, printable
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.definition.document import Definition
+    from drivetrain.pipelines.definition.document import Definition, StepNode
     from drivetrain.pipelines.targets.local.home import Home
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
     from drivetrain.pipelines.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
@@ -84,6 +85,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for saved in [newest_checkpoint(ledger.home, step.arguments)]
             if saved is not None
         },
+        tunings=tuple(_tunings(ledger.home, rows, made_by)),
         measured=tuple(_measured(ledger.home, rows, definition)),
         evaluations=evaluations(ledger.home, artifacts),
         decisions=decisions(ledger.home, artifacts),
@@ -116,6 +118,8 @@ def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
         value=step.value,
         why=step.why,
         settings=settings(step.arguments),
+        parent=step.parent,
+        item=step.item,
     )
 
 
@@ -126,7 +130,8 @@ def _status(run: str, step: str | None) -> str:
 
 
 def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
-    nodes = [Node(step.name, step.type, step.title, step.status, note(step)) for step in steps]
+    # The steps of a ForEach's iterations are told of in the table; in the picture it stands for them.
+    nodes = [Node(s.name, s.type, s.title, s.status, note(s)) for s in steps if s.parent is None]
     if definition is None:
         return Dag(tuple(nodes), ())
     from drivetrain.pipelines.report.from_definition import dag_of
@@ -190,6 +195,15 @@ def _job_times(home: Home, rows: Iterable[StepRow]) -> Iterator[JobTimes]:
             yield times
 
 
+def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
+    for row in rows:
+        if row.type != "Tuning":
+            continue
+        found = tuning_facts(row.name, row.arguments, row.response, home.run(made_by[row.name]) / row.name)
+        if found is not None:
+            yield found
+
+
 def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactFacts]:
     for step, execution in made_by.items():
         for row in ledger.artifacts(execution, step):
@@ -211,7 +225,7 @@ def _measured(home: Home, rows: Iterable[StepRow], definition: Definition | None
     if definition is None:
         return
     for row in rows:
-        node = definition.by_name.get(row.name)
+        node = definition.by_name.get(row.name) if row.parent is None else _of_a_body(definition, row)
         if node is None or row.status not in ("Succeeded", "Cached"):
             continue
         numbers: dict[str, float] = {}
@@ -221,6 +235,13 @@ def _measured(home: Home, rows: Iterable[StepRow], definition: Definition | None
                 numbers |= _numbers(home, uri, file.file_path)
         if numbers:
             yield Measured(step=row.name, numbers=numbers)
+
+
+def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
+    """The step of a ForEach's body that a step of one of its iterations was made of."""
+    loop = definition.by_name.get(row.parent or "")
+    name = row.name.rpartition("-")[0]
+    return next((step for step in loop.body if step.name == name), None) if loop is not None else None
 
 
 def _output_uri(row: StepRow, output: str) -> str | None:

@@ -21,6 +21,8 @@ from drivetrain.pipelines.report.model_section import models_section
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
 from drivetrain.pipelines.report.reasons import in_a_line, known_paths
 from drivetrain.pipelines.report.saving import Prices
+from drivetrain.pipelines.report.tuning_section import STYLE as TUNING_STYLE
+from drivetrain.pipelines.report.tuning_section import tunings_section
 from drivetrain.pipelines.report.words import (
     approval_words,
     count,
@@ -48,6 +50,7 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
             decision_sections(run.decisions),
             _graph(run),
             _training(run),
+            tunings_section(run.tunings),
             _interruptions(run, prices),
             evaluation_sections(run.evaluations, run.decisions),
             _measured(run),
@@ -58,7 +61,7 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
             _environment(run),
         ),
         el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
-        styles=(STYLE,) if told else (),
+        styles=(*((STYLE,) if told else ()), *((TUNING_STYLE,) if run.tunings else ())),
     )
 
 
@@ -104,7 +107,7 @@ def _status(status: str) -> Markup:
 
 
 def _failure(run: RunFacts) -> Markup | None:
-    failed = [step for step in run.steps if step.status == "Failed"]
+    failed = run.failures()
     if not failed and not run.reason:
         return None
     blocks = [
@@ -200,9 +203,12 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
     if step.reason and step.status != "Failed":
         notes.append(in_a_line(step.reason))
     below = step.type if step.title == step.name else f"{step.name} · {step.type}"
+    of_an_iteration = step.parent is not None
+    if of_an_iteration and step.item is not None:
+        notes.insert(0, ["for ", el("code", _value(step.item))])
     return el(
         "tr",
-        el("th", el("b", step.title), el("small", below), scope="row"),
+        el("th", el("b", step.title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
         el("td", _status(step.status)),
         el("td", duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
         el("td", timeline),

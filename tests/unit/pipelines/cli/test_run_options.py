@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.cli.run_options import data, image_commands, pairs, stubs
+from drivetrain.pipelines.cli.run_options import data, image_commands, pairs, selected, stubs
 from drivetrain.pipelines.errors import UserError
 
 
@@ -56,3 +56,12 @@ def test_local_data(tmp_path: Path) -> None:
         data([f"s3://bucket/x={tmp_path / 'gone'}"])
     with pytest.raises(UserError, match="give s3://BUCKET/KEY=PATH"):
         data([f"bucket/x={folder}"])
+
+
+def test_selected_steps_are_named_with_commas_each_once() -> None:
+    assert selected(None, None) == ()
+    assert selected(["train, evaluate", "train"], "latest") == ("train", "evaluate")
+    with pytest.raises(UserError, match="--select: a name is empty"):
+        selected(["train,"], None)
+    with pytest.raises(UserError, match=r"Give --select STEP,\.\.\., too"):
+        selected(None, "latest")
