@@ -19,6 +19,7 @@ from drivetrain.pipelines.errors import UserError
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html
 DEFAULT_MAX_SECONDS = 86_400
 JOB, WARM_POOL = "job", "warm pool"
+UNKNOWN_MACHINES = "on which machines it runs is only known when it runs."
 # SageMaker charges nothing for these; what they call (Lambda, SQS) is billed there, and is little.
 FREE = frozenset(
     [
@@ -62,6 +63,8 @@ class Machines:
     jobs: int = 1
     what: str = JOB
     """The job itself, or the warm pool that it leaves."""
+    untold: str = ""
+    """Why nothing can be told of what it costs; empty where it can."""
 
 
 def machines(step: StepNode, scope: Scope) -> tuple[list[Machines], list[str]]:
@@ -87,7 +90,7 @@ def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
     elif step.type == "ForEach":
         yield from _for_each(step, scope, notes)
     elif step.type not in FREE:
-        notes.append(f"the cost of a step of type {step.type} is not estimated.")
+        yield _untold(step, f"the cost of a step of type {step.type} is not estimated.")
 
 
 def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
@@ -96,10 +99,10 @@ def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
     stopping = _object(_known(request.get("StoppingCondition"), scope))
     if not resources:
         serverless = "ServerlessJobConfig" in request
-        notes.append("a serverless job has no price by the hour." if serverless else "its machines are not known.")
+        yield _untold(step, "a serverless job has no price by the hour." if serverless else UNKNOWN_MACHINES)
         return
     if resources.get("TrainingPlanArn"):
-        notes.append("it runs on a training plan, whose capacity is paid for beforehand.")
+        yield _untold(step, "it runs on a training plan, whose capacity is paid for beforehand.")
         return
     spot = _known(request.get("EnableManagedSpotTraining"), scope) is True
     base = _plain(step, "Training", resources, scope, _seconds(stopping, scope))
@@ -144,7 +147,7 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
             )
         found.append(replace(base, spot=spot))
     if not found:
-        notes.append("its training jobs are not known.")
+        yield _untold(step, UNKNOWN_MACHINES)
         return
     if most is None:
         notes.append("how many training jobs it runs is only known when it runs; one is counted.")
@@ -174,6 +177,10 @@ def _for_each(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
         inner: list[str] = []
         yield from (replace(each, jobs=each.jobs * count) for each in _machines(child, scope, inner))
         notes += [f"{child.name}: {note}" for note in inner]
+
+
+def _untold(step: StepNode, why: str) -> Machines:
+    return Machines(step=step.name, kind="", choices=(Choice(None, None),), untold=why)
 
 
 def _plain(step: StepNode, kind: str, resources: Mapping[str, Any], scope: Scope, seconds: float | None) -> Machines:

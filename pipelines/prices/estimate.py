@@ -21,7 +21,7 @@ from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.expressions import Scope
 from drivetrain.pipelines.definition.parameters import typed
 from drivetrain.pipelines.errors import UserError, did_you_mean
-from drivetrain.pipelines.prices.billed import JOB, Choice, Machines, machines
+from drivetrain.pipelines.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
 from drivetrain.pipelines.prices.lines import lines_of
 from drivetrain.pipelines.prices.table import REFRESH, Price, PriceTable, current
 
@@ -170,7 +170,7 @@ def estimate(
         for entry in found:
             cost, why = _cost(entry, seconds.get(entry.step), region, table, used)
             costs.append(replace(cost, branch=step.branch))
-            if why and (cost.on_demand is not None or table.of_region(region)):
+            if why and (table.of_region(region) or entry.untold):
                 notes.append(f"{entry.step}: {why}")
     oldest = min((price.date for price in used), default=None)
     return Estimate(tuple(costs), table.currency, oldest, region, tuple(dict.fromkeys(notes)))
@@ -196,8 +196,8 @@ def _cost(
         jobs=entry.jobs,
         what=entry.what,
     )
-    if None in names:
-        return cost, "on which machines it runs is only known when it runs."
+    if entry.untold or None in names:
+        return cost, entry.untold or UNKNOWN_MACHINES
     if any(choice.count is None for choice in entry.choices):
         return cost, "on how many machines it runs is only known when it runs."
     prices = {name: table.hourly(region, entry.kind, name) for name in known}

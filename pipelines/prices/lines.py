@@ -63,9 +63,11 @@ def _amount(step: StepCost, currency: str) -> str:
 
 
 def _total(estimate: Estimate) -> str:
-    bound = "as before" if estimate.steps and all(step.measured for step in estimate.steps) else "at most"
+    if not estimate.steps:
+        return "total: nothing, no step has machines"
+    bound = "as before" if all(step.measured for step in estimate.steps) else "at most"
     priced = [step for step in estimate.steps if step.on_demand is not None]
-    if estimate.steps and not priced:
+    if not priced:
         return f"total: {UNKNOWN}"
     total = f"total {bound} {money(estimate.total, estimate.currency)}"
     if any(step.spot for step in priced):

@@ -111,7 +111,7 @@ def days_old(date: datetime.date, today: datetime.date | None = None) -> int:
 def age_line(date: datetime.date, today: datetime.date | None = None) -> str:
     """`prices of 2026-09-24, 58 days old; refresh with drivetrain prices update`."""
     days = days_old(date, today)
-    age = "of today" if days == 0 else f"{days} day{'' if days == 1 else 's'} old"
+    age = "today's" if days == 0 else f"{days} day{'' if days == 1 else 's'} old"
     return f"prices of {date.isoformat()}, {age}; refresh with {REFRESH}"
 
 
