@@ -22,6 +22,7 @@ COMMANDS = {
     "compile": "compile",
     "plan": "plan",
     "apply": "apply",
+    "pull": "pull",
     "destroy": "destroy",
     "submit": "submit",
     "recommend": "recommend",

@@ -68,10 +68,17 @@ def plan(
 
 def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
     """The plan for what was named."""
+    from drivetrain.pipelines.prices.estimate import estimate
     from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
 
+    cost = estimate(wanted.desired.definition, region=wanted.account.region)
     return make_plan(
-        wanted.account, wanted.desired, wanted.deployed, discarded=tuple(discard or ()), origin=wanted.origin
+        wanted.account,
+        wanted.desired,
+        wanted.deployed,
+        discarded=tuple(discard or ()),
+        origin=wanted.origin,
+        cost={**cost.to_json(), "lines": cost.lines()},
     )
 
 

@@ -38,6 +38,10 @@ def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
     yield from _drift(plan)
     if plan.steps and not plan.is_empty:
         yield from _forecast(plan.steps)
+    if plan.cost is not None and not plan.is_empty:
+        yield "An execution costs:"
+        for line in plan.cost["lines"]:
+            yield f"    {line}"
     for note in plan.notes:
         yield f"note: {note}"
 

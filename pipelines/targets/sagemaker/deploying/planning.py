@@ -216,12 +216,14 @@ def make_plan(
     *,
     discarded: Sequence[str] = (),
     origin: Json | None = None,
+    cost: Json | None = None,
 ) -> Plan:
     """Compare the code with what is deployed.
 
     Args:
         deployed: what `deployed.read` gave.
         discarded: places (as in the plan's drift, or the beginning of one), or `all`, whose drift may be overwritten.
+        cost: of an execution, as prices/estimate.py gives it.
 
     Raises:
         UserError: AWS refuses to be read, or the record of what was applied last is gone.
@@ -257,6 +259,7 @@ def make_plan(
         discarded=tuple(discarded),
         steps=forecast(old, wanted.definition, changes),
         notes=(*wanted.notes, *warnings(wanted)),
+        cost=cost,
         origin=origin,
     )
 
