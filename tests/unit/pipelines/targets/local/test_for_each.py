@@ -125,9 +125,13 @@ def test_items_may_come_as_json_text_from_a_parameter_and_be_objects(runs: Local
     assert runs.read(f"{BUCKET}/said/2.5/said.txt") == '--size 2.5/b --all {"size": 2.5, "names": ["b"]}'
 
 
-def test_no_more_run_at_a_time_than_max_concurrency_says(runs: LocalRuns, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("most", "max_parallel"), [(2, 4), (3, 2)])
+def test_no_more_run_at_a_time_than_max_concurrency_and_the_execution_allow(
+    runs: LocalRuns, most: int, max_parallel: int
+) -> None:
     body = runs.processing("Wait", "import time; time.sleep(0.3)")
-    assert runs.start([loop([1, 2, 3, 4], body, most=2)], max_parallel=4).status == "Succeeded"
+    summary = runs.start([loop([1, 2, 3, 4], body, most=most)], max_parallel=max_parallel)
+    assert summary.status == "Succeeded"
     with Ledger(runs.home) as ledger:
         spans = [(row.started, row.ended) for row in ledger.attempts(ledger.execution("latest").id)]
     at_once = [sum(a <= start < (b or start) for a, b in spans) for start, _ in spans]
