@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -94,7 +96,14 @@ class Change:
 
 
 def kind_of(place: Place, old: Value, new: Value) -> Kind:
-    """What sort of change a place means."""
+    """What sort of change it is to put `new` where `old` was."""
+    kind = _of_place(place)
+    if kind in ("argument", "condition", "retry") or not (isinstance(old, list) and isinstance(new, list)):
+        return kind
+    return "order" if len(old) == len(new) and _reordered(old, new) else kind
+
+
+def _of_place(place: Place) -> Kind:
     names = [segment for segment in place if not isinstance(segment, Position)]
     root = names[0] if names else ""
     if root == places.PARAMETERS:
@@ -105,7 +114,7 @@ def kind_of(place: Place, old: Value, new: Value) -> Kind:
         return "step" if place == (places.DEFINITION, "Steps") else "other"
     if len(names) == 2:
         return "step"
-    return _in_a_step(names[2:], old, new)
+    return _in_a_step(names[2:])
 
 
 _OF_FIELD: dict[str, Kind] = {
@@ -159,13 +168,21 @@ _HOLDS_CODE = frozenset(
 )
 
 
-def _in_a_step(names: list[str], old: Value, new: Value) -> Kind:
+def _in_a_step(names: list[str]) -> Kind:
     for name, following in zip(names, [*names[1:], ""], strict=True):
         if name == "ForEachBody" and following:
             inner = names[names.index(following) + 1 :]
-            return _in_a_step(inner, old, new) if inner else "step"
+            return _in_a_step(inner) if inner else "step"
         if name in _HOLDS_CODE and following in _CODE:
             return "code"
         if (kind := _OF_FIELD.get(name)) is not None:
             return kind
     return "other"
+
+
+def _reordered(old: list[Json], new: list[Json]) -> bool:
+    return Counter(map(_canonical, old)) == Counter(map(_canonical, new))
+
+
+def _canonical(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)

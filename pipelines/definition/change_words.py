@@ -78,7 +78,7 @@ def describe_all(changes: Iterable[Change]) -> list[str]:
     """A line a change; changed code is one line, and a new step is one line with the branch in which it stands."""
     given = list(changes)
     coded = list(dict.fromkeys(change.step for change in given if change.kind == "code" and change.step is not None))
-    added = {change.step for change in given if len(change.place) == 2 and change.old is ABSENT}
+    added = added_steps(given)
     branches = {change.step: change for change in given if change.place[:1] == (places.BRANCHES,)}
     lines: list[str] = []
     for change in given:
@@ -93,6 +93,11 @@ def describe_all(changes: Iterable[Change]) -> list[str]:
         else:
             lines.append(describe(change))
     return lines
+
+
+def added_steps(changes: Iterable[Change]) -> set[str | None]:
+    """The names of the steps that are new."""
+    return {c.step for c in changes if c.place[:1] == (places.STEPS,) and len(c.place) == 2 and c.old is ABSENT}
 
 
 def describe(change: Change) -> str:
@@ -133,9 +138,10 @@ def shown(value: Any) -> str:
 def _in_step(place: Place, old: Value, new: Value) -> str:
     field = place[-1]
     if place[0] == "DependsOn" and len(place) == 2:
-        if old is ABSENT or new is ABSENT:
-            return f"waits for {field}{_trigger(new)}" if old is ABSENT else f"no longer waits for {field}"
-        return f"waits for {field}{_trigger(new)} (was:{_trigger(old) or ' success'})"
+        if new is ABSENT:
+            return f"no longer waits for {field}"
+        now = f"waits for {field}" + (f", {_trigger(new)}" if _trigger(new) else "")
+        return now if old is ABSENT else f"{now} (was: {_trigger(old) or 'if succeeded'})"
     if field == "ContainerArguments":
         return _arguments(old, new)
     if len(place) > 1 and place[-2] == "Conditions" and (old is ABSENT or new is ABSENT):
@@ -223,7 +229,7 @@ def _branch(value: Value) -> str:
 
 def _trigger(entry: Value) -> str:
     trigger = entry.get("Trigger") if isinstance(entry, dict) else None
-    return f", if {shown(trigger).lower()}" if trigger is not None else ""
+    return f"if {shown(trigger).lower()}" if trigger is not None else ""
 
 
 def _condition(value: Value) -> str:

@@ -112,7 +112,7 @@ def _compare(old: Value, new: Value, place: Place, spot: Spot, found: list[Chang
             return
         if not whole and spot.of_service and _same_lists(old, new):
             return
-    found.append(Change(place, old, new, _kind(place, old, new)))
+    found.append(Change(place, old, new, kind_of(place, old, new)))
 
 
 def _compare_entries(before: View, after: View, place: Place, spot: Spot, found: list[Change]) -> None:
@@ -139,20 +139,3 @@ def _same_lists(old: Json, new: Json) -> bool:
     if not (isinstance(old, list) and isinstance(new, list) and len(old) == len(new)):
         return False
     return all(same(one, other, Spot()) for one, other in zip(old, new, strict=True))
-
-
-def _kind(place: Place, old: Value, new: Value) -> Any:
-    kind = kind_of(place, old, new)
-    if kind in ("argument", "condition", "retry") or not (isinstance(old, list) and isinstance(new, list)):
-        return kind
-    return "order" if len(old) == len(new) and _reordered(old, new) else kind
-
-
-def _reordered(old: list[Json], new: list[Json]) -> bool:
-    rest = list(new)
-    for item in old:
-        at = next((n for n, other in enumerate(rest) if equal(item, other)), None)
-        if at is None:
-            return False
-        del rest[at]
-    return True

@@ -12,7 +12,7 @@ from typing import Any, cast
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value
 from drivetrain.pipelines.definition.change_words import shown
-from drivetrain.pipelines.definition.difference import STEP
+from drivetrain.pipelines.definition.difference import STEP, differences, same
 from drivetrain.pipelines.definition.entries import Spot, View, assembled, empty, inside, takes, view
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import says_nothing
@@ -63,17 +63,20 @@ def find(parts: Outline, place: Place) -> Value:
     return value
 
 
-def spot_of(parts: Outline, place: Place) -> Spot:
-    """What is known of where a place is, for `difference.same`.
+def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
+    """Whether two values mean the same at a place.
 
     Raises:
         NoSuchPlaceError: there is no such place.
     """
+    if place in ((places.DEFINITION, STEPS), (places.DEFINITION, PARAMETERS)):
+        first, second = ({} if given is ABSENT else {str(place[1]): given} for given in (one, other))
+        return not differences(first, second)
     value, spot, start = _start(parts, place)
     for depth, segment in enumerate(place[start:], start):
         seen = _open(value, spot, place, depth)
         value, spot = seen.entries.get(segment, ABSENT), inside(spot, seen, segment)
-    return spot
+    return same(one, other, spot)
 
 
 def put(parts: Outline, place: Place, new: Value) -> Outline:

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 
 from drivetrain.pipelines.definition.conditions import expression_text
 from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.definition.meaning import API_TYPES, COLLECTIONS, is_expression
+from drivetrain.pipelines.definition.meaning import API_TYPES, COLLECTIONS, EDGE, is_expression
 from drivetrain.pipelines.definition.place import Position, Segment
 
 # Lists that the service reads by name, so that their order says nothing: field -> the member that names an entry.
@@ -48,6 +48,7 @@ _FLAG = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=.*)?", re.ASCII | re.DOTALL)
 # Maps whose keys are the user's own words, so that no default of the service hides behind them.
 _USERS_OWN = frozenset(("Environment", "HyperParameters", "Metadata", "StaticHyperParameters"))
 
+_EDGES = ("list", "Step")
 _OBJECT, _LIST, _FLAGS, _POSITIONS, _CONDITIONS = "object", "list", "flags", "positions", "conditions"
 
 
@@ -70,7 +71,9 @@ class View(NamedTuple):
 def view(value: Json, spot: Spot) -> View | None:
     """The entries of a value; None for one that is only compared and replaced as a whole."""
     if isinstance(value, dict):
-        return None if is_expression(value) else View((_OBJECT, ""), cast("dict[Segment, Json]", value))
+        # With a further key an expression is none, but becomes one when that key is taken out.
+        opaque = spot.field == EDGE or any(is_expression({key: None}) for key in value)
+        return None if opaque else View((_OBJECT, ""), cast("dict[Segment, Json]", value))
     if not isinstance(value, list):
         return None
     if spot.field in _BY_FLAG:
@@ -80,7 +83,7 @@ def view(value: Json, spot: Spot) -> View | None:
     if spot.of_service and spot.field in _NAMED:
         return _named(value, _NAMED[spot.field], ordered=False)
     if spot.of_service and spot.field == "DependsOn":
-        return _by_key([_edge(item) for item in value], value, (_LIST, "Step"))
+        return _by_key([_edge(item) for item in value], value, _EDGES)
     if spot.of_service and spot.field == "Conditions":
         return _conditions(value)
     for name in _NAMES:
@@ -108,10 +111,13 @@ def compatible(one: View, other: View) -> bool:
 
 def inside(spot: Spot, seen: View, key: Segment) -> Spot:
     """Where an entry of a view stands."""
+    if seen.form == _EDGES:
+        return Spot(EDGE)
     if seen.form[0] != _OBJECT or not isinstance(key, str):
         return Spot("", spot.of_service, step=spot.field == "ForEachBody" and spot.of_service)
     if spot.step and key == "Arguments":
-        return Spot(key, seen.entries.get("Type") in API_TYPES)
+        kind = seen.entries.get("Type")
+        return Spot(key, isinstance(kind, str) and kind in API_TYPES)
     return Spot(key, spot.of_service and spot.field not in _USERS_OWN)
 
 

@@ -34,6 +34,8 @@ API_TYPES = frozenset(
         "Tuning",
     ]
 )
+# What stands for the field of an entry of DependsOn.
+EDGE = "DependsOn[]"
 # Fields that list things one by one: an empty one says as much as none. With what they are made of.
 COLLECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {
     "DependsOn": list,
@@ -109,9 +111,17 @@ def spelled_differently(old: Json, new: Json, field: str) -> bool:
             return durations.seconds(old) == durations.seconds(new)
         except UserError:
             return False
+    if field == EDGE:
+        return equal(_edge(old), _edge(new))
     if field == "RetryPolicies" and isinstance(old, list) and isinstance(new, list):
         return equal([_retry(policy) for policy in old], [_retry(policy) for policy in new])
     return False
+
+
+def _edge(entry: Json) -> Json:
+    if not isinstance(entry, dict):
+        return {"Step": entry}
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def _retry(policy: Json) -> Json:

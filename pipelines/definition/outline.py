@@ -21,9 +21,9 @@ BRANCHES = ("IfSteps", "ElseSteps")
 class Outline:
     """The parts of a definition.
 
-    `steps` has each step's own fields: a Condition's without the steps in its branches. `branches` has, for the steps
-    that stand under a condition, `{"step": NAME, "branch": "IfSteps"}`. Both are None where steps lack unique names;
-    then Steps is a field like any other. So it is with `parameters`.
+    `steps` has each step's own fields: a Condition's Arguments are always there, without the steps in its branches.
+    `branches` has, for the steps that stand under a condition, `{"step": NAME, "branch": "IfSteps"}`. Steps are None
+    where they lack unique names; then Steps is a field like any other. So it is with `parameters`.
     """
 
     raw: Object
@@ -61,12 +61,14 @@ def assembled(parts: Outline, before: Outline) -> Object:
     """
     made: Object = {}
     values: Object = dict(parts.fields)
-    if parts.parameters is not None and (parts.parameters or "Parameters" in before.raw):
-        values["Parameters"] = list(parts.parameters.values())
-        if not parts.parameters and not isinstance(before.raw.get("Parameters"), list):
-            values["Parameters"] = before.raw.get("Parameters")
-    if parts.steps is not None and (parts.steps or "Steps" in before.raw):
-        values["Steps"] = _nested(parts, before)
+    lists = {
+        "Parameters": None if parts.parameters is None else list(parts.parameters.values()),
+        "Steps": None if parts.steps is None else _nested(parts, before),
+    }
+    for key, listed in lists.items():
+        # null stays null where nothing came in.
+        if listed or (listed is not None and key in before.raw):
+            values[key] = listed if listed or before.raw[key] is not None else None
     for key in (*before.raw, *values):
         if key in values:
             made[key] = values[key]
@@ -100,18 +102,23 @@ def _flatten(given: Json, branch: Json, steps: Object, branches: Object) -> bool
         steps[name] = item
         if branch is not None:
             branches[name] = branch
-        if arguments := _arguments(item):
-            steps[name] = {**item, "Arguments": {key: arguments[key] for key in arguments if key not in BRANCHES}}
+        if item.get("Type") == "Condition":
+            arguments = item.get("Arguments")
+            if not isinstance(arguments, dict | None):
+                return False
+            steps[name] = {**item, "Arguments": {k: v for k, v in (arguments or {}).items() if k not in BRANCHES}}
             for side in BRANCHES:
-                if not _flatten(arguments.get(side), {"step": name, "branch": side}, steps, branches):
+                if not _flatten((arguments or {}).get(side), {"step": name, "branch": side}, steps, branches):
                     return False
     return True
 
 
 def _arguments(step: Object) -> Object:
-    """A Condition's arguments; of any other step none."""
-    arguments = step.get("Arguments") if step.get("Type") == "Condition" else None
-    return arguments if isinstance(arguments, dict) else {}
+    """A Condition's arguments."""
+    arguments = step.get("Arguments")
+    if not isinstance(arguments, dict | None):
+        raise UserError(f"condition {step.get('Name')} has Arguments that are no object.")
+    return arguments or {}
 
 
 def _nested(parts: Outline, before: Outline) -> Json:
@@ -164,9 +171,15 @@ def _with_branches(own: Object, lists: dict[str, list[Json]], original: Object |
             made[key] = arguments[key]
         elif lists[key] or key in order:
             made[key] = lists[key] if lists[key] or not order or order[key] is not None else None
-    if not made and "Arguments" not in own:
-        return own
-    return {**own, "Arguments": made}
+    written: Object = {key: own[key] for key in dict.fromkeys((*(original or ()), *own)) if key in own}
+    if made or original is None:
+        return {**written, "Arguments": made}
+    # Without a word in it, it stays as it was: empty, null or left out.
+    return {
+        key: original.get(key) if key == "Arguments" else item
+        for key, item in written.items()
+        if key != "Arguments" or key in original
+    }
 
 
 def _originals(given: Json) -> dict[str, Object]:
@@ -175,6 +188,7 @@ def _originals(given: Json) -> dict[str, Object]:
     for item in given if isinstance(given, list) else ():
         if isinstance(item, dict) and item.get("Type") == "Condition" and isinstance(name := item.get("Name"), str):
             found[name] = item
-            for side in BRANCHES:
-                found |= _originals(_arguments(item).get(side))
+            arguments = item.get("Arguments")
+            for side in BRANCHES if isinstance(arguments, dict) else ():
+                found |= _originals(arguments.get(side))
     return found

@@ -17,8 +17,8 @@ from typing import Any, Literal, cast
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
 from drivetrain.pipelines.definition.change_words import shown
-from drivetrain.pipelines.definition.difference import between, same
-from drivetrain.pipelines.definition.editing import NoSuchPlaceError, find, put, spot_of
+from drivetrain.pipelines.definition.difference import between
+from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.outline import Outline, assembled, outline
 from drivetrain.pipelines.definition.place import Place, Position
 from drivetrain.pipelines.errors import UserError, did_you_mean
@@ -85,10 +85,14 @@ def merge(
         deployed = applied
     base, ours, theirs = outline(applied), outline(code), outline(deployed)
     edits, conflicts = _sorted_out(base, ours, theirs)
-    edits, conflicts = _decided(edits, conflicts, ours, theirs, take or {})
-    edits, conflicts = _standing(edits, conflicts, base, ours)
+    wanted = take or {}
+    edits, conflicts = _taken(edits, conflicts, ours, theirs, wanted)
+    edits, broken = _standing(edits, base, ours)
+    if unknown := next((where for where in wanted if where not in {c.where for c in (*conflicts, *broken)}), None):
+        raise UserError(f"{unknown!r} is not in conflict. {did_you_mean(unknown, [c.where for c in conflicts])}")
+    left = [c for c in conflicts if c.where not in wanted] + [c for c in broken if wanted.get(c.where) != "code"]
     definition = assembled(_laid(edits, ours), ours) if edits else ours.raw
-    return Merged(cast("dict[str, Any]", definition), tuple(edits), tuple(conflicts))
+    return Merged(cast("dict[str, Any]", definition), tuple(edits), tuple(left))
 
 
 def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Change], list[Conflict]]:
@@ -100,14 +104,14 @@ def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Cha
             edits.append(change)
             continue
         try:
-            here, spot = find(ours, change.place), spot_of(ours, change.place)
+            here = find(ours, change.place)
         except NoSuchPlaceError as error:
             conflict = _lost(change.place, error.depth, base, ours, theirs)
             conflicts.setdefault(conflict.place, conflict)
             continue
-        if same(here, change.new, spot):
+        if alike(ours, change.place, here, change.new):
             continue
-        if same(here, change.old, spot) and not _moved_about(change, base, ours):
+        if alike(ours, change.place, here, change.old) and not _moved_about(change, base, ours):
             edits.append(Change(change.place, here, change.new, change.kind))
         else:
             conflicts.setdefault(change.place, Conflict(change.place, change.old, here, change.new))
@@ -150,50 +154,52 @@ def _moved_about(change: Change, base: Outline, ours: Outline) -> bool:
     for n, segment in enumerate(place):
         if isinstance(segment, Position) and segment.count > 1:
             entry = place[: n + 1]
-            if not same(_there(base, entry), _there(ours, entry), spot_of(ours, entry)):
+            if not alike(ours, entry, _there(base, entry), _there(ours, entry)):
                 return True
     return False
 
 
-def _decided(
+def _taken(
     edits: list[Change], conflicts: list[Conflict], ours: Outline, theirs: Outline, take: Mapping[str, Side]
 ) -> tuple[list[Change], list[Conflict]]:
-    left = {conflict.where: conflict for conflict in conflicts}
-    for where, side in take.items():
-        if where not in left:
-            raise UserError(f"{where!r} is not in conflict. {did_you_mean(where, left)}")
-        conflict = left.pop(where)
-        if side == "studio":
-            place, new = conflict.place, conflict.deployed
-            edits = [*edits, Change(place, conflict.code, new, kind_of(place, conflict.code, new))]
-            branch = (places.BRANCHES, place[1])
-            if (
-                len(place) == 2
-                and place[0] == places.STEPS
-                and conflict.code is ABSENT
-                and branch[1] in theirs.branches
-            ):
-                edits = [*edits, Change(branch, ABSENT, _there(theirs, branch), "edge")]
-    return edits, list(left.values())
+    """The edits with those that were in conflict and are to be as Studio has them."""
+    for conflict in conflicts:
+        if take.get(conflict.where) != "studio":
+            continue
+        place, new = conflict.place, conflict.deployed
+        edits = [*edits, Change(place, conflict.code, new, kind_of(place, conflict.code, new))]
+        branch = (places.BRANCHES, place[1])
+        is_lost_step = len(place) == 2 and place[0] == places.STEPS and conflict.code is ABSENT
+        if is_lost_step and branch[1] in theirs.branches:
+            edits = [*edits, Change(branch, ABSENT, _there(theirs, branch), "edge")]
+    return edits, conflicts
 
 
-def _standing(
-    edits: list[Change], conflicts: list[Conflict], base: Outline, ours: Outline
-) -> tuple[list[Change], list[Conflict]]:
+def _standing(edits: list[Change], base: Outline, ours: Outline) -> tuple[list[Change], list[Conflict]]:
     """Leave out the edits after which a step would stand in no branch; every round leaves out at least one."""
+    conflicts: list[Conflict] = []
     while True:
         broken = _homeless(_laid(edits, ours))
         at_fault = [edit for edit in edits if edit.place in broken]
         if not at_fault:
             return edits, conflicts
-        conflicts = [
-            *conflicts,
-            *(
-                Conflict(edit.place, _there(base, edit.place), edit.old, edit.new, broken[edit.place])
-                for edit in at_fault
-            ),
+        # A condition that was taken out with its branches stays with them.
+        for gone in [edit.step for edit in at_fault if edit.new is ABSENT and edit.place[0] == places.STEPS]:
+            for edit in edits:
+                if edit.new is ABSENT and gone in _conditions_above(base, edit.step) and edit.place not in broken:
+                    broken[edit.place] = f"{gone}, in whose branch it stands, stays"
+                    at_fault.append(edit)
+        conflicts += [
+            Conflict(edit.place, _there(base, edit.place), edit.old, edit.new, broken[edit.place]) for edit in at_fault
         ]
         edits = [edit for edit in edits if edit not in at_fault]
+
+
+def _conditions_above(parts: Outline, step: str | None) -> list[str]:
+    found: list[str] = []
+    while step is not None and (step := _condition_of(parts, step)) is not None:
+        found.append(step)
+    return found
 
 
 def _laid(edits: Iterable[Change], ours: Outline) -> Outline:

@@ -16,9 +16,9 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.change_words import describe_all, shown
-from drivetrain.pipelines.definition.difference import differences, same
-from drivetrain.pipelines.definition.editing import NoSuchPlaceError, find, put, spot_of
+from drivetrain.pipelines.definition.change_words import added_steps, describe_all, shown
+from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.outline import assembled, outline
 from drivetrain.pipelines.errors import UserError, did_you_mean
@@ -56,12 +56,12 @@ class Patch:
         after = before
         for edit in self.edits:
             try:
-                here, spot = find(after, edit.place), spot_of(after, edit.place)
+                here = find(after, edit.place)
             except NoSuchPlaceError as error:
                 raise UserError(f"{self._of(edit)} does not fit the code any more. {error} {_WHAT_TO_DO}") from None
-            if same(here, edit.new, spot):
+            if alike(after, edit.place, here, edit.new):
                 continue
-            if not same(here, edit.old, spot):
+            if not alike(after, edit.place, here, edit.old):
                 raise UserError(
                     f"{self._of(edit)} does not fit the code any more: it expects {shown(edit.old)}, and the code now "
                     f"has {shown(here)}. {_WHAT_TO_DO}"
@@ -86,8 +86,10 @@ class Patch:
         """The file's text."""
         lines = [f"pipeline: {patch_text.scalar(self.pipeline)}"]
         lines.append("edits:" if self.edits else "edits: []")
+        added = added_steps(self.edits)
         for edit in self.edits:
-            lines += [patch_text.comment(said) for said in describe_all([edit])]
+            if edit.place[0] != places.BRANCHES or edit.step not in added:
+                lines += [patch_text.comment(said) for said in describe_all([edit])]
             first, *rest = patch_text.lines(_as_yaml(edit), "  ")[1:]
             lines += [f"- {first.lstrip()}", *rest]
         return _HEAD.format(pipeline=self.pipeline) + "\n".join(lines) + "\n"

@@ -50,6 +50,8 @@ def scalar(value: str | float | bool | None) -> str:
         return json_text.text_of(value).rstrip("\n")
     if _BARE.fullmatch(value) and value.lower() not in _RESERVED:
         return value
+    if value.isprintable() and ('"' in value or "\\" in value) and "'" not in value:
+        return f"'{value}'"
     if value.isprintable():
         return json.dumps(value, ensure_ascii=False)
     return '"' + "".join(map(_escaped, value)) + '"'

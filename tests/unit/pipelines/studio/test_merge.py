@@ -1,0 +1,259 @@
+"""The three-way merge: nothing is lost, nothing is guessed, and what nobody touched stays as it is written."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivetrain.pipelines.definition.change_words import describe_all
+from drivetrain.pipelines.definition.difference import ABSENT, differences
+from drivetrain.pipelines.definition.json_text import parse, text_of
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.studio.merge import merge
+from tests.fixtures.changed_definitions import BASES, RETRAINING, altered, versions
+
+Definition = dict[str, Any]
+Edit = Callable[[dict[str, Any]], object]
+
+# Each touches something that no other one touches.
+EDITS: list[Edit] = [
+    lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="30"),
+    lambda s: s["train"]["Arguments"]["HyperParameters"].pop("learning_rate"),
+    lambda s: s["train"]["Arguments"]["HyperParameters"].update(new="x"),
+    lambda s: s["train"]["Arguments"]["ResourceConfig"].update(InstanceType="ml.g5.xlarge"),
+    lambda s: s["train"]["Arguments"]["ResourceConfig"].update(InstanceCount=2),
+    lambda s: s["train"]["Arguments"].update(EnableManagedSpotTraining=True),
+    lambda s: s["train"]["Arguments"].setdefault("Environment", {}).update(ONE="1"),
+    lambda s: s["train"]["Arguments"].setdefault("Environment", {}).update(TWO="2"),
+    lambda s: s["train"]["Arguments"]["Tags"].clear(),
+    lambda s: s["train"]["Arguments"]["InputDataConfig"].append({"ChannelName": "more"}),
+    lambda s: s["train"]["Arguments"]["InputDataConfig"][0].update(InputMode="FastFile"),
+    lambda s: s["train"].setdefault("DependsOn", []).append("prepare"),
+    lambda s: s["train"].setdefault("DependsOn", []).append({"Step": "each", "Trigger": "Any"}),
+    lambda s: s["train"]["RetryPolicies"][0].update(MaxAttempts=9),
+    lambda s: s["train"].update(DisplayName="Learn"),
+    lambda s: s["evaluate"]["DependsOn"].pop(0),
+    lambda s: s["evaluate"]["PropertyFiles"][0].update(FilePath="other.json"),
+    lambda s: s["prepare"]["Arguments"]["AppSpecification"]["ContainerArguments"].__setitem__(5, "z"),
+    lambda s: s["prepare"]["Arguments"]["AppSpecification"]["ContainerArguments"].__setitem__(3, "--rows=99"),
+    lambda s: s["prepare"].pop("CacheConfig"),
+    lambda s: s["gate"]["Arguments"]["Conditions"][0].update(RightValue=0.99),
+    lambda s: s["gate"]["Arguments"]["Conditions"][1].update(RightValue=3),
+    lambda s: s["gate"]["Arguments"]["IfSteps"].append({"Name": "mail", "Type": "Lambda"}),
+    lambda s: s["register"]["Arguments"].update(ModelPackageGroupName="other"),
+    lambda s: s["stop"]["Arguments"].update(ErrorMessage="far too low"),
+    lambda s: s["each"]["Arguments"]["ForEachBody"].append({"Name": "more", "Type": "Lambda"}),
+    lambda s: s["each"]["Arguments"]["ForEachBody"][0].update(Unheard={"of": [1.0, "é"]}),
+    lambda s: s[""]["Steps"].append({"Name": "extra", "Type": "Quantum2031", "Arguments": {"x": [1.50, None]}}),
+    lambda s: s[""]["Steps"].remove(s["search"]),
+    lambda s: s[""]["Parameters"][0].update(DefaultValue=0.95),
+    lambda s: s[""]["Parameters"].append({"Name": "New", "Type": "Integer"}),
+    lambda s: s[""]["Parameters"].remove(s[""]["Parameters"][1]),
+    lambda s: s[""].update(Unheard={"b": 1, "a": 2}),
+    lambda s: s[""]["Metadata"].update(owner="somebody"),
+]
+
+
+def chosen(numbers: list[int]) -> Definition:
+    def change(steps: dict[str, Any]) -> None:
+        for number in numbers:
+            EDITS[number](steps)
+
+    return altered(change)
+
+
+@given(st.permutations(range(len(EDITS))), st.data())
+@settings(deadline=None, max_examples=80)
+def test_edits_that_do_not_meet_are_all_kept(order: list[int], data: st.DataObject) -> None:
+    first, second = sorted((data.draw(st.integers(0, len(order))), data.draw(st.integers(0, len(order)))))
+    in_code, in_studio, in_both = sorted(order[:first]), sorted(order[first:second]), sorted(order[second:][:3])
+    code, deployed = chosen(sorted(in_code + in_both)), chosen(sorted(in_studio + in_both))
+    merged = merge(RETRAINING, code, deployed)
+    assert merged.conflicts == ()
+    assert differences(merged.definition, chosen(sorted(in_code + in_studio + in_both))) == ()
+    assert len(differences(code, merged.definition)) == len(merged.edits)
+
+
+@given(versions(2))
+@settings(deadline=None, max_examples=150)
+def test_code_that_has_not_changed_takes_every_edit(two: tuple[Definition, Definition]) -> None:
+    applied, deployed = two
+    merged = merge(applied, copy.deepcopy(applied), deployed)
+    assert merged.conflicts == ()
+    assert differences(merged.definition, deployed) == ()
+
+
+@given(versions(2))
+@settings(deadline=None, max_examples=60)
+def test_without_edits_the_code_stays_to_the_byte(two: tuple[Definition, Definition]) -> None:
+    applied, code = two
+    for deployed in (copy.deepcopy(applied), None):
+        merged = merge(applied, code, deployed)
+        assert (merged.edits, merged.conflicts) == ((), ())
+        assert text_of(merged.definition) == text_of(code)
+
+
+@given(versions(3))
+@settings(deadline=None, max_examples=200)
+def test_any_three_versions_are_merged_and_stay_merged(three: tuple[Definition, Definition, Definition]) -> None:
+    before = json.dumps(three)
+    applied, code, deployed = three
+    merged = merge(applied, code, deployed)
+    again = merge(applied, merged.definition, deployed)
+    assert again.edits == ()
+    assert {conflict.place for conflict in again.conflicts} == {conflict.place for conflict in merged.conflicts}
+    assert json.dumps(three) == before
+    own, theirs = differences(code, merged.definition), differences(applied, deployed)
+    assert len(own) <= len(theirs)
+    assert not merged.conflicts or differences(applied, code)
+    assert len({conflict.where for conflict in merged.conflicts}) == len(merged.conflicts)
+
+
+@given(versions(3), st.data())
+@settings(deadline=None, max_examples=100)
+def test_conflicts_are_settled_by_choosing(
+    three: tuple[Definition, Definition, Definition], data: st.DataObject
+) -> None:
+    applied, code, deployed = three
+    conflicts = merge(applied, code, deployed).conflicts
+    sides = {conflict.where: data.draw(st.sampled_from(["code", "studio"])) for conflict in conflicts}
+    merged = merge(applied, code, deployed, sides)
+    # What would leave a step without its condition is not taken, whoever wants it.
+    assert all(conflict.why for conflict in merged.conflicts)
+    of_studio = {conflict.place for conflict in conflicts if sides[conflict.where] == "studio" and not conflict.why}
+    left = {change.place for change in differences(merged.definition, deployed)}
+    assert not (of_studio & left) or merged.conflicts
+
+
+@pytest.mark.parametrize(
+    ("code", "studio", "said"),
+    [
+        (
+            lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="40"),
+            lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="30"),
+            "steps.train.Arguments.HyperParameters.epochs: was 20, the code has 40, Studio has 30",
+        ),
+        (
+            lambda s: s[""]["Steps"].remove(s["search"]),
+            lambda s: s["search"]["Arguments"].update(Tags=[{"Key": "a"}]),
+            "steps.search: was {Name, Type, Arguments}, the code has nothing, Studio has {Name, Type, Arguments}",
+        ),
+        (
+            lambda s: s["search"]["Arguments"].update(Tags=[{"Key": "a"}]),
+            lambda s: s[""]["Steps"].remove(s["search"]),
+            "steps.search: was {Name, Type, Arguments}, the code has {Name, Type, Arguments}, Studio has nothing",
+        ),
+        (
+            lambda s: s["prepare"]["Arguments"].pop("ProcessingOutputConfig"),
+            lambda s: s["prepare"]["Arguments"]["ProcessingOutputConfig"]["Outputs"].pop(),
+            "steps.prepare.Arguments.ProcessingOutputConfig: was {Outputs}, the code has nothing, Studio has {Outputs}",
+        ),
+        (
+            lambda s: s["gate"]["Arguments"]["ElseSteps"].append({"Name": "mail", "Type": "Lambda"}),
+            lambda s: s[""]["Steps"].remove(s["gate"]),
+            "steps.gate: step mail stands in a branch of gate, which is then no condition",
+        ),
+        (
+            lambda s: s[""]["Steps"].append(s["gate"]["Arguments"]["IfSteps"].pop(0)),
+            lambda s: s["gate"]["Arguments"]["IfSteps"].pop(0),
+            "steps.register: was {Name, Type, Arguments}, the code has {Name, Type, Arguments}, Studio has nothing",
+        ),
+        (
+            lambda s: s["register"]["Arguments"]["InferenceSpecification"]["Containers"].reverse(),
+            lambda s: s["register"]["Arguments"]["InferenceSpecification"]["Containers"][0].update(
+                Environment={"a": "1"}
+            ),
+            "steps.register.Arguments.InferenceSpecification.Containers[1 of 2].Environment.a: was nothing, the code",
+        ),
+        (
+            lambda s: s["prepare"]["Arguments"]["AppSpecification"]["ContainerArguments"].append("--verbose"),
+            lambda s: s["prepare"]["Arguments"]["AppSpecification"]["ContainerArguments"].__setitem__(5, "z"),
+            "steps.prepare.Arguments.AppSpecification.ContainerArguments: was",
+        ),
+    ],
+)
+def test_what_both_changed_is_listed_and_the_code_stays(code: Edit, studio: Edit, said: str) -> None:
+    ours, deployed = altered(code), altered(studio)
+    merged = merge(RETRAINING, ours, deployed)
+    assert any(str(conflict).startswith(said) for conflict in merged.conflicts)
+    assert text_of(merged.definition) == text_of(ours)
+    as_code = merge(RETRAINING, ours, deployed, {conflict.where: "code" for conflict in merged.conflicts})
+    assert (as_code.conflicts, as_code.edits) == ((), ())
+
+
+def test_two_moves_into_each_other_are_conflicts() -> None:
+    two = {
+        "Steps": [
+            {"Name": name, "Type": "Condition", "Arguments": {"Conditions": [], "IfSteps": [], "ElseSteps": []}}
+            for name in ("a", "b")
+        ]
+    }
+
+    def moved(inner: int) -> Definition:
+        made = copy.deepcopy(two)
+        step = made["Steps"].pop(inner)
+        made["Steps"][0]["Arguments"]["IfSteps"].append(step)
+        return made
+
+    merged = merge(two, moved(0), moved(1))
+    assert merged.definition == moved(0)
+    assert [str(conflict) for conflict in merged.conflicts] == [
+        "branches.b: steps a, b then stand in each other's branches"
+    ]
+
+
+def test_a_step_that_the_code_took_out_comes_back_with_its_branch() -> None:
+    code = altered(lambda s: s["gate"]["Arguments"]["IfSteps"].pop(0))
+    deployed = altered(lambda s: s["register"]["Arguments"].update(ModelPackageGroupName="other"))
+    merged = merge(RETRAINING, code, deployed, {"steps.register": "studio"})
+    assert merged.conflicts == ()
+    assert differences(merged.definition, deployed) == ()
+    assert describe_all(merged.edits) == ["register added (RegisterModel), if gate holds"]
+
+
+def test_only_conflicts_can_be_chosen() -> None:
+    with pytest.raises(UserError, match=r"'steps.train' is not in conflict\. None is declared\."):
+        merge(RETRAINING, RETRAINING, RETRAINING, {"steps.train": "code"})
+
+
+def test_the_same_edit_on_both_sides_is_no_conflict() -> None:
+    both = altered(EDITS[0])
+    assert merge(RETRAINING, both, copy.deepcopy(both)).definition == both
+
+
+def test_nothing_is_written_anew_that_nobody_touched() -> None:
+    """Floats, large numbers, text beyond ASCII and the order of keys come out as they came in."""
+    text = """{
+ "Version": "2020-12-01",
+ "Zeta": {"z": 1.0, "a": 1E5, "big": 123456789012345678901234567890, "é": "\\ud800 ☃"},
+ "Steps": [
+  {"Type": "Quantum2031", "Name": "q", "Odd": [1.50, -0.0, 1e-7], "Arguments": {"b": 0.10, "a": [2.0]}},
+  {"Name": "t", "Type": "Training", "Arguments": {"HyperParameters": {"epochs": "1"}, "Later": {"x": 3.00}}}
+ ]
+}"""
+    code = parse(text, "code")
+    deployed = parse(text.replace('"epochs": "1"', '"epochs": "2"'), "deployed")
+    assert isinstance(code, dict) and isinstance(deployed, dict)
+    merged = merge(code, code, deployed)
+    assert len(merged.edits) == 1
+    assert text_of(merged.definition) == text_of(deployed)
+
+
+def test_conflicts_as_json() -> None:
+    code, studio = (
+        altered(lambda s: s["train"].update(DisplayName="A")),
+        altered(lambda s: s["train"].pop("DisplayName")),
+    )
+    [conflict] = merge(RETRAINING, code, studio).conflicts
+    assert conflict.deployed is ABSENT
+    assert conflict.to_json() == {"place": "steps.train.DisplayName", "applied": "Train it", "code": "A"}
+
+
+@pytest.mark.parametrize("name", sorted(BASES))
+def test_a_first_deployment_has_nothing_to_merge(name: str) -> None:
+    assert merge(None, BASES[name], None).definition == BASES[name]
+    assert merge(None, BASES[name], BASES[name]).conflicts == ()
