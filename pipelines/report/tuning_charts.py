@@ -14,7 +14,7 @@ from drivetrain.pipelines.report.tuning import TrainingFacts, TuningFacts
 from drivetrain.pipelines.report.words import number
 
 WIDTH, HEIGHT = 360.0, 216.0
-WIDE = 760.0
+WIDE = 1000.0
 # A category's name has this much room, in characters, over all of them.
 _ROOM_FOR_NAMES = 48
 # From this ratio on, values are drawn by orders of magnitude.
@@ -207,6 +207,10 @@ def _cross(one: TrainingFacts, x: float) -> Markup:
 
 def _keys(tuning: TuningFacts) -> list[Content]:
     found: list[Content] = []
+    if tuning.best is not None:
+        found.append(
+            el("span", el("i", class_="ring best"), f" training {tuning.best.label}, the best", class_="legend")
+        )
     if any(one.status == "Stopped" for one in tuning.trainings):
         found.append(el("span", el("i", class_="ring"), " stopped early", class_="legend"))
     if any(one.status == "Failed" for one in tuning.trainings):

@@ -14,7 +14,9 @@ from drivetrain.pipelines.report.words import duration, number, status_class
 STYLE = "tuning.css"
 MAX_CHARTS = 8
 MAX_COLUMNS = 8
-MAX_ROWS = 100
+MAX_ROWS = 500
+# What is shown of a long table before the reader asks for the rest.
+NUM_FIRST = 10
 _WORDS = {"Completed": "succeeded", "Stopped": "stopped early", "Failed": "failed", "InProgress": "running"}
 _CLASSES = {"Completed": "Succeeded", "InProgress": "Executing"}
 
@@ -43,7 +45,7 @@ def _tuning(tuning: TuningFacts) -> list[Content]:
         el("div", _tiles(tuning), class_="tiles tuning-tiles"),
         *pictures,
         el("h3", "Trainings"),
-        el("div", _table(tuning, names), class_="scroll", tabindex=0),
+        *_tables(tuning, names),
         _method(tuning),
     ]
 
@@ -61,25 +63,37 @@ def _tiles(tuning: TuningFacts) -> list[Markup]:
     return tiles
 
 
-def _table(tuning: TuningFacts, names: Sequence[str]) -> Markup:
-    """The best first; then those without an objective, in their order."""
-    ranked = tuning.ranked()
-    others = [one for one in tuning.trainings if one.objective is None]
-    every = [*ranked, *others]
+def _tables(tuning: TuningFacts, names: Sequence[str]) -> list[Content]:
+    """The best first; then those without an objective, in their order. A long table is folded."""
+    every = [*tuning.ranked(), *(one for one in tuning.trainings if one.objective is None)]
+    if len(every) <= NUM_FIRST + 2:
+        return [_scrolled(_table(tuning, every, names))]
+    more = f", the first {MAX_ROWS} of them" if len(every) > MAX_ROWS else ""
+    return [
+        _scrolled(_table(tuning, every[:NUM_FIRST], names)),
+        el(
+            "details",
+            el("summary", f"All {len(every)} trainings{more}"),
+            _scrolled(_table(tuning, every[:MAX_ROWS], names)),
+        ),
+    ]
+
+
+def _scrolled(table: Markup) -> Markup:
+    return el("div", table, class_="scroll", tabindex=0)
+
+
+def _table(tuning: TuningFacts, rows: Sequence[TrainingFacts], names: Sequence[str]) -> Markup:
     shown = names[:MAX_COLUMNS]
-    several = any(one.definition for one in every)
-    said = any(one.reason for one in every)
+    several = any(one.definition for one in rows)
+    said = any(one.reason for one in rows)
     head = ["Training", *(["Definition"] if several else []), "Status", tuning.metric, *shown]
     head += [*(["More"] if len(names) > len(shown) else []), "Time", *(["Why"] if said else [])]
     right = {tuning.metric, *shown, "Time"}
     best = tuning.best
-    rows = [
-        _row(one, shown, names, several, said, is_best=best is not None and one is best) for one in every[:MAX_ROWS]
-    ]
-    more = f"{len(every) - MAX_ROWS:,} more trainings are not shown." if len(every) > MAX_ROWS else ""
     columns = [el("th", name, scope="col", class_="right" if name in right else None) for name in head]
-    table = el("table", el("thead", el("tr", columns)), el("tbody", rows), class_="trainings")
-    return el("div", table, el("p", more) if more else None)
+    body = [_row(one, shown, names, several, said, is_best=one is best) for one in rows]
+    return el("table", el("thead", el("tr", columns)), el("tbody", body), class_="trainings")
 
 
 def _row(

@@ -38,18 +38,22 @@ def suggest(search: Search) -> dict[str, str]:
         sampler=sampler, direction="maximize" if search.definition.objective.maximize else "minimize"
     )
     distributions = {name: _distribution(one) for name, one in ranges.items()}
-    study.add_trials(
-        [
+    known = [tried.objective for tried in search.earlier if tried.objective is not None]
+    for tried in search.earlier:
+        value = tried.objective
+        if tried.failed:
+            if not known:
+                continue
+            # As bad as the worst: without it, the search would go on trying what cannot be trained.
+            value = min(known) if search.definition.objective.maximize else max(known)
+        study.add_trial(
             optuna.trial.create_trial(
                 params={name: _inner(ranges[name], text) for name, text in tried.parameters.items()},
                 distributions=distributions,
-                value=tried.objective,
-                state=optuna.trial.TrialState.RUNNING if tried.objective is None else optuna.trial.TrialState.COMPLETE,
+                value=value,
+                state=optuna.trial.TrialState.RUNNING if value is None else optuna.trial.TrialState.COMPLETE,
             )
-            for tried in search.earlier
-            if not tried.failed
-        ]
-    )
+        )
     found = study.ask(fixed_distributions=distributions).params
     return {name: _outer(one, found[name]) for name, one in ranges.items()}
 

@@ -101,7 +101,20 @@ def test_bayes_does_not_try_at_once_what_is_being_tried() -> None:
     assert len({round(place, 3) for place in places}) == 4
 
 
-def test_bayes_learns_nothing_from_what_failed() -> None:
+def test_bayes_keeps_away_from_what_cannot_be_trained() -> None:
+    """Two of three categories fail; the third is bad, but it is all there is."""
+    ranges = (Categorical("letter", ("a", "b", "c")),)
+    tried: list[Tried] = []
+    for number in range(24):
+        search = Search(definition=definition(ranges), number=number, total=24, seed=1, earlier=tuple(tried))
+        found = strategies.find("Bayesian").suggest(search)
+        failed = found["letter"] != "c"
+        tried.append(Tried(found, None if failed else 10.0 - number / 100, failed))
+    late = [one.parameters["letter"] for one in tried[14:]]
+    assert late.count("c") >= 6
+
+
+def test_bayes_learns_nothing_from_failures_alone() -> None:
     ranges = (Continuous("x", 0, 1),)
     failed = Tried({"x": "0.5"}, None, failed=True)
     search = Search(definition=definition(ranges), number=1, total=10, seed=1, earlier=(failed,))
