@@ -142,8 +142,8 @@ def text(value: Scalar) -> str:
 def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: Site) -> Rule:
     if site.event_queue is None:
         raise UserError(
-            f"Trigger {trigger.name!r} is by events, which need the queue and the starter Lambda of infra/. Deploy them, "
-            "and give the queue's ARN: deployment.event_queue."
+            f"Trigger {trigger.name!r} is by events, which need the queue and the starter Lambda of infra/. Deploy "
+            "them, and give the queue's ARN: deployment.event_queue."
         )
     where = Where(site.region, site.account, site.partition)
     looked_for = pattern(trigger, site.pipeline_arn, where)
@@ -173,8 +173,8 @@ def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: Site) -> Rule:
 def _schedule(pipeline: Pipeline, trigger: spec.Schedule, site: Site) -> Schedule:
     if site.scheduler_role is None:
         raise UserError(
-            f"Trigger {trigger.name!r} is a schedule, which needs a role that may start the pipeline. Deploy infra/, and "
-            "give its ARN: deployment.scheduler_role."
+            f"Trigger {trigger.name!r} is a schedule, which needs a role that may start the pipeline. Deploy infra/, "
+            "and give its ARN: deployment.scheduler_role."
         )
     read = clock(trigger)
     target: dict[str, Any] = {"Arn": site.pipeline_arn, "RoleArn": site.scheduler_role, "RetryPolicy": dict(RETRY)}
@@ -211,8 +211,8 @@ def _template(trigger: spec.EventTrigger, made: Request) -> str:
     template = f'{{"trigger":{given},"event":<aws.events.event.json>}}'
     if len(template) > MAX_TEMPLATE_CHARACTERS:
         raise UserError(
-            f"Trigger {trigger.name!r}: its parameters take {len(template):,} characters of a target's template; at most "
-            f"{MAX_TEMPLATE_CHARACTERS:,}. Give fewer or shorter values; the pipeline's defaults need none."
+            f"Trigger {trigger.name!r}: its parameters take {len(template):,} characters of a target's template; at "
+            f"most {MAX_TEMPLATE_CHARACTERS:,}. Give fewer or shorter values; the pipeline's defaults need none."
         )
     return template
 
