@@ -186,9 +186,9 @@ def _originals(given: Json) -> dict[str, Object]:
     """Name -> the Condition as it was written."""
     found: dict[str, Object] = {}
     for item in given if isinstance(given, list) else ():
-        if isinstance(item, dict) and item.get("Type") == "Condition" and isinstance(name := item.get("Name"), str):
-            found[name] = item
-            arguments = item.get("Arguments")
-            for side in BRANCHES if isinstance(arguments, dict) else ():
-                found |= _originals(arguments.get(side))
+        arguments = item.get("Arguments") if isinstance(item, dict) and item.get("Type") == "Condition" else 0
+        if isinstance(item, dict) and isinstance(arguments, dict | None):
+            found[str(item.get("Name"))] = item
+            for side in BRANCHES:
+                found |= _originals((arguments or {}).get(side))
     return found
