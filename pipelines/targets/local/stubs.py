@@ -1,7 +1,8 @@
 """Steps that are not run: what they would give comes from a file of the user's (`--stub STEP=outputs.json`).
 
-The file is a JSON object. Its keys replace those of the response that the resolved arguments make, so that
-`{"ModelName": "m-1"}` is enough for a Model step. Three keys mean more:
+The file is a JSON object. Its keys replace those of the response that the resolved arguments make, and what a step of
+its type always says (`described` in step_types/), so that `{"ModelName": "m-1"}` is enough for a Model step, and
+nothing for one whose answer no other step reads. Four keys mean more:
 
     "OutputFolders": {"train": "local/folder", "s3://bucket/key": "local/file"}
         copied to the URI of the output of that name (`model` is a training job's model.tar.gz), or to the URI itself
@@ -9,16 +10,20 @@ The file is a JSON object. Its keys replace those of the response that the resol
         the content of the step's property files
     "OutputParameters": {"name": "value"}
         what a Lambda or Callback step gives back
+    "Return": [1, 2]
+        what the function of a @step gives back
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.targets.local import remote_function
 from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, output_uri
 from drivetrain.pipelines.targets.local.storage.channels import member
 from drivetrain.pipelines.targets.local.storage.outputs import Publication
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.outcomes import StepResult
 
 FOLDERS = "OutputFolders"
+RETURN = "Return"
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:
@@ -41,6 +47,8 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     for name in member(given, STUBBED_FILES) or {}:
         if name not in step.property_files:
             problems.append(f"{where}: no property file {name!r}. {did_you_mean(name, step.property_files)}")
+    if RETURN in given and not remote_function.is_one(plan.arguments):
+        problems.append(f"{where}: {RETURN} is of a Python function (@step), and the step is none.")
     for name, path in (member(given, FOLDERS) or {}).items():
         if not Path(str(path)).exists():
             problems.append(f"{where}: {path}, given for output {name!r}, does not exist.")
@@ -52,21 +60,13 @@ def run(context: StepContext) -> StepResult:
     import shutil
 
     from drivetrain.pipelines.targets.local.outcomes import StepResult
-    from drivetrain.pipelines.targets.local.step_types.training import artifacts_uri
+    from drivetrain.pipelines.targets.local.step_types import find
 
     stub = context.options.stubs[context.step.name]
-    name = context.facts.job_name(context.step.name)
-    response: dict[str, Any] = dict(context.arguments)
-    if context.step.type in ("Processing", "Training"):
-        kind = context.step.type
-        response |= {
-            f"{kind}JobName": name,
-            f"{kind}JobArn": context.facts.arn(f"{kind.lower()}-job/{name}"),
-            f"{kind}JobStatus": "Completed",
-        }
-    if context.step.type == "Training" and "OutputDataConfig" in context.arguments:
-        response["ModelArtifacts"] = {"S3ModelArtifacts": artifacts_uri(context.arguments, name)}
-    response |= {key: value for key, value in stub.items() if key != FOLDERS}
+    module = find(context.step.type)
+    described = getattr(module, "described", None)
+    response: dict[str, Any] = {**context.arguments, **(described(context) if described is not None else {})}
+    response |= {key: value for key, value in stub.items() if key not in (FOLDERS, RETURN)}
 
     publication = Publication(context.folder)
     for output, path in (member(stub, FOLDERS) or {}).items():
@@ -85,6 +85,10 @@ def run(context: StepContext) -> StepResult:
             # The output is a folder, and the file lies in it under its own name.
             uri = f"{uri.rstrip('/')}/{source.name}"
         publication.add(output, uri, staged)
+    if RETURN in stub:
+        staged = publication.stage()
+        staged.write_text(json.dumps({RETURN: stub[RETURN], "Exception": None}), encoding="utf-8")
+        publication.add("return", remote_function.result_uri(response), staged)
     return StepResult(response=response, value="stubbed", publication=publication)
 
 

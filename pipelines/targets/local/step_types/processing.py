@@ -44,6 +44,15 @@ def written(arguments: Mapping[str, Any]) -> list[str]:
     return [uri for uri in found if uri is not None]
 
 
+def described(context: StepContext) -> dict[str, Any]:
+    name = context.facts.job_name(context.step.name)
+    return {
+        "ProcessingJobName": name,
+        "ProcessingJobArn": context.facts.arn(f"processing-job/{name}"),
+        "ProcessingJobStatus": "Completed",
+    }
+
+
 def run(context: StepContext) -> StepResult:
     from drivetrain.pipelines.targets.local.containers import opt_ml
     from drivetrain.pipelines.targets.local.containers.container import Job

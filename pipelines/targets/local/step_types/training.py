@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import jobs, programs
+from drivetrain.pipelines.targets.local import jobs, notebook_jobs, programs, remote_function
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
 from drivetrain.pipelines.targets.local.outcomes import StepResult
@@ -34,8 +34,12 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     from drivetrain.pipelines.targets.local.containers import toolkit
 
     arguments = plan.arguments
+    if remote_function.is_one(arguments):
+        return [remote_function.refused(step)]
     algorithm = member(arguments, "AlgorithmSpecification") or {}
     problems = jobs.problems(step, lambda: channels.training_channels(arguments), plan)
+    if notebook_jobs.is_one(arguments):
+        problems += notebook_jobs.problems(step, arguments)
     try:
         MetricReader(entries(algorithm, "MetricDefinitions"), ())
         command = programs.entry_point(step.name, algorithm, algorithm.get("TrainingImage"), plan.options)
@@ -72,6 +76,18 @@ def artifacts_uri(arguments: Mapping[str, Any], job: str, *, what: str = "model"
     config = arguments["OutputDataConfig"]
     packed = config.get("CompressionType", "GZIP") != "NONE"
     return f"{config['S3OutputPath'].rstrip('/')}/{job}/output/{what}" + (".tar.gz" if packed else "/")
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    name = context.facts.job_name(context.step.name)
+    found: dict[str, Any] = {
+        "TrainingJobName": name,
+        "TrainingJobArn": context.facts.arn(f"training-job/{name}"),
+        "TrainingJobStatus": "Completed",
+    }
+    if "S3OutputPath" in (member(context.arguments, "OutputDataConfig") or {}):
+        found["ModelArtifacts"] = {"S3ModelArtifacts": artifacts_uri(context.arguments, name)}
+    return found
 
 
 def run(context: StepContext) -> StepResult:
@@ -118,7 +134,11 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     environment = jobs.job_environment(
         context, {"TRAINING_JOB_NAME": name, "TRAINING_JOB_ARN": context.facts.arn(f"training-job/{name}")}
     )
-    command = programs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
+    command = (
+        notebook_jobs.command()
+        if notebook_jobs.is_one(arguments)
+        else programs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
+    )
     working_folder = "/opt/ml"
     if command is None:
         launches = _toolkit_launches(context, hosts, environment)

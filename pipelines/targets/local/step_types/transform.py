@@ -159,8 +159,8 @@ def _container(context: StepContext) -> Mapping[str, Any]:
             found = containers(row.response)
             if contains_mask(found):
                 raise UserError(
-                    f"model {name!r} has a variable that is kept nowhere, since its name looks like a secret's. Give it "
-                    "to the Transform step (Environment)."
+                    f"model {name!r} has a variable that is kept nowhere, since its name looks like a secret's. Give "
+                    "it to the Transform step (Environment)."
                 )
             if len(found) != 1 or found[0].get("Mode") == "MultiModel":
                 raise UserError(

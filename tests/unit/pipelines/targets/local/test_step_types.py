@@ -34,12 +34,29 @@ Path("/opt/ml/processing/output/report/report.json").write_text(
 """
 
 
-def test_every_type_has_a_file() -> None:
-    for name in ("Processing", "Training", "RegisterModel", "Condition", "Fail", "Lambda"):
+def test_every_file_names_its_type_as_definitions_spell_it() -> None:
+    known = step_types.known()
+    assert {"emr_serverless": "EMRServerless", "auto_ml": "AutoML", "lambda_": "Lambda"}.items() <= known.items()
+    for file, name in known.items():
         module = step_types.find(name)
+        assert step_types.file_name(name) == file
         assert module is not None and callable(module.check) and callable(module.run)
-    assert step_types.find("EMRServerless") is None
-    assert step_types.file_name("EMRServerless") == "emr_serverless"
+    assert step_types.find("Athena") is None
+
+
+def test_a_type_that_nobody_knows_is_refused_and_can_be_stubbed(runs: LocalRuns) -> None:
+    query = {"Name": "query", "Type": "Athena", "Arguments": {"QueryString": "SELECT 1"}}
+    after = runs.processing(
+        "after",
+        "import sys; open('/opt/ml/processing/output/out/x', 'w').write(sys.argv[1])",
+        outputs=["out"],
+        arguments=[{"Get": "Steps.query.QueryString"}],
+    )
+    with pytest.raises(UserError, match=r"of type Athena, which is not known here.*--stub query=outputs\.json"):
+        runs.start([query, after])
+    summary = runs.start([query, after], stubs={"query": {}})
+    assert summary.status == "Succeeded", summary.reason
+    assert runs.read(f"{BUCKET}/runs/{summary.execution}/after/out/x") == "SELECT 1"
 
 
 def test_two_hosts_run_at_once_and_their_outputs_are_merged(runs: LocalRuns) -> None:

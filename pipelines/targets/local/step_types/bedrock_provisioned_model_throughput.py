@@ -1,0 +1,19 @@
+"""BedrockProvisionedModelThroughput: capacity of Amazon Bedrock; a stub stands for it.
+
+The response has the shape of GetProvisionedModelThroughput.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivetrain.pipelines.targets.local import absent
+from drivetrain.pipelines.targets.local.context import StepContext
+
+check, run = absent.refused("Amazon Bedrock"), absent.run
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    name = str(context.arguments.get("ProvisionedModelName") or context.facts.job_name(context.step.name))
+    arn = f"arn:aws:bedrock:{context.facts.region}:{context.facts.account}:provisioned-model/{name.lower()}"
+    return {"ProvisionedModelName": name, "ProvisionedModelArn": arn, "Status": "InService"}
