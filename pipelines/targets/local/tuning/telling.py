@@ -58,6 +58,7 @@ class Log:
             f"{name}: {config.strategy} search {kind} {config.objective.metric} in at most "
             f"{count(config.num_trainings, 'training')}, {config.max_parallel} at a time; seed {seed}"
         )
+        self._write(f"the trainings' own logs: {self._path.parent}/NUMBER/HOST.log")
         for told in config.notes:
             self._write(told)
         if ended:
@@ -65,7 +66,7 @@ class Log:
 
     def started(self, trial: Trial) -> None:
         of = f" ({trial.definition})" if trial.definition else ""
-        self._write(f"{trial.label}{of} starts: {chosen(self._masking(trial.parameters))}; its log is {trial.label}/")
+        self._write(f"{trial.label}{of} starts: {chosen(self._masking(trial.parameters))}")
 
     def ended(self, trial: Trial) -> None:
         value = "no objective" if trial.objective is None else f"objective {trial.objective:.6g}"
