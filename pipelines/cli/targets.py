@@ -80,10 +80,13 @@ class Work:
 
 
 def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
-    """The compiled pipeline of that name or file; `local` does without wheels that are not to be had here.
+    """The compiled pipeline of that name or file, with what was edited in Studio (its NAME.studio.yaml).
+
+    `local` does without wheels that are not to be had here, and without edits that do not fit: settings that were
+    changed for a run here win.
 
     Raises:
-        UserError: no such pipeline, wrong settings, or a pipeline that cannot be compiled.
+        UserError: no such pipeline, wrong settings, a pipeline that cannot be compiled, or an edit that does not fit.
     """
     return _compile(_load(target, config, overrides), local=local)
 
@@ -113,7 +116,30 @@ def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
-    return compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
+    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
+    file = edits_file(loaded)
+    return _edited(built, file, local=local) if file.exists() else built
+
+
+def edits_file(loaded: Loaded) -> Path:
+    """Where the edits of a pipeline are kept that were made in Studio."""
+    from drivetrain.pipelines.studio import file_of
+
+    return file_of(loaded.pipeline.name, loaded.source or Path.cwd())
+
+
+def _edited(built: Compiled, file: Path, *, local: bool) -> Compiled:
+    """The pipeline with the edits that were made in Studio."""
+    from dataclasses import replace
+
+    from drivetrain.pipelines.definition.document import from_json
+    from drivetrain.pipelines.definition.graph import check
+    from drivetrain.pipelines.studio.patch import read
+
+    left_out: list[str] = []
+    definition = read(file).apply(built.definition, left_out if local else None)
+    check(from_json(definition, f"{built.pipeline.name} with {file.name}"))
+    return replace(built, definition=definition, notes=(*built.notes, *left_out))
 
 
 def definition_file(path: Path) -> Definition:

@@ -42,20 +42,29 @@ def check(definition: Definition) -> None:
             an unknown trigger or condition; unreadable cache, retry or output settings; a cycle. It holds the first
             problem and the number of the others.
     """
-    found = list(islice(_problems(definition), _MOST_COUNTED))
-    if found:
+    if found := faults(definition):
         more = "at least " if len(found) == _MOST_COUNTED else ""
         raise UserError(found[0] + (f" ({more}{len(found) - 1} more problems)" if len(found) > 1 else ""))
+
+
+def faults(definition: Definition, most: int = _MOST_COUNTED) -> list[str]:
+    """Why a definition cannot run, at most so many reasons; [] when it can. What `check` refuses."""
+    if found := list(islice(_problems(definition), most)):
+        return found
     from drivetrain.pipelines.spec.graph import find_cycle  # brings the spec's models along, which reading never needs
 
     if cycle := find_cycle(dependencies(definition)):
-        raise UserError(
+        return [
             f"{definition.source}: the steps wait for each other: {' -> '.join(cycle)}. Remove one reference or "
             "DependsOn."
-        )
-    for step in definition.walk():
-        if step.type == for_each.TYPE and (cycle := find_cycle(for_each.inner_needs(step.body))):
-            raise UserError(f"{step.place}: the steps of the body wait for each other: {' -> '.join(cycle)}.")
+        ]
+    bodies = (step for step in definition.walk() if step.type == for_each.TYPE)
+    cycles = ((step, find_cycle(for_each.inner_needs(step.body))) for step in bodies)
+    return [
+        f"{step.place}: the steps of the body wait for each other: {' -> '.join(cycle)}."
+        for step, cycle in cycles
+        if cycle
+    ][:most]
 
 
 def _problems(definition: Definition) -> Iterator[str]:

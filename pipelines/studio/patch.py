@@ -22,9 +22,10 @@ from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, fin
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.outline import assembled, outline
 from drivetrain.pipelines.errors import UserError, did_you_mean
-from drivetrain.pipelines.studio import patch_text
+from drivetrain.pipelines.studio import file_of, patch_text
 
-SUFFIX = ".studio.yaml"
+__all__ = ["Patch", "between", "file_of", "parse", "read"]
+
 # The definition itself is at most 1 MiB; so much of it that changed is no patch any more.
 MAX_BYTES = 1024 * 1024
 
@@ -46,8 +47,12 @@ class Patch:
     source: str = "patch"
     """Where it was read, for messages."""
 
-    def apply(self, definition: Mapping[str, Any]) -> dict[str, Any]:
+    def apply(self, definition: Mapping[str, Any], left_out: list[str] | None = None) -> dict[str, Any]:
         """The definition with every edit; one that it has already changes nothing.
+
+        Args:
+            definition: what the code alone gives.
+            left_out: takes the messages about edits that do not fit, which are then left out instead of refused.
 
         Raises:
             UserError: an edit that does not fit: its place, what it expects there, what is there.
@@ -57,16 +62,20 @@ class Patch:
         for edit in self.edits:
             try:
                 here = find(after, edit.place)
+                fits = alike(after, edit.place, here, edit.old)
+                if fits or alike(after, edit.place, here, edit.new):
+                    after = put(after, edit.place, edit.new) if fits else after
+                    continue
+                why = f": it expects {shown(edit.old)}, and the code now has {shown(here)}."
             except NoSuchPlaceError as error:
-                raise UserError(f"{self._of(edit)} does not fit the code any more. {error} {_WHAT_TO_DO}") from None
-            if alike(after, edit.place, here, edit.new):
-                continue
-            if not alike(after, edit.place, here, edit.old):
-                raise UserError(
-                    f"{self._of(edit)} does not fit the code any more: it expects {shown(edit.old)}, and the code now "
-                    f"has {shown(here)}. {_WHAT_TO_DO}"
-                )
-            after = put(after, edit.place, edit.new)
+                why = f". {error}"
+            message = (
+                f"{self.source}: the edit at {edit.where} does not fit the code any more{why} Change its `was` to keep "
+                "the edit, or delete it."
+            )
+            if left_out is None:
+                raise UserError(message)
+            left_out.append(message)
         try:
             return cast("dict[str, Any]", before.raw if after is before else assembled(after, before))
         except UserError as error:
@@ -93,17 +102,6 @@ class Patch:
             first, *rest = patch_text.lines(_as_yaml(edit), "  ")[1:]
             lines += [f"- {first.lstrip()}", *rest]
         return _HEAD.format(pipeline=self.pipeline) + "\n".join(lines) + "\n"
-
-    def _of(self, edit: Change) -> str:
-        return f"{self.source}: the edit at {edit.where}"
-
-
-_WHAT_TO_DO = "Change its `was` to keep the edit, or delete it."
-
-
-def file_of(pipeline: str, folder: Path) -> Path:
-    """Where the patch of a pipeline lies: beside the pipeline's file, or in the current folder for a ready one."""
-    return folder / f"{pipeline}{SUFFIX}"
 
 
 def read(path: Path) -> Patch:

@@ -198,3 +198,19 @@ def test_a_file_that_is_no_patch_is_named(tmp_path: Path) -> None:
         patches.read(tmp_path / "large.studio.yaml")
     with pytest.raises(UserError, match="there is no folder"):
         Patch("p").write(tmp_path / "none" / "p.studio.yaml")
+
+
+def test_edits_that_do_not_fit_can_be_left_out() -> None:
+    def in_studio(steps: dict[str, Any]) -> None:
+        steps["train"]["Arguments"]["HyperParameters"].update(epochs="30", learning_rate="0.1")
+
+    patch = Patch("retraining", merge(RETRAINING, RETRAINING, altered(in_studio)).edits, "retraining.studio.yaml")
+    left_out: list[str] = []
+    made = patch.apply(altered(lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="40")), left_out)
+    assert made["Steps"][1]["Arguments"]["HyperParameters"] == {
+        "epochs": "40",
+        "learning_rate": "0.1",
+        "seed": {"Get": "Parameters.Seed"},
+    }
+    [message] = left_out
+    assert "epochs does not fit the code any more: it expects 20, and the code now has 40." in message
