@@ -29,7 +29,7 @@ def apply(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy a pipeline to SageMaker, with its code, rules and schedules.
+    """Deploy a pipeline to SageMaker: code, rules, schedules.
 
     Refused when somebody edited the pipeline since the last apply, unless `drivetrain pull` has brought the edits into
     the code or --discard names them; and a saved plan is refused when code or account have changed since. Applying

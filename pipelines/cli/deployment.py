@@ -15,7 +15,7 @@ from drivetrain.pipelines.errors import UserError
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-    from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed
+    from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed as There
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 
 Target = Annotated[
@@ -33,6 +33,22 @@ Discard = Annotated[
     list[str] | None,
     typer.Option("--discard", metavar="PLACE", help="Give up what others edited there, or `all`. Repeatable."),
 ]
+Deployed = Annotated[
+    str,
+    typer.Argument(
+        metavar="PIPELINE", help="The name of a deployed pipeline, or FILE.py[:FUNCTION].", show_default=False
+    ),
+]
+ExecutionId = Annotated[
+    str, typer.Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
+]
+ExecutionOption = Annotated[
+    str, typer.Option("--execution", "-e", metavar="ID", help="An execution's id, or the beginning of it.")
+]
+Region = Annotated[
+    str | None,
+    typer.Option("--region", metavar="REGION", help="Where it is  [default: of the settings, or AWS_REGION]"),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -42,7 +58,7 @@ class Wanted:
 
     account: Account
     desired: Desired
-    deployed: Deployed | None
+    deployed: There | None
     origin: dict[str, Any]
 
 
@@ -109,6 +125,44 @@ def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) 
     from drivetrain.pipelines.settings import Settings, build
 
     return target, build(Settings, config, overrides or ()).deployment
+
+
+def account_of(
+    target: str, config: Path | None, overrides: Sequence[str] | None, region: str | None
+) -> tuple[Account, str]:
+    """The account and the name of a deployed pipeline: in the region of its settings, or the one that is given.
+
+    Raises:
+        UserError: wrong settings, or no region.
+    """
+    from drivetrain.pipelines.cli.targets import is_pipeline
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, region_or_default
+
+    if is_pipeline(target) or config is not None or overrides:
+        name, deployment = place_of(target, config, overrides)
+        return Account(region or deployment.region), name
+    return Account(region_or_default(region)), target
+
+
+def follow_to_end(account: Account, arn: str, *, as_json: bool) -> int:
+    """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
+    from drivetrain.pipelines.cli.errors import INTERRUPTED
+    from drivetrain.pipelines.cli.executed import shown
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.cli.watched import FAILED, new_progress
+    from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import report
+    from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
+
+    with new_progress(as_json=as_json) as progress:
+        ended = follow(account, arn, progress)
+    found = report(account, ended)
+    if as_json:
+        say_json({"event": "summary", **found.to_json()})
+    else:
+        say("\n" + shown(found))
+    if ended.status == "Stopped":
+        return INTERRUPTED
+    return 0 if ended.status in ("Succeeded", "CompletedWithFailures") else FAILED
 
 
 def confirm(question: str, *, yes: bool, instead: str) -> bool:

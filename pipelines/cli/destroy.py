@@ -24,7 +24,7 @@ def destroy(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Delete a deployed pipeline, its schedules and rules, code and records.
+    """Delete a deployed pipeline: schedules, rules, code, records.
 
     What executions wrote stays: models, checkpoints and reports, where registered versions live. Code and data that
     another pipeline of the same bucket and prefix uses stay, too.

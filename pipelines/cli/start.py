@@ -1,0 +1,76 @@
+"""`drivetrain start`: execute a deployed pipeline."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drivetrain.pipelines.cli.deployment import Deployed, Region
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Config, Json, Set
+
+app = new_app()
+
+
+@app.command()
+def start(
+    target: Deployed,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option("--select", metavar="STEP", help="Run only this step. Repeatable.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="ID", help="Whose results stand for the other steps  [default: the latest]"),
+    ] = None,
+    parallel: Annotated[int | None, typer.Option("--parallel", min=1, metavar="N", help="Steps at a time.")] = None,
+    version: Annotated[int | None, typer.Option("--version", min=1, metavar="N", help="A version of it.")] = None,
+    alias: Annotated[str | None, typer.Option("--alias", metavar="NAME", help="The version of that alias.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the execution is called.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
+    config: Config = None,
+    set_: Set = None,
+    region: Region = None,
+    as_json: Json = False,
+) -> int:
+    """Start a deployed pipeline on SageMaker.
+
+    \b
+    Examples:
+      drivetrain start retraining -c production.yaml --follow
+      drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98 --parallel 4
+      drivetrain start nightly --select evaluate --select compare --from latest
+    """
+    from drivetrain.pipelines.cli import run_options
+    from drivetrain.pipelines.cli.deployment import account_of, follow_to_end
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.errors import UserError
+    from drivetrain.pipelines.targets.sagemaker.deploying import executions
+
+    parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
+    if source is not None and not select:
+        raise UserError("--from goes with --select: it says whose results stand for the steps that are not selected.")
+    account, pipeline = account_of(target, config, set_, region)
+    arn = executions.start(
+        account,
+        pipeline,
+        parameters=parameters,
+        select=tuple(select or ()),
+        source=None if source is None else executions.find(account, pipeline, source),
+        parallel=parallel,
+        version=version,
+        alias=alias,
+        name=name,
+    )
+    if follow:
+        return follow_to_end(account, arn, as_json=as_json)
+    if as_json:
+        say_json({"execution": arn.rpartition("/")[2], "arn": arn})
+    else:
+        say(f"Started {arn.rpartition('/')[2]} ({arn})")
+        say(f"See how it goes: drivetrain status {pipeline} --region {account.region} --follow")
+    return 0

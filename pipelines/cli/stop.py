@@ -1,0 +1,36 @@
+"""`drivetrain stop`: end an execution on SageMaker."""
+
+from __future__ import annotations
+
+from drivetrain.pipelines.cli.deployment import Deployed, ExecutionId, Region
+from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.options import Config, Set
+
+app = new_app()
+
+
+@app.command()
+def stop(
+    target: Deployed,
+    execution: ExecutionId = "latest",
+    config: Config = None,
+    set_: Set = None,
+    region: Region = None,
+) -> None:
+    """Stop an execution on SageMaker.
+
+    Its jobs are asked to end; a training saves a checkpoint first, from which a later execution goes on.
+
+    \b
+    Examples:
+      drivetrain stop retraining -c production.yaml
+      drivetrain stop nightly 8f3kq2 --region eu-west-1
+    """
+    from drivetrain.pipelines.cli.deployment import account_of
+    from drivetrain.pipelines.cli.terminal import say
+    from drivetrain.pipelines.targets.sagemaker.deploying import executions
+
+    account, pipeline = account_of(target, config, set_, region)
+    arn = executions.find(account, pipeline, execution)
+    executions.stop(account, arn)
+    say(f"Stopping {arn.rpartition('/')[2]}. See how it ends: drivetrain status {pipeline} --region {account.region}")

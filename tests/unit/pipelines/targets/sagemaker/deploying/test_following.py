@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.prices.table import PriceTable, Sheet
+from drivetrain.pipelines.targets.local.events import (
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    MetricLogged,
+    StepFinished,
+    StepInterrupted,
+    StepNoted,
+    StepRestarted,
+    StepRetrying,
+    StepStarted,
+)
+from drivetrain.pipelines.targets.sagemaker.deploying import executions
+from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import report, seconds_of
+from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
+from drivetrain.pipelines.targets.sagemaker.deploying.logs import Line, read_log, step_with_logs
+from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def started(place: Place) -> tuple[Place, Playing]:
+    place.apply(place.wanted())
+    return place, Playing(place.outside.backend(), executions.start(place.account, NAME))
+
+
+def script(*acts: Callable[[], object]) -> Callable[[float], None]:
+    """What happens while the service is not asked, an act a wait."""
+    left = list(acts)
+
+    def wait(seconds: float) -> None:
+        assert seconds > 0 and left, "the execution ended, and it is still waited for"
+        left.pop(0)()
+
+    return wait
+
+
+def transition(*names: str) -> list[dict[str, Any]]:
+    return [{"Status": name, "StartTime": NOW} for name in names]
+
+
+def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    told: list[Event] = []
+
+    def first() -> None:
+        playing.begin("prepare", "Processing")
+
+    def second() -> None:
+        playing.end("prepare", seconds=60)
+        playing.begin("train", "Training", SecondaryStatus="Downloading", EnableManagedSpotTraining=True)
+
+    def third() -> None:
+        playing.change(
+            "train",
+            SecondaryStatus="Training",
+            FinalMetricDataList=[{"MetricName": "loss", "Value": 0.5, "Timestamp": NOW}],
+        )
+
+    def fourth() -> None:
+        playing.change(
+            "train",
+            SecondaryStatus="Interrupted",
+            SecondaryStatusTransitions=transition("Training", "Interrupted"),
+        )
+
+    def fifth() -> None:
+        playing.change("train", SecondaryStatus="Training")
+
+    def last() -> None:
+        playing.change("train", TrainingJobStatus="Completed", SecondaryStatus="Completed")
+        playing.end("train", seconds=600)
+        playing.conclude("Succeeded")
+
+    ended = follow(
+        place.account,
+        playing.arn,
+        told.append,
+        wait=script(first, second, third, fourth, fifth, last),
+        clock=lambda: 0.0,
+    )
+    assert ended.status == "Succeeded"
+    steps = (("prepare", "Processing", "prepare"), ("train", "Training", "train"), ("stop", "Fail", "stop"))
+    assert told[0] == ExecutionStarted(ended.id, NAME, (steps[0], ("train", "Processing", "train"), steps[2]))
+    kinds = [(type(event).__name__, getattr(event, "step", None)) for event in told[1:-1]]
+    assert kinds == [
+        ("StepStarted", "prepare"),
+        ("StepFinished", "prepare"),
+        ("StepStarted", "train"),
+        ("StepNoted", "train"),
+        ("StepNoted", "train"),
+        ("MetricLogged", "train"),
+        ("StepInterrupted", "train"),
+        ("StepRestarted", "train"),
+        ("StepFinished", "train"),
+        ("StepFinished", "stop"),
+    ]
+    assert told[2] == StepFinished("prepare", "Succeeded", 60.0)
+    assert isinstance(told[4], StepNoted) and told[4].note == "downloading"
+    assert isinstance(told[6], MetricLogged) and (told[6].name, told[6].value) == ("loss", 0.5)
+    assert isinstance(told[7], StepInterrupted) and told[7].start == 2
+    assert told[8] == StepRestarted("train", 1, 2)
+    assert told[10] == StepFinished("stop", "NotExecuted", 0.0)
+    assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Succeeded"
+
+
+def test_cached_retried_and_failed_steps_are_told(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    told: list[Event] = []
+
+    def first() -> None:
+        playing.begin("prepare")
+        playing.end("prepare", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+        playing.begin("train", "Processing")
+
+    def second() -> None:
+        playing._step("train").update(AttemptCount=2)
+
+    def third() -> None:
+        playing.end("train", "Failed", seconds=9, FailureReason="out of memory")
+        playing.conclude("Failed", "Step train failed")
+
+    follow(place.account, playing.arn, told.append, wait=script(first, second, third))
+    assert told[1:-1] == [
+        StepFinished("prepare", "Cached", 0.0, cache_of=playing.arn.rpartition("/")[2]),
+        StepStarted("train", 1),
+        StepRetrying("train", 1, "", 0.0),
+        StepStarted("train", 2),
+        StepFinished("train", "Failed", 9.0, "out of memory"),
+        StepFinished("stop", "NotExecuted", 0.0),
+    ]
+    assert isinstance(told[-1], ExecutionFinished)
+    assert (told[-1].status, told[-1].reason) == ("Failed", "Step train failed")
+
+
+def prices() -> PriceTable:
+    hourly = {"Training": {"ml.m5.xlarge": 3.6}, "Processing": {"ml.m5.xlarge": 7.2}}
+    return PriceTable((Sheet("us-east-1", NOW.date(), "a test", hourly, {}),))
+
+
+def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    begin, end = datetime(2026, 1, 1, 0, 0, tzinfo=UTC), datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+    playing.begin("prepare", "Processing", ProcessingStartTime=begin, ProcessingEndTime=end)
+    playing.end("prepare", seconds=320)
+    playing.begin(
+        "train",
+        "Training",
+        EnableManagedSpotTraining=True,
+        TrainingTimeInSeconds=1000,
+        BillableTimeInSeconds=300,
+        SecondaryStatusTransitions=transition("Training", "Interrupted", "Training"),
+        ResourceConfig={"InstanceType": "ml.m5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+    )
+    playing.end("train", seconds=1100)
+    playing.begin("stop")
+    playing.end("stop", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+    playing.conclude("Succeeded")
+    found = report(place.account, executions.describe(place.account, playing.arn), prices())
+    prepare, train, stop = found.steps
+    assert prepare.cost == pytest.approx(300 * 7.2 / 3600)
+    assert train.cost == pytest.approx(2 * 300 * 3.6 / 3600)
+    assert train.on_demand_cost == pytest.approx(2 * 1000 * 3.6 / 3600)
+    assert train.job is not None and train.job.saving == pytest.approx(0.7) and train.job.interruptions == 1
+    assert stop.job is None and stop.cost is None
+    assert found.cost == pytest.approx(0.6 + 0.6) and found.complete
+    assert found.saved == pytest.approx(1.4)
+    assert found.billable == 300 + 600
+    assert seconds_of(found) == {"prepare": 300, "train": 1000}
+    said = found.to_json()
+    assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
+
+
+def test_a_machine_without_a_price_leaves_the_cost_open(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    playing.begin("train", "Training", TrainingTimeInSeconds=10, BillableTimeInSeconds=10)
+    playing.end("train")
+    playing.conclude("Succeeded")
+    found = report(place.account, executions.describe(place.account, playing.arn), replace(prices(), sheets=()))
+    assert found.cost is None and not found.complete
+
+
+def put(place: Place, job: str, host: str, *texts: str, at: int = 0) -> None:
+    client = place.outside.client("logs")
+    stream = f"{job}/{host}-1700000000"
+    if not client.describe_log_groups(logGroupNamePrefix="/aws/sagemaker/TrainingJobs")["logGroups"]:
+        client.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
+    known = client.describe_log_streams(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=stream)
+    if not known["logStreams"]:
+        client.create_log_stream(logGroupName="/aws/sagemaker/TrainingJobs", logStreamName=stream)
+    now = int(NOW.timestamp() * 1000) + at
+    events = [{"timestamp": now + n, "message": text} for n, text in enumerate(texts)]
+    client.put_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamName=stream, logEvents=events)
+
+
+def test_a_log_is_followed_until_the_step_ends(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    job = playing.begin("train", "Training")
+    assert job is not None
+    put(place, job, "algo-1", "one", "two")
+    put(place, job + "-other", "algo-1", "not ours")
+    lines: list[Line] = []
+
+    def more() -> None:
+        put(place, job, "algo-1", "three", at=100)
+        put(place, job, "algo-2", "from the second host", at=50)
+
+    def last() -> None:
+        put(place, job, "algo-1", "four", at=200)
+        playing.end("train")
+
+    execution = executions.describe(place.account, playing.arn)
+    step = step_with_logs(execution, None)
+    read_log(place.account, execution, step, lines.append, follow=True, wait=script(more, last))
+    assert [(line.host, line.text) for line in lines] == [
+        ("algo-1", "one"),
+        ("algo-1", "two"),
+        ("algo-2", "from the second host"),
+        ("algo-1", "three"),
+        ("algo-1", "four"),
+    ]
+    again: list[Line] = []
+    ended = executions.describe(place.account, playing.arn)
+    read_log(place.account, ended, step_with_logs(ended, "train"), again.append, num_lines=2)
+    assert [line.text for line in again] == ["three", "four"]
+
+
+def test_a_step_without_a_log_says_why(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    with pytest.raises(UserError, match="has a log yet"):
+        step_with_logs(executions.describe(place.account, playing.arn), None)
+    playing.begin("prepare", "Processing")
+    playing.end("prepare", "Failed", FailureReason="no")
+    playing.begin("train")
+    playing.end("train", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+    playing.begin("stop")
+    execution = executions.describe(place.account, playing.arn)
+    assert step_with_logs(execution, None).name == "prepare"
+    with pytest.raises(UserError, match=r"No step 'x' has begun .* Begun: prepare, train, stop"):
+        step_with_logs(execution, "x")
+    with pytest.raises(UserError, match="it is taken from"):
+        step_with_logs(execution, "train")
+    with pytest.raises(UserError, match="it starts no program"):
+        step_with_logs(execution, "stop")
+    with pytest.raises(UserError, match="nothing was written"):
+        read_log(place.account, execution, step_with_logs(execution, "prepare"), print)
