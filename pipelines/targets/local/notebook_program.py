@@ -20,13 +20,14 @@ DEFAULT_KERNEL = "python3"
 
 def with_parameters(notebook: Any, parameters: dict[str, str]) -> None:
     """Put the parameters' values after the cell with their defaults, else first; an earlier run's are replaced."""
-    import nbformat
+    from nbformat import v4
 
+    new_code_cell: Any = v4.new_code_cell  # type: ignore[reportUnknownMemberType]  # nbformat says no types
     notebook.cells = [cell for cell in notebook.cells if INJECTED not in tags(cell)]
     if not parameters:
         return
     source = "\n".join(["# Parameters", *(f"{name} = {value!r}" for name, value in parameters.items())])
-    cell = nbformat.v4.new_code_cell(source, metadata={"tags": [INJECTED]})
+    cell = new_code_cell(source, metadata={"tags": [INJECTED]})
     place = next((number + 1 for number, each in enumerate(notebook.cells) if PARAMETERS in tags(each)), 0)
     notebook.cells.insert(place, cell)
 
@@ -62,6 +63,8 @@ def main(base: str) -> int:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
+    formats: Any = nbformat  # which says no types
+
     folder = Path(os.environ["SM_EXECUTION_INPUT_PATH"])
     path = folder / os.environ["SM_INPUT_NOTEBOOK_NAME"]
     if not path.is_file():
@@ -69,16 +72,20 @@ def main(base: str) -> int:
         return 2
     if os.environ.get("SM_INIT_SCRIPT"):
         print(f"note: {os.environ['SM_INIT_SCRIPT']} (SM_INIT_SCRIPT) is not run locally.", flush=True)
-    notebook = nbformat.read(path, as_version=4)
+    notebook = formats.read(path, as_version=4)
     given = Path(base, "input", "config", "hyperparameters.json")
     with_parameters(notebook, json.loads(given.read_text(encoding="utf-8")))
     count = len(notebook.cells)
+
+    def executed(cell: Any, cell_index: int, execute_reply: Any) -> None:
+        show(cell, cell_index + 1, count)
+
     client = NotebookClient(
         notebook,
         timeout=None,
         kernel_name=kernel(),
         resources={"metadata": {"path": str(folder)}},
-        on_cell_executed=lambda cell, cell_index, execute_reply: show(cell, cell_index + 1, count),
+        on_cell_executed=executed,
     )
     failure = ""
     try:
@@ -86,7 +93,7 @@ def main(base: str) -> int:
     except CellExecutionError as error:
         failure = f"{error.ename}: {error.evalue}"
         print(str(error), file=sys.stderr)
-    nbformat.write(notebook, Path(base, "output", "data", os.environ["SM_OUTPUT_NOTEBOOK_NAME"]))
+    formats.write(notebook, Path(base, "output", "data", os.environ["SM_OUTPUT_NOTEBOOK_NAME"]))
     if failure:
         Path(base, "output", "failure").write_text(failure[:1024], encoding="utf-8")
     return 1 if failure else 0

@@ -9,7 +9,7 @@ https://github.com/aws/sagemaker-python-sdk (remote_function/job.py; workflow/fu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.targets.local.storage.channels import member
@@ -21,7 +21,7 @@ RESULTS_FILE = "results.json"
 def is_one(arguments: Mapping[str, Any]) -> bool:
     """Whether a training job runs a function of the SDK."""
     words = (member(arguments, "AlgorithmSpecification") or {}).get("ContainerEntrypoint")
-    return isinstance(words, list) and any(f"/{CHANNEL}/" in str(word) for word in words)
+    return isinstance(words, list) and any(f"/{CHANNEL}/" in str(word) for word in cast("list[Any]", words))
 
 
 def refused(step: StepNode) -> str:

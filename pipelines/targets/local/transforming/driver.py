@@ -61,7 +61,7 @@ class Server:
         """What the server says of itself at /execution-parameters; nothing where it has no such page."""
         try:
             status, body = self.ask("GET", "/execution-parameters", timeout_s=_PING_S)
-            said = json.loads(body) if status == 200 else {}
+            said: Any = json.loads(body) if status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):
             return {}
         return cast("dict[str, Any]", said) if isinstance(said, dict) else {}

@@ -164,7 +164,7 @@ def _numbers(found: re.Match[str]) -> _Selector | None:
 def _is_several(selector: _Selector) -> bool:
     if isinstance(selector, _Names):
         return len(selector.names) > 1
-    return isinstance(selector, str) or len(selector.places) > 1 or isinstance(selector.places[0], tuple)
+    return isinstance(selector, str) or not (len(selector.places) == 1 and isinstance(selector.places[0], int))
 
 
 def _kind(value: Any) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 _JSON, _CSV, _NPY = "application/json", "text/csv", "application/x-npy"
 Answer = tuple[bytes, str]
@@ -83,8 +83,8 @@ def encoded(prediction: Any, accept: str) -> Answer:
     """JSON, CSV or NPY of an array, or of what can become one (a torch tensor)."""
     import numpy as np
 
-    detach = getattr(prediction, "detach", None)
-    array = np.asarray(detach().cpu() if callable(detach) else prediction)
+    detach: Any = getattr(prediction, "detach", None)
+    array: Any = np.asarray(prediction if detach is None else detach().cpu())
     kind = accept.partition(";")[0].strip().lower()
     if kind in ("", "*/*", _JSON):
         return json.dumps(array.tolist()).encode(), _JSON
@@ -105,7 +105,10 @@ def _predicted(data: Any, model: Any) -> Any:
 
 
 def _as_answer(given: Any, accept: str) -> Answer:
-    body, kind = given if isinstance(given, tuple) and len(given) == 2 else (given, accept)
+    body: Any = given
+    kind = accept
+    if isinstance(given, tuple):
+        body, kind = cast("tuple[Any, str]", given)
     if isinstance(body, str):
         return body.encode(), kind
     if isinstance(body, bytes | bytearray):

@@ -75,7 +75,8 @@ def _number_problems(arguments: Mapping[str, Any]) -> Iterator[str]:
         if value is not None and not isinstance(value, dict) and (not _is_whole(value) or value < 0):
             yield f"{name} is {value!r:.40}. Allowed: a whole number from 0."
             return
-    if _is_whole(payload) and payload * max(1, concurrent if _is_whole(concurrent) else 1) > MOST_PAYLOAD_MB:
+    at_once = concurrent if isinstance(concurrent, int) else 1
+    if isinstance(payload, int) and payload * max(1, at_once) > MOST_PAYLOAD_MB:
         yield (
             f"MaxPayloadInMB {payload} (times MaxConcurrentTransforms {concurrent or 1}). Allowed: {MOST_PAYLOAD_MB} "
             "at most, and 0 for no limit."
