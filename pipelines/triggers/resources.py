@@ -217,11 +217,11 @@ def _template(trigger: spec.EventTrigger, made: Request) -> str:
     return template
 
 
-def _state(trigger: spec.Trigger) -> str:
+def _state(trigger: spec.EventTrigger | spec.Schedule) -> str:
     return "ENABLED" if trigger.enabled else "DISABLED"
 
 
-def _description(pipeline: Pipeline, trigger: spec.Trigger) -> str:
+def _description(pipeline: Pipeline, trigger: spec.EventTrigger | spec.Schedule) -> str:
     return f"Trigger {trigger.name} of pipeline {pipeline.name}"
 
 

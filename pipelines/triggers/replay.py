@@ -1,0 +1,119 @@
+"""An event, tried on a pipeline's triggers without an account: which would start it, with which values, why not.
+
+What is asked is what happens there: the pattern of the rule that would be deployed, and then the starter's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.spec.triggers import EventTrigger, Trigger
+from drivetrain.pipelines.triggers.event_pattern import explain
+from drivetrain.pipelines.triggers.patterns import Where, pattern
+from drivetrain.pipelines.triggers.resources import request
+from drivetrain.pipelines.triggers.starting import Earlier, Skip, decide, generated_by, is_execution_of
+from drivetrain.pipelines.triggers.values import loads
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.pipeline import Pipeline
+
+MAX_EVENTS = 1_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one trigger would do about the event."""
+
+    trigger: str
+    kind: str
+    starts: bool
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    reasons: tuple[str, ...] = ()
+    """Why it would not start the pipeline."""
+
+    token: str | None = None
+    """The ClientRequestToken of the start."""
+
+
+def replay(
+    pipeline: Pipeline, event: Mapping[str, Any], *, earlier: Iterable[Earlier] = (), now: datetime | None = None
+) -> tuple[Answer, ...]:
+    """What each trigger of a pipeline would do, as if it were deployed in the event's account and region.
+
+    Args:
+        earlier: executions of the pipeline, for the rate limit and duplicates; none are known unless given.
+        now: when the event is handled, with its zone.
+    """
+    where = place(event)
+    moment = now or datetime.now(UTC)
+    executions = tuple(earlier)
+    return tuple(_answer(pipeline, trigger, event, where, executions, moment) for trigger in pipeline.triggers)
+
+
+def place(event: Mapping[str, Any]) -> Where:
+    """The account and region that an event names.
+
+    Raises:
+        UserError: it names none.
+    """
+    region, account = event.get("region"), event.get("account")
+    if not isinstance(region, str) or not isinstance(account, str):
+        raise UserError("The event names no account and region. Give a whole event, as EventBridge sends it.")
+    partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    return Where(region, account, partition)
+
+
+def read_events(text: str | bytes, source: str) -> list[Mapping[str, Any]]:
+    """One event, a list of events, or an object that gives them names.
+
+    Raises:
+        UserError: it is none of these.
+    """
+    given: Any = loads(text, source)
+    if isinstance(given, Mapping) and "detail-type" not in given:
+        given = list(cast(Mapping[str, Any], given).values())
+    found: list[Any] = cast(list[Any], given) if isinstance(given, list) else [given]
+    if not found or not all(isinstance(event, Mapping) and "detail-type" in event for event in found):
+        raise UserError(f"{source} holds no event: an object with detail-type, source and detail, or a list of them.")
+    if len(found) > MAX_EVENTS:
+        raise UserError(f"{source} holds {len(found):,} events; at most {MAX_EVENTS:,} are replayed.")
+    return cast(list[Mapping[str, Any]], found)
+
+
+def _answer(
+    pipeline: Pipeline,
+    trigger: Trigger,
+    event: Mapping[str, Any],
+    where: Where,
+    earlier: tuple[Earlier, ...],
+    now: datetime,
+) -> Answer:
+    if not isinstance(trigger, EventTrigger):
+        return Answer(trigger.name, trigger.kind, False, reasons=("it starts by the clock, not by events",))
+    arn = where.pipeline_arn(pipeline.name)
+    reasons = [] if trigger.enabled else ["it is switched off (enabled=False)"]
+    by = generated_by(event)
+    guarded = trigger.loop_guard and is_execution_of(by, arn)
+    if guarded:
+        reasons.append(f"loop guard: the model was registered by this pipeline's own execution {by}")
+    looked_for = pattern(trigger, arn, where)
+    mismatches = explain(looked_for, event)
+    if any(mismatch.field in ("source", "detail-type") for mismatch in mismatches):
+        reasons.append(f"it waits for other events: {looked_for['detail-type'][0]} of {looked_for['source'][0]}")
+    else:
+        guard = "detail.MetadataProperties.GeneratedBy" if guarded else None
+        reasons += [str(mismatch) for mismatch in mismatches if mismatch.field != guard]
+    if not reasons:
+        try:
+            decision = decide(request(pipeline, trigger, arn), event, earlier, now)
+        except UserError as error:
+            reasons.append(f"the start would fail: {error}")
+        else:
+            if not isinstance(decision, Skip):
+                return Answer(trigger.name, trigger.kind, True, decision.parameters, token=decision.token)
+            reasons.append(decision.reason)
+    return Answer(trigger.name, trigger.kind, False, reasons=tuple(reasons))
