@@ -1,0 +1,22 @@
+"""BedrockCustomModelDeployment, which only the account has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fixtures.local_runs import LocalRuns
+
+SAYS = (
+    "ModelDeploymentArn",
+    "Status",
+)
+
+
+def steps(runs: LocalRuns) -> list[dict[str, Any]]:
+    return [
+        {
+            "Name": "it",
+            "Type": "BedrockCustomModelDeployment",
+            "Arguments": {"ModelDeploymentName": "d", "ModelArn": "a"},
+        }
+    ]

@@ -1,0 +1,22 @@
+"""BedrockModelImport, which only the account has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fixtures.local_runs import LocalRuns
+
+SAYS = (
+    "ImportedModelArn",
+    "Status",
+)
+
+
+def steps(runs: LocalRuns) -> list[dict[str, Any]]:
+    return [
+        {
+            "Name": "it",
+            "Type": "BedrockModelImport",
+            "Arguments": {"ImportedModelName": "m", "JobName": "j", "RoleArn": "r"},
+        }
+    ]

@@ -1,0 +1,22 @@
+"""BedrockProvisionedModelThroughput, which only the account has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fixtures.local_runs import LocalRuns
+
+SAYS = (
+    "ProvisionedModelArn",
+    "Status",
+)
+
+
+def steps(runs: LocalRuns) -> list[dict[str, Any]]:
+    return [
+        {
+            "Name": "it",
+            "Type": "BedrockProvisionedModelThroughput",
+            "Arguments": {"ProvisionedModelName": "p", "ModelId": "m", "ModelUnits": 1},
+        }
+    ]

@@ -1,0 +1,15 @@
+"""InferenceComponent, which only the account has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fixtures.local_runs import LocalRuns
+
+SAYS = ("InferenceComponentArn",)
+
+
+def steps(runs: LocalRuns) -> list[dict[str, Any]]:
+    return [
+        {"Name": "it", "Type": "InferenceComponent", "Arguments": {"InferenceComponentName": "i", "EndpointName": "e"}}
+    ]

@@ -1,0 +1,133 @@
+"""What every step type does on this machine: run for each file of targets/local/step_types, with the case that the file
+of the same name in tests/contract/step_types offers for it:
+
+    steps(runs)     a definition's steps, of which one is named `it` and of the type
+    options(folder) what `runs.start` needs beside them; nothing unless given
+    SAYS            paths of what its describe call says, which other steps may refer to
+    refused(runs)   the same with `it` as it cannot run; a type without it that is not run here is refused as it is
+    ENDS            how the execution ends and why; Succeeded unless given
+    CAN_BE_STUBBED  False where nothing can stand for it
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.definition.paths import descend, parse_path
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local import absent, step_types
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.sagemaker.properties import property_type
+from tests.fixtures.local_runs import LocalRuns
+
+CASES = Path(__file__).parent / "step_types"
+TYPES = step_types.known()
+# A run that waits for what never comes shall not wait for long.
+pytestmark = pytest.mark.timeout(120)
+
+
+def case_of(file: str) -> ModuleType:
+    path = CASES / f"{file}.py"
+    assert path.is_file(), f"add {path}: steps(runs) with a step 'it' of type {TYPES[file]}, and what it SAYS"
+    spec = importlib.util.spec_from_file_location(f"step_type_{file}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def is_absent(file: str) -> bool:
+    module = step_types.find(TYPES[file])
+    return module is not None and module.run is absent.run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> LocalRuns:
+    return LocalRuns(tmp_path)
+
+
+def options(case: ModuleType, folder: Path) -> dict[str, Any]:
+    given = getattr(case, "options", None)
+    return {} if given is None else given(folder)
+
+
+def of_it(steps: list[dict[str, Any]], file: str) -> dict[str, Any]:
+    [step] = [step for step in steps if step["Name"] == "it"]
+    assert step["Type"] == TYPES[file]
+    return step
+
+
+@pytest.mark.parametrize("file", [file for file in TYPES if not is_absent(file)])
+def test_it_runs_and_says_what_its_describe_call_says(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+    case = case_of(file)
+    steps = case.steps(runs)
+    of_it(steps, file)
+    summary = runs.start(steps, **options(case, tmp_path))
+    assert (summary.status, summary.reason) == getattr(case, "ENDS", ("Succeeded", None))
+    assert_says(runs, case, file)
+
+
+@pytest.mark.parametrize("file", TYPES)
+def test_a_stub_stands_for_it_and_says_as_much(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+    case = case_of(file)
+    if not getattr(case, "CAN_BE_STUBBED", True):
+        pytest.skip("nothing can stand for it")
+    steps = case.steps(runs)
+    stub = {"Beside": {"said": "by the stub"}}
+    if not is_absent(file):  # what the step would have to do to say it is not done
+        stub |= said_before(runs, case, tmp_path)
+    summary = runs.start(steps, **options(case, tmp_path), stubs={"it": stub}, cache=False)
+    assert (summary.status, summary.reason) == ("Succeeded", None)
+    row = assert_says(runs, case, file)
+    assert row.value == "stubbed" and row.response["Beside"] == {"said": "by the stub"}
+    assert not list(runs.home.run(summary.execution).glob("it*/attempt-*/logs/*.log"))
+
+
+def said_before(runs: LocalRuns, case: ModuleType, folder: Path) -> dict[str, Any]:
+    """What the step says when it runs, as JSON: a recorded answer."""
+    runs.start(case.steps(runs), **options(case, folder))
+    with Ledger(runs.home) as ledger:
+        return json.loads(json.dumps(dict(ledger.step(ledger.execution("latest").id, "it").response)))
+
+
+@pytest.mark.parametrize("file", TYPES)
+def test_what_cannot_run_is_refused_before_anything_starts(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+    case = case_of(file)
+    wrong = case.steps if is_absent(file) else getattr(case, "refused", None)
+    if wrong is None:
+        pytest.skip("nothing can be wrong with it")
+    steps = wrong(runs)
+    of_it(steps, file)
+    with pytest.raises(UserError) as caught:
+        runs.start(steps, **options(case, tmp_path))
+    said = str(caught.value)
+    assert "'it'" in said and any(word in said for word in ("--stub it=outputs.json", "Allowed", "--data")), said
+    assert all(len(line) < 700 for line in said.splitlines())
+    with Ledger(runs.home) as ledger:
+        assert ledger.executions() == []
+
+
+@pytest.mark.parametrize("file", [file for file in TYPES if is_absent(file)])
+def test_what_only_the_account_has_names_the_option_that_helps(runs: LocalRuns, file: str) -> None:
+    case = case_of(file)
+    with pytest.raises(UserError, match=rf"step 'it' \({TYPES[file]}\) needs .*--stub it=outputs\.json"):
+        runs.start(case.steps(runs))
+    assert runs.start(case.steps(runs), stubs={"it": {}}).status == "Succeeded"
+    assert_says(runs, case, file)
+
+
+def assert_says(runs: LocalRuns, case: ModuleType, file: str) -> Any:
+    """The latest execution's `it`, which says all that it must."""
+    with Ledger(runs.home) as ledger:
+        row = ledger.step(ledger.execution("latest").id, "it")
+    for path in getattr(case, "SAYS", ()):
+        found = descend(dict(row.response), parse_path(path))
+        assert found not in (None, ""), path
+        property_type(TYPES[file], path)  # raises where no describe call of the service says it
+    return row
