@@ -47,12 +47,8 @@ def import_(
     if as_json:
         say_json({**found.to_json(), "file": None if output is None else str(output)})
         return
-    usable = output or file
     said = lines(definition, found)
     if output is not None:
         said.append(f"Wrote {output}.")
-    say(
-        "\n".join(
-            [*said, f"Go on: drivetrain show {usable}; drivetrain diff {usable} OTHER; drivetrain run -d {usable}"]
-        )
-    )
+    usable = output or file
+    say("\n".join([*said, f"Look at it: drivetrain show {usable}", f"Run it here: drivetrain run -d {usable}"]))

@@ -136,8 +136,13 @@ def _edited(built: Compiled, file: Path, *, local: bool) -> Compiled:
     from drivetrain.pipelines.definition.graph import check
     from drivetrain.pipelines.studio.patch import read
 
+    patch = read(file)
+    if patch.pipeline != built.pipeline.name:
+        raise UserError(
+            f"{file} is about the pipeline {patch.pipeline!r}, not {built.pipeline.name!r}. Rename the file."
+        )
     left_out: list[str] = []
-    definition = read(file).apply(built.definition, left_out if local else None)
+    definition = patch.apply(built.definition, left_out if local else None)
     check(from_json(definition, f"{built.pipeline.name} with {file.name}"))
     return replace(built, definition=definition, notes=(*built.notes, *left_out))
 
