@@ -64,6 +64,15 @@ def _answered(context: StepContext, question: callbacks.Question) -> dict[str, A
         StepFailedError: the answer is a failure.
         StepStoppedError: the user stopped the run; the question stays, and its token.
     """
+    answer = callbacks.taken(context.home, question)
+    if answer is None:  # in a run that goes on it may be there
+        answer = _waited_for(context, question)
+    if answer.failure is not None:
+        raise StepFailedError(answer.failure)
+    return dict(answer.outputs)
+
+
+def _waited_for(context: StepContext, question: callbacks.Question) -> callbacks.Answer:
     home = "" if context.home.root == Home().root else f" --home {shlex.quote(str(context.home.root))}"
     wanted = "".join(f" --output {name}={kind.upper()}" for name, kind in question.outputs.items())
     note = f"waits for: drivetrain runs callback {question.token}{wanted}{home}"
@@ -72,6 +81,4 @@ def _answered(context: StepContext, question: callbacks.Question) -> dict[str, A
     while (answer := callbacks.taken(context.home, question)) is None:
         if context.control.stopping.wait(_LOOK_EVERY_S):
             raise StepStoppedError
-    if answer.failure is not None:
-        raise StepFailedError(answer.failure)
-    return dict(answer.outputs)
+    return answer

@@ -65,9 +65,8 @@ def described(context: StepContext) -> dict[str, Any]:
 
 def run(context: StepContext) -> StepResult:
     response = described(context)
-    words = [f"{len(given)} {kind.lower()}" for kind, _ in _ENTITIES if (given := entries(context.arguments, kind))]
-    if associations := entries(context.arguments, _ASSOCIATIONS):
-        words.append(f"{len(associations)} associations")
+    counts = {kind: len(entries(context.arguments, kind)) for kind in (*(kind for kind, _ in _ENTITIES), _ASSOCIATIONS)}
+    words = [f"{n} {kind.lower() if n > 1 else kind.lower().removesuffix('s')}" for kind, n in counts.items() if n]
     return StepResult(response={**context.arguments, **response}, value=", ".join(words))
 
 

@@ -28,6 +28,7 @@ def test_stubs(tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     file.write_text('{"ModelName": "m"}')
     assert stubs([f"deploy={file}"]) == {"deploy": {"ModelName": "m"}}
+    assert stubs(["deploy", "notify="]) == {"deploy": {}, "notify": {}}
     file.write_text("[]")
     with pytest.raises(UserError, match="must hold a JSON object"):
         stubs([f"deploy={file}"])
