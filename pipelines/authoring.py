@@ -13,8 +13,9 @@ Each builds a value of the spec; nothing runs, and what does not fit is refused 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from drivetrain.components import model_package
 from drivetrain.components.declaration import Component, ComponentParameter
@@ -27,18 +28,23 @@ from drivetrain.pipelines.spec.steps import (
     Dependency,
     FailStep,
     FolderPath,
+    ForEachStep,
     LambdaStep,
     ProcessingStep,
     Program,
     RegisterStep,
+    Selector,
     Step,
     TrainingStep,
 )
 from drivetrain.pipelines.spec.values import (
     ExecutionField,
     ExecutionRef,
+    ItemRef,
     Join,
+    LambdaOutputRef,
     Pending,
+    PropertyRef,
     Reference,
     Value,
     ValueType,
@@ -302,6 +308,85 @@ def when(
 def fail(message: Any, *, name: str = "stop", description: str | None = None) -> FailStep:
     """End the execution as failed; `message` may be joined from references."""
     return FailStep(name=name, description=description, message=as_value(message))
+
+
+def for_each(
+    items: Sequence[Any] | Reference | Any,
+    body: Sequence[Step],
+    *,
+    name: str,
+    max_concurrency: int = 10,
+    key: str = "",
+    best: Selector | None = None,
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+) -> ForEachStep:
+    """Run the steps of `body` once an item.
+
+        rate = current_item("Float")
+        model = step(train, train=data["train"], learning_rate=rate)
+        sweep = for_each([0.1, 0.3], [model], name="sweep", best=largest(model.logged("val_accuracy")))
+        register(model=sweep.best["model"], group="digits")
+
+    Args:
+        items: texts, numbers, objects (dicts of them) or references, 1 to 100; or a reference to a list's JSON text.
+        max_concurrency: steps at a time, 1 to 50.
+        key: where items are objects, the field whose value names an iteration's folder of outputs and checkpoints.
+        best: `largest(...)` or `smallest(...)` of a value of a step of the body.
+
+    Raises:
+        SpecError: items that a pipeline cannot carry.
+    """
+    given: Any = items
+    if hasattr(given, "ref") or isinstance(given, Reference):
+        listed: Any = as_value(given)
+    elif isinstance(given, str) or not isinstance(given, Sequence):
+        raise SpecError(
+            f"for_each({given!r:.60}, name={name!r}): give a list of items, or a reference to the text of one."
+        )
+    else:
+        # An object goes along as its JSON text, and its fields are taken from that.
+        texts: list[Any] = [json.dumps(one, ensure_ascii=False) if isinstance(one, Mapping) else one for one in given]
+        listed = tuple(map(as_value, texts))
+    return ForEachStep(
+        name=name,
+        display_name=display_name,
+        description=description,
+        depends_on=_dependencies(after),
+        items=listed,
+        body=tuple(body),
+        max_concurrency=max_concurrency,
+        key=key,
+        selector=best,
+    )
+
+
+def current_item(type: ValueType = "String", field: str = "") -> ItemRef:
+    """In the steps of a for_each: the item of the iteration, or a field of it (`size`, `optimizer.lr`)."""
+    return ItemRef(path=field, type=type)
+
+
+def largest(value: Reference) -> Selector:
+    """For for_each(best=...): the iteration in which the value (a training's logged metric, a property, a Lambda's
+    value) is the largest."""
+    return _selector("MaxBy", value)
+
+
+def smallest(value: Reference) -> Selector:
+    """As `largest`, for the smallest."""
+    return _selector("MinBy", value)
+
+
+def _selector(pick: Literal["MaxBy", "MinBy"], value: Reference) -> Selector:
+    if isinstance(value, LambdaOutputRef):
+        return Selector(pick=pick, step=value.step, path=f"OutputParameters['{value.name}']")
+    if isinstance(value, PropertyRef):
+        return Selector(pick=pick, step=value.step, path=value.path)
+    raise SpecError(
+        f"{_shown(value)} cannot be compared between iterations: the service looks into its description of a job, not "
+        "into files. Give a metric that a training logs (step.logged('...')), a property, or a Lambda's value."
+    )
 
 
 def call_lambda(

@@ -26,7 +26,7 @@ from drivetrain.pipelines.recommend.plan import DEFAULT_MICRO_BATCHES_A_STAGE, C
 from drivetrain.pipelines.recommend.save_time import save_time_note
 from drivetrain.pipelines.recommend.strategies import AUTO, all_strategies, read_strategy
 from drivetrain.pipelines.spec.pipeline import Pipeline
-from drivetrain.pipelines.spec.steps import ConditionStep, Step, TrainingStep
+from drivetrain.pipelines.spec.steps import ConditionStep, ForEachStep, Step, TrainingStep
 from drivetrain.pipelines.spec.trainings import TRAIN, Training, trainings, ways
 
 
@@ -69,6 +69,8 @@ class _Settler:
     def _settled_step(self, step: Step) -> Step:
         if isinstance(step, ConditionStep):
             return step.model_copy(update={"then": self.settled(step.then), "otherwise": self.settled(step.otherwise)})
+        if isinstance(step, ForEachStep):
+            return step.model_copy(update={"body": self.settled(step.body)})
         if not isinstance(step, TrainingStep) or step.program.target != TRAIN:
             return step
         found = list(ways(step, self.pipeline.parameters))

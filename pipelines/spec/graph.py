@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from drivetrain.pipelines.spec.pipeline import Pipeline
-from drivetrain.pipelines.spec.steps import ConditionStep, NativeStep, Step, flatten
+from drivetrain.pipelines.spec.steps import ConditionStep, ForEachStep, NativeStep, Step, flatten
 from drivetrain.pipelines.spec.values import references_in
 
 _GET_STEP = re.compile(r"^Steps\.([^.\[]+)")
@@ -37,12 +37,21 @@ class Graph:
             step.name: {ref.step for ref in self.references[step.name] if hasattr(ref, "step")}
             | {dependency.step for dependency in step.depends_on}
             | (set(steps_got(step.fields)) if isinstance(step, NativeStep) else set())
+            | (self._body_needs(step) if isinstance(step, ForEachStep) else set())
             for step in self.steps
         }
 
+    def _body_needs(self, loop: ForEachStep) -> set[str]:
+        """What the steps of a body need of steps outside of it."""
+        needed = {dependency.step for step in loop.body for dependency in step.depends_on}
+        for step in loop.body:
+            needed |= {ref.step for ref in self.references[step.name] if hasattr(ref, "step")}
+        return needed - {step.name for step in loop.body}
+
     @cached_property
     def branch(self) -> dict[str, tuple[str, ...]]:
-        """Step name -> the branches it stands in, from the outside in, as `condition:then`."""
+        """Step name -> the branches and bodies it stands in, from the outside in, as `condition:then` or
+        `for_each:body`."""
         found: dict[str, tuple[str, ...]] = {}
 
         def visit(steps: Iterable[Step], path: tuple[str, ...]) -> None:
@@ -51,9 +60,16 @@ class Graph:
                 if isinstance(step, ConditionStep):
                     visit(step.then, (*path, f"{step.name}:then"))
                     visit(step.otherwise, (*path, f"{step.name}:otherwise"))
+                elif isinstance(step, ForEachStep):
+                    visit(step.body, (*path, f"{step.name}:body"))
 
         visit(self.pipeline.steps, ())
         return found
+
+    @cached_property
+    def loops(self) -> dict[str, ForEachStep]:
+        """Step of a body -> its for_each."""
+        return {inner.name: step for step in self.steps if isinstance(step, ForEachStep) for inner in step.body}
 
     def waits_for(self, name: str) -> set[str]:
         """What must end before a step starts: its own needs, and the conditions it stands under."""
@@ -62,7 +78,7 @@ class Graph:
 
 def own_fields(step: Step) -> dict[str, Any]:
     """A step's fields without the steps nested in it."""
-    return {name: value for name, value in step.__dict__.items() if name not in ("then", "otherwise")}
+    return {name: value for name, value in step.__dict__.items() if name not in ("then", "otherwise", "body")}
 
 
 def steps_got(node: Any) -> list[str]:

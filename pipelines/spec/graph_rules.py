@@ -173,7 +173,15 @@ def branches_do_not_rejoin(graph: Graph) -> Iterator[str]:
         here = graph.branch[step.name]
         for name in sorted(graph.needs[step.name]):
             there = graph.branch[name]
-            if here[: len(there)] != there:
+            if here[: len(there)] == there:
+                continue
+            if name in graph.loops:
+                loop = graph.loops[name].name
+                yield (
+                    f"step {step.name!r} needs {name!r}, which stands in the body of {loop!r} and runs once an item. "
+                    "Take what it gave there: best['...'], of(0, step)['...'], count()."
+                )
+            else:
                 yield (
                     f"step {step.name!r} needs {name!r}, which runs only in the branch {there[-1]!r}. Move it into "
                     "that branch: a branch may not have run, and branches cannot rejoin."

@@ -62,6 +62,7 @@ MAX_RUN_SECONDS = {"Training": 2_419_200, "Processing": 777_600}  # 28 [stopping
 # Step types.
 MAX_FOREACH_ITEMS = 100  # literal ones [foreach]
 MAX_FOREACH_CONCURRENCY = 50
+MAX_ITEM_CHARACTERS = 12_800  # IterationContext.Item of the service model
 MAX_RETRY_ATTEMPTS = 20  # [retry]
 MAX_RETRY_MINUTES = 14_400
 MAX_SELECTED_STEPS = 50  # [selective]

@@ -1,20 +1,28 @@
 """What a pipeline must not be: one rule, one function, one test. Rules run when a Pipeline is built.
 
 A rule is a generator of messages over the graph; each message says what was given, what is allowed and what to do.
-They are written in graph_rules.py, trigger_rules.py, job_rules.py, strategy_rules.py and checkpoint_rules.py. Facts
-and limits are SageMaker's, which are the strictest of the targets (quotas.py has the sources).
+They are written in the files *_rules.py beside this one. Facts and limits are SageMaker's, which are the strictest of
+the targets (quotas.py has the sources).
 """
 
 from __future__ import annotations
 
 from drivetrain.pipelines.errors import SpecError
-from drivetrain.pipelines.spec import checkpoint_rules, graph_rules, job_rules, strategy_rules, trigger_rules
+from drivetrain.pipelines.spec import (
+    checkpoint_rules,
+    for_each_rules,
+    graph_rules,
+    job_rules,
+    strategy_rules,
+    trigger_rules,
+)
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.rule_book import Rule
 
 RULES: tuple[Rule, ...] = (
     *graph_rules.rule,
+    *for_each_rules.rule,
     *trigger_rules.rule,
     *job_rules.rule,
     *strategy_rules.rule,

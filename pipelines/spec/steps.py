@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -207,6 +208,95 @@ class LambdaStep(BaseStep):
         return LambdaOutputRef(step=self.name, name=name, type=self.outputs[name])
 
 
+class Selector(Frozen):
+    """Picks the iteration of a for_each in which a value of a step of its body is the largest or the smallest."""
+
+    pick: Literal["MaxBy", "MinBy"]
+    step: str
+    path: str
+    """Of the value, in the service's description of the step."""
+
+
+class ForEachStep(BaseStep):
+    """Runs the steps of its body once an item; they stand in it alone."""
+
+    kind: Literal["for-each"] = "for-each"
+    items: tuple[Value, ...] | Value
+    """Objects as JSON text; or a reference to the JSON text of a list."""
+    body: tuple[Step, ...]
+    max_concurrency: Annotated[int, Field(ge=1, le=quotas.MAX_FOREACH_CONCURRENCY)]
+    key: str = ""
+    """The field of an item that names its iteration in places of outputs and checkpoints; the item itself unless
+    given."""
+    selector: Selector | None = None
+
+    @property
+    def best(self) -> IterationOutputs:
+        """What the selected step gave in the iteration that was picked.
+
+        Raises:
+            SpecError: nothing is selected.
+        """
+        if self.selector is None:
+            raise SpecError(f"Step {self.name!r} selects nothing. Give for_each(..., best=largest(...)).")
+        return IterationOutputs(self.name, "Selected", self._step(self.selector.step))
+
+    def of(self, index: int, step: BaseStep) -> IterationOutputs:
+        """What a step of the body gave in one iteration, counted from 0."""
+        return IterationOutputs(self.name, f"IterationOutputs[{index}].{step.name}", self._step(step.name))
+
+    def count(self, which: Literal["Total", "Succeeded", "Failed", "Stopped"] = "Succeeded") -> PropertyRef:
+        """How many steps of iterations there were, or ended so."""
+        return PropertyRef(step=self.name, path=f"{which}StepCount", type="Integer")
+
+    def _step(self, name: str) -> BaseStep:
+        names = {step.name: step for step in self.body}
+        if name not in names:
+            raise SpecError(f"The body of {self.name!r} has no step {name!r}. {did_you_mean(name, names)}")
+        return names[name]
+
+
+@dataclass(frozen=True)
+class IterationOutputs:
+    """The outputs of a step in one iteration of a for_each, as other steps refer to them."""
+
+    loop: str
+    prefix: str
+    step: BaseStep
+
+    def __getitem__(self, output: str) -> PropertyRef:
+        """The output folder, to be given to another step.
+
+        Raises:
+            SpecError: the step has no such output, or the service names it nowhere.
+        """
+        self.step[output]
+        if isinstance(self.step, ProcessingStep):
+            return self.property(f"ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
+        if output == "model":
+            return self.property("ModelArtifacts.S3ModelArtifacts")
+        raise SpecError(
+            f"Output {output!r} of step {self.step.name!r} cannot be taken from an iteration: the service's "
+            "description of a training job names the model alone."
+        )
+
+    def property(self, path: str, type: ValueType = "String") -> PropertyRef:
+        """A field of the service's description of the step."""
+        return PropertyRef(step=self.loop, path=f"{self.prefix}.{path}", type=type)
+
+    def value(self, name: str) -> PropertyRef:
+        """A value that a Lambda function returned."""
+        if not isinstance(self.step, LambdaStep):
+            raise SpecError(f"Step {self.step.name!r} calls no function. Take its outputs: ...['name'].")
+        return self.property(f"OutputParameters['{name}']", self.step.value(name).type)
+
+    def logged(self, name: str) -> PropertyRef:
+        """The last value of a training metric found in the log."""
+        if not isinstance(self.step, TrainingStep):
+            raise SpecError(f"Step {self.step.name!r} is no training, so nothing is logged.")
+        return self.property(self.step.logged(name).path, "Float")
+
+
 class NativeStep(BaseStep):
     """A step of the service that the spec has no words for yet, carried through as it is."""
 
@@ -217,17 +307,20 @@ class NativeStep(BaseStep):
 
 
 Step = Annotated[
-    ProcessingStep | TrainingStep | RegisterStep | ConditionStep | FailStep | LambdaStep | NativeStep,
+    ProcessingStep | TrainingStep | RegisterStep | ConditionStep | FailStep | LambdaStep | ForEachStep | NativeStep,
     Field(discriminator="kind"),
 ]
 ConditionStep.model_rebuild()
+ForEachStep.model_rebuild()
 
 
 def flatten(steps: tuple[Step, ...]) -> list[Step]:
-    """Every step, those in branches included, in the order in which they were written."""
+    """Every step, those in branches and bodies included, in the order in which they were written."""
     found: list[Step] = []
     for step in steps:
         found.append(step)
         if isinstance(step, ConditionStep):
             found += flatten((*step.then, *step.otherwise))
+        elif isinstance(step, ForEachStep):
+            found += flatten(step.body)
     return found

@@ -187,6 +187,20 @@ class LambdaOutputRef(Reference):
         return f"Output {self.name!r} of step {self.step!r}"
 
 
+class ItemRef(Reference):
+    """The item of the iteration in which a step of a for_each stands, or a field of it (`a.b`)."""
+
+    kind: Literal["item"] = "item"
+    path: str = ""
+    type: ValueType = "String"
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Field {self.path!r} of the current item" if self.path else "The current item"
+
+
 class Join(Reference):
     """Text put together when the pipeline runs; `on` stands between the values."""
 
@@ -199,7 +213,7 @@ class Join(Reference):
 
 
 AnyReference = Annotated[
-    ParameterRef | ExecutionRef | OutputRef | MetricRef | PropertyRef | LambdaOutputRef | Join,
+    ParameterRef | ExecutionRef | OutputRef | MetricRef | PropertyRef | LambdaOutputRef | ItemRef | Join,
     Field(discriminator="kind"),
 ]
 Value = Scalar | AnyReference

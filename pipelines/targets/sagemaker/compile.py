@@ -24,6 +24,7 @@ from drivetrain.pipelines.spec.resources import CachePolicy, RetryPolicy
 from drivetrain.pipelines.spec.steps import (
     ConditionStep,
     FailStep,
+    ForEachStep,
     JobStep,
     LambdaStep,
     NativeStep,
@@ -68,6 +69,7 @@ TYPES = {
     "condition": "Condition",
     "fail": "Fail",
     "lambda": "Lambda",
+    "for-each": "ForEach",
 }
 
 
@@ -213,6 +215,8 @@ class _Compiler:
                         {"OutputName": name, "OutputType": kind} for name, kind in step.outputs.items()
                     ],
                 }
+            case ForEachStep():
+                built |= {"Arguments": self.for_each_arguments(step)}
             case NativeStep():
                 built |= step.fields
             case _:
@@ -223,6 +227,20 @@ class _Compiler:
             built["RetryPolicies"] = [_retry(policy) for policy in step.retry]
         self.check(built)
         return built
+
+    def for_each_arguments(self, step: ForEachStep) -> Json:
+        """The items, how many steps at a time, which iteration is picked, and the steps."""
+        items = step.items
+        arguments: Json = {
+            "IterableItems": [spell(item, self.graph) for item in items]
+            if isinstance(items, tuple)
+            else spell(items, self.graph),
+            "MaxConcurrency": step.max_concurrency,
+        }
+        if step.selector is not None:
+            field = {"Get": f"IterationOutput.{step.selector.step}.{step.selector.path}"}
+            arguments["Selector"] = {"Pick": step.selector.pick, "Field": field}
+        return {**arguments, "ForEachBody": [self.step(nested) for nested in step.body]}
 
     def check(self, built: Json) -> None:
         """Refuse what the service would refuse, by the shapes of its own model."""

@@ -12,7 +12,7 @@ from drivetrain.components.declaration import CODE_CHANNEL, METRICS_FILE, METRIC
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.resources import Spot
 from drivetrain.pipelines.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
-from drivetrain.pipelines.spec.values import OutputRef, Value
+from drivetrain.pipelines.spec.values import ItemRef, OutputRef, Value
 from drivetrain.pipelines.targets.sagemaker.assets import Code
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
 
@@ -42,9 +42,17 @@ def start(folder: str) -> list[str]:
 
 
 def output_prefix(step: JobStep, site: Site) -> Json:
-    """`<root>/<pipeline>/<execution id>/<step>`: nothing of one execution is overwritten by another."""
+    """`<root>/<pipeline>/<execution id>/<step>`: nothing of one execution is overwritten by another; of a step of a
+    for_each with the iteration's name below it, for the same reason."""
     pipeline = site.graph.pipeline
-    return join("/", f"{pipeline.deployment.root}/{pipeline.name}", get("Execution.PipelineExecutionId"), step.name)
+    parts = [f"{pipeline.deployment.root}/{pipeline.name}", get("Execution.PipelineExecutionId"), step.name]
+    return join("/", *parts, *iteration(step, site.graph))
+
+
+def iteration(step: JobStep, graph: Graph) -> list[Any]:
+    """What names the iteration of a step of a for_each in places; nothing of other steps."""
+    loop = graph.loops.get(step.name)
+    return [] if loop is None else [spell(ItemRef(path=loop.key), graph)]
 
 
 def processing_arguments(step: ProcessingStep, site: Site) -> Json:
@@ -188,7 +196,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
     return arguments | _tags(step, graph)
 
 
-def checkpoint_prefix(step: TrainingStep, graph: Graph) -> str:
+def checkpoint_prefix(step: TrainingStep, graph: Graph) -> Any:
     """A folder named by step and configuration, with the final slash that keeps siblings apart.
 
     No execution id: a retried or repeated training finds its checkpoints, and the cache key stays the same. The
@@ -203,7 +211,9 @@ def checkpoint_prefix(step: TrainingStep, graph: Graph) -> str:
     }
     digest = hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:16]
     pipeline = graph.pipeline
-    return f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{step.name}/{digest}/"
+    prefix = f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{step.name}/{digest}/"
+    own = iteration(step, graph)
+    return join("/", prefix.rstrip("/"), *own, "") if own else prefix
 
 
 def _command(step: ProcessingStep, graph: Graph) -> list[Any]:

@@ -10,9 +10,9 @@ from typing import Any, cast
 from drivetrain.components.declaration import METRICS_FILE
 from drivetrain.components.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE
 from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.steps import JobStep, RegisterStep, TrainingStep
+from drivetrain.pipelines.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
 from drivetrain.pipelines.spec.trainings import TRAIN
-from drivetrain.pipelines.spec.values import OutputRef, Reference
+from drivetrain.pipelines.spec.values import OutputRef, PropertyRef, Reference
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
 
 Json = dict[str, Any]
@@ -78,7 +78,12 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
 
 def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:
     """The step of the pipeline that made the model; None where it comes from elsewhere."""
-    made = graph.by_name.get(step.model.step) if isinstance(step.model, OutputRef) else None
+    made = graph.by_name.get(step.model.step) if isinstance(step.model, OutputRef | PropertyRef) else None
+    if isinstance(made, ForEachStep) and isinstance(step.model, PropertyRef):
+        # Selected.<path>, or IterationOutputs[n].<step>.<path>
+        parts = step.model.path.split(".")
+        name = made.selector.step if parts[0] == "Selected" and made.selector else parts[1]
+        made = graph.by_name.get(name)
     return made if isinstance(made, JobStep) else None
 
 

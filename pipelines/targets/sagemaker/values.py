@@ -10,6 +10,7 @@ from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.steps import TrainingStep
 from drivetrain.pipelines.spec.values import (
     ExecutionRef,
+    ItemRef,
     Join,
     LambdaOutputRef,
     MetricRef,
@@ -48,6 +49,8 @@ def spell(value: Value, graph: Graph) -> Any:
             return get(f"Steps.{step}.{path}")
         case LambdaOutputRef(step=step, name=name):
             return get(f"Steps.{step}.OutputParameters['{name}']")
+        case ItemRef(path=path):
+            return get(f"ForEach.CurrentItem.{path}" if path else "ForEach.CurrentItem")
         case Join(on=on, values=values):
             return join(on, *(spell(part, graph) for part in values))
         case _:
