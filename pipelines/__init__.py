@@ -28,8 +28,21 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.errors import SpecError, UserError
     from drivetrain.pipelines.settings import Settings
     from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
-    from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, Deployment, RetryPolicy, Spot
+    from drivetrain.pipelines.spec.resources import (
+        Alternative,
+        CachePolicy,
+        Checkpoint,
+        Cluster,
+        Deployment,
+        InstanceGroup,
+        Keys,
+        Mlflow,
+        Network,
+        RetryPolicy,
+        Spot,
+    )
     from drivetrain.pipelines.spec.steps import Dependency, NativeStep
+    from drivetrain.pipelines.spec.training_options import TrainingOptions
     from drivetrain.pipelines.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
 
 _HOME = {
@@ -56,19 +69,26 @@ _HOME = {
     "Settings": "settings",
     **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
+    **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network"), "spec.resources"),
+    "TrainingOptions": "spec.training_options",
     **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
     **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
 }
 
 __all__ = [
     "Alarm",
+    "Alternative",
     "CachePolicy",
     "Checkpoint",
     "Cluster",
     "Dependency",
     "Deployment",
+    "InstanceGroup",
+    "Keys",
     "Limit",
+    "Mlflow",
     "NativeStep",
+    "Network",
     "Parameter",
     "Pipeline",
     "PipelineFinished",
@@ -78,6 +98,7 @@ __all__ = [
     "Settings",
     "SpecError",
     "Spot",
+    "TrainingOptions",
     "Upload",
     "UserError",
     "call_lambda",

@@ -37,6 +37,7 @@ from drivetrain.pipelines.spec.steps import (
     Step,
     TrainingStep,
 )
+from drivetrain.pipelines.spec.training_options import TrainingOptions
 from drivetrain.pipelines.spec.values import (
     ExecutionField,
     ExecutionRef,
@@ -67,6 +68,7 @@ def step(
     cache: CachePolicy | None = None,
     retry: Sequence[RetryPolicy] = (),
     checkpoint: Checkpoint | None = None,
+    options: TrainingOptions | None = None,
     display_name: str | None = None,
     description: str | None = None,
     after: Sequence[BaseStep | Dependency] = (),
@@ -123,9 +125,12 @@ def step(
             checkpoint=checkpoint,
             logs=dict(component.logs),
             resumable_parameters=component.resumable,
+            options=options or TrainingOptions(),
         )
     if checkpoint is not None:
         raise SpecError(f"Step {label!r} is a processing job, which has no checkpoints. Use a training component.")
+    if options is not None:
+        raise SpecError(f"Step {label!r} is a processing job: options= are for training jobs. Leave them out.")
     return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics, texts=component.texts)
 
 

@@ -12,7 +12,6 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instances-history.html
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,17 +23,12 @@ from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
 from drivetrain.pipelines.prices.lines import lines_of
 from drivetrain.pipelines.prices.table import REFRESH, Price, PriceTable, current
+from drivetrain.pipelines.spec.instance_storage import has_own_disk
 
 SPOT_LEAST, SPOT_MOST = 0.1, 1.0
 HOUR = 3600
 # A GB-month is billed by the second; AWS counts 730 hours a month (https://calculator.aws).
 MONTH = 730 * HOUR
-# Their disks are their own (NVMe), so no volume is billed.
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html (VolumeSizeInGB)
-# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html
-OWN_DISK = re.compile(
-    r"(c5d|c[68]gd|c6id|g4dn|g5|g6|g6e|g7e|i3en|m5d|m[68]gd|m6id|p3dn|p[456].*|r5d|r[68]gd|r6id|trn.*)"
-)
 
 Json = dict[str, Any]
 
@@ -223,8 +217,7 @@ def _storage(
     entry: Machines, choice: Choice, seconds: float, region: str, table: PriceTable, used: list[Price]
 ) -> tuple[float, str]:
     """What the hosts' volumes cost, and why that is not known."""
-    family = (choice.instance_type or "").removeprefix("ml.").partition(".")[0]
-    if not entry.volume_gb or OWN_DISK.fullmatch(family):
+    if not entry.volume_gb or has_own_disk(choice.instance_type or ""):
         return 0.0, ""
     price = table.storage(region, entry.kind)
     if price is None:

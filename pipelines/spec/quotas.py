@@ -57,6 +57,11 @@ MAX_ENVIRONMENT_CHARACTERS = {"Training": 512, "Processing": 256}
 MAX_METRIC_DEFINITIONS = 40
 MAX_WARM_POOL_SECONDS = 21_600
 MAX_JOB_RETRIES = 30
+PENDING_SECONDS = (1_800, 2_419_200)  # how long a job may wait for capacity [stopping]
+MAX_INSTANCE_GROUPS = 5
+MAX_INSTANCE_PREFERENCES = 5
+MAX_SUBNETS = 16
+MAX_SECURITY_GROUPS = 5
 MAX_RUN_SECONDS = {"Training": 2_419_200, "Processing": 777_600}  # 28 [stopping] and 9 days
 
 # Step types.

@@ -11,6 +11,8 @@ from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.values import ParameterRef, Pending, Value
 
+_KEY = r"^[a-zA-Z0-9:/_-]{1,2048}$"
+
 
 class Spot(Frozen):
     """Spare capacity: up to 90 % cheaper, and it can be taken back at any moment."""
@@ -33,6 +35,50 @@ def _reference(value: Any) -> Any:
     return value if ref is None else ref()
 
 
+class Network(Frozen):
+    """Where a job's machines stand, and whom its program can reach."""
+
+    subnets: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-z]+$")], ...], Field(max_length=quotas.MAX_SUBNETS)
+    ] = ()
+    """Of the VPC that the machines stand in; the service's own network unless given."""
+    security_groups: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^sg-[0-9a-z]+$")], ...], Field(max_length=quotas.MAX_SECURITY_GROUPS)
+    ] = ()
+    """Of that VPC. Hosts that talk to each other, by EFA above all, need a rule that allows all traffic of the group to
+    itself."""
+    isolated: bool = False
+    """The program reaches nothing but the other hosts of its job; its data is brought and fetched for it."""
+    encrypt_traffic: bool = False
+    """Encrypt what the hosts of a job say to each other; slower by as much as they talk."""
+
+
+class Keys(Frozen):
+    """KMS keys, each an id, an ARN or an alias; the account's keys for SageMaker and S3 unless given."""
+
+    volume: Annotated[str, Field(pattern=_KEY)] | None = None
+    """Of the machines' volumes. Disks that machines have of their own are encrypted by a key in their hardware, and the
+    service takes no other."""
+    output: Annotated[str, Field(pattern=_KEY)] | None = None
+    """Of what jobs write to S3."""
+
+
+class InstanceGroup(Frozen):
+    """More hosts of a training job, of another type."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    instance_type: str
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Alternative(Frozen):
+    """A type of machines to take where there is no capacity of those that stand before it."""
+
+    instance_type: str
+    count: Annotated[int, Field(ge=1)] | None = None
+    """Number of hosts; that of the cluster unless given."""
+
+
 class Cluster(Frozen):
     """The machines of one step."""
 
@@ -47,6 +93,16 @@ class Cluster(Frozen):
     """Never a parameter: it is taken here so that the rule can say why."""
     warm_pool_seconds: Annotated[int, Field(ge=1, le=quotas.MAX_WARM_POOL_SECONDS)] | None = None
     """How long the machines of a training job stay for the next one, in seconds."""
+    groups: tuple[InstanceGroup, ...] = ()
+    """Further hosts of a training job, which makes it a heterogeneous cluster; those above are the group `main`. All
+    run the same program, which looks at its group."""
+    alternatives: tuple[Alternative, ...] = ()
+    """What else will do, in this order, where `instance_type` has no capacity."""
+    efa: bool = False
+    """Several hosts of a training job talk by their Elastic Fabric Adapters or not at all: without this a program that
+    finds none falls back to TCP, many times slower, and says so only in its log."""
+    network: Network | None = None
+    """That of the deployment unless given."""
 
 
 ExceptionType = Literal[
@@ -83,6 +139,18 @@ class Checkpoint(Frozen):
     local_path: str = "/opt/ml/checkpoints"
 
 
+class Mlflow(Frozen):
+    """A tracking server, or an app, of managed MLflow that jobs report to."""
+
+    arn: (
+        Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:mlflow-[a-zA-Z-]*/.+$")] | None
+    ) = None
+    """None is none of them."""
+    experiment: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    run: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The run's name; of one training alone."""
+
+
 class Roles(Frozen):
     """The IAM roles of jobs, one a kind, so that none holds what only another needs (docs/infrastructure.md)."""
 
@@ -112,6 +180,14 @@ class Deployment(Frozen):
     """ARN of the SQS queue from which the starter Lambda reads; for triggers by events."""
     dead_letter_queue: str | None = None
     """ARN of the SQS queue for what could not be delivered."""
+    network: Network = Network()
+    """Of every job whose cluster says nothing else."""
+    keys: Keys = Keys()
+    """Of every job."""
+    experiment: Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,119}$")] | None = None
+    """SageMaker Experiment that executions are trials of; one of the pipeline's name unless given."""
+    mlflow: Mlflow = Mlflow()
+    """Of every job."""
 
     @property
     def root(self) -> str:

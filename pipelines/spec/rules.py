@@ -13,6 +13,7 @@ from drivetrain.pipelines.spec import (
     for_each_rules,
     graph_rules,
     job_rules,
+    option_rules,
     strategy_rules,
     trigger_rules,
 )
@@ -25,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     *for_each_rules.rule,
     *trigger_rules.rule,
     *job_rules.rule,
+    *option_rules.rule,
     *strategy_rules.rule,
     *checkpoint_rules.rule,
 )

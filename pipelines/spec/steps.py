@@ -13,6 +13,7 @@ from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import Condition
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.pipelines.spec.training_options import TrainingOptions
 from drivetrain.pipelines.spec.values import (
     LambdaOutputRef,
     MetricRef,
@@ -142,6 +143,7 @@ class TrainingStep(JobStep):
     """Training metrics: name -> regular expression with one group that finds it in the log."""
     resumable_parameters: tuple[str, ...] = ()
     """Parameters that may change between a run and its resumption, such as the number of epochs."""
+    options: TrainingOptions = TrainingOptions()
 
     def output_names(self) -> tuple[str, ...]:
         return self.outputs

@@ -88,7 +88,9 @@ def time_limit_s(arguments: Mapping[str, Any]) -> float | None:
 
 
 def _groups(resources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The instance groups; none where they are not known yet."""
+    """The instance groups, or the instances that are preferred; none where they are not known yet."""
+    if isinstance(resources.get("InstancePreferences"), list) and (first := entries(resources, "InstancePreferences")):
+        return [{"InstanceCount": resources.get("InstanceCount", 1), **first[0]}]
     return entries(resources, "InstanceGroups") if isinstance(resources.get("InstanceGroups"), list) else []
 
 

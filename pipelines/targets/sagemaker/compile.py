@@ -18,6 +18,7 @@ from typing import Any, assert_never
 
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
+from drivetrain.pipelines.spec.file_systems import is_file_system
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
 from drivetrain.pipelines.spec.resources import CachePolicy, RetryPolicy
@@ -47,6 +48,7 @@ from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
 from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, inference_image, missing, stock_image
 from drivetrain.pipelines.targets.sagemaker.jobs import (
     Site,
+    mlflow_fields,
     processing_arguments,
     property_files,
     training_arguments,
@@ -168,13 +170,19 @@ class _Compiler:
             "Metadata": {},
             "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
             "PipelineExperimentConfig": {
-                "ExperimentName": {"Get": "Execution.PipelineName"},
+                "ExperimentName": self.pipeline.deployment.experiment or {"Get": "Execution.PipelineName"},
                 "TrialName": {"Get": "Execution.PipelineExecutionId"},
             },
+            **self.mlflow(),
             "Steps": [self.step(step) for step in self.pipeline.steps],
         }
         assets = tuple(self.assets[uri] for uri in sorted(self.assets))
         return Compiled(self.pipeline, definition, assets, tuple(self.notes))
+
+    def mlflow(self) -> Json:
+        """The tracking server of all jobs."""
+        mlflow = self.pipeline.deployment.mlflow
+        return {"MlflowConfig": mlflow_fields(mlflow)} if mlflow.arn else {}
 
     def step(self, step: Step) -> Json:
         """One step's JSON; fields stand in the order in which the service's own documents show them."""
@@ -326,7 +334,7 @@ class _Compiler:
 
     def uri(self, value: Value) -> Value:
         """A path on this machine becomes the URI of its content; everything else is one already."""
-        if not isinstance(value, str) or value.startswith("s3://"):
+        if not isinstance(value, str) or value.startswith("s3://") or is_file_system(value):
             return value
         if value not in self._data:
             self._data[value], assets = data_asset(self.root, value, self.base)

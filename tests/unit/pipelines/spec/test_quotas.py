@@ -40,6 +40,11 @@ from drivetrain.pipelines.targets.sagemaker.service_model import service
         (quotas.MAX_METRIC_DEFINITIONS, "MetricDefinitionList"),
         (quotas.MAX_WARM_POOL_SECONDS, "KeepAlivePeriodInSeconds"),
         (quotas.MAX_JOB_RETRIES, "MaximumRetryAttempts"),
+        (quotas.PENDING_SECONDS[1], "MaxPendingTimeInSeconds"),
+        (quotas.MAX_INSTANCE_GROUPS, "InstanceGroups"),
+        (quotas.MAX_INSTANCE_PREFERENCES, "InstancePreferenceList"),
+        (quotas.MAX_SUBNETS, "Subnets"),
+        (quotas.MAX_SECURITY_GROUPS, "VpcSecurityGroupIds"),
         (quotas.MAX_RUN_SECONDS["Processing"], "ProcessingMaxRuntimeInSeconds"),
         (quotas.MAX_SELECTED_STEPS, "SelectedStepList"),
         (quotas.MAX_TUNED_HYPERPARAMETERS, "ContinuousParameterRanges"),
@@ -48,6 +53,10 @@ from drivetrain.pipelines.targets.sagemaker.service_model import service
 def test_a_limit_is_that_of_the_service_model(limit: int, shape: str) -> None:
     shapes: dict[str, Any] = service()["shapes"]
     assert shapes[shape]["max"] == limit
+
+
+def test_the_least_that_a_job_waits_is_that_of_the_service_model() -> None:
+    assert service()["shapes"]["MaxPendingTimeInSeconds"]["min"] == quotas.PENDING_SECONDS[0]
 
 
 def test_what_can_be_raised_on_request_is_below_what_cannot() -> None:
