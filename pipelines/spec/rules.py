@@ -16,6 +16,7 @@ from drivetrain.pipelines.spec import (
     option_rules,
     strategy_rules,
     trigger_rules,
+    tuning_rules,
 )
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     *for_each_rules.rule,
     *trigger_rules.rule,
     *job_rules.rule,
+    *tuning_rules.rule,
     *option_rules.rule,
     *strategy_rules.rule,
     *checkpoint_rules.rule,
