@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         when,
     )
     from drivetrain.pipelines.errors import SpecError, UserError
+    from drivetrain.pipelines.searching import between, one_of, tune
     from drivetrain.pipelines.settings import Settings
     from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
     from drivetrain.pipelines.spec.resources import (
@@ -66,6 +67,7 @@ _HOME = {
         "authoring",
     ),
     **dict.fromkeys(("SpecError", "UserError"), "errors"),
+    **dict.fromkeys(("between", "one_of", "tune"), "searching"),
     "Settings": "settings",
     **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
@@ -101,6 +103,7 @@ __all__ = [
     "TrainingOptions",
     "Upload",
     "UserError",
+    "between",
     "call_lambda",
     "current_item",
     "execution",
@@ -110,10 +113,12 @@ __all__ = [
     "for_each",
     "join",
     "largest",
+    "one_of",
     "register",
     "script",
     "smallest",
     "step",
+    "tune",
     "when",
 ]
 

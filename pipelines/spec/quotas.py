@@ -77,6 +77,7 @@ MAX_EXECUTION_HOURS = 672  # then an execution times out [quotas]
 
 # Tuning [tuning].
 MAX_TUNED_HYPERPARAMETERS = 30
+MAX_TUNED_VALUES = 30  # of one categorical hyperparameter
 MAX_TUNING_METRICS = 20
 
 # What a new account starts with, for a Region [quotas, tuning].

@@ -13,6 +13,7 @@ from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import Condition
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.pipelines.spec.search import Search
 from drivetrain.pipelines.spec.training_options import TrainingOptions
 from drivetrain.pipelines.spec.values import (
     LambdaOutputRef,
@@ -155,6 +156,32 @@ class TrainingStep(JobStep):
         return PropertyRef(step=self.name, path=f"FinalMetricDataList['{name}'].Value", type="Float")
 
 
+class TuningStep(TrainingStep):
+    """Many trainings of one kind, with hyperparameters that a search chooses; `parameters` are those of all of them.
+
+    Its outputs are those of the best training.
+    """
+
+    kind: Literal["tuning"] = "tuning"  # type: ignore[assignment]
+    search: Search
+
+    def logged(self, name: str) -> PropertyRef:
+        """The best value of the objective."""
+        if name != self.search.objective:
+            raise SpecError(
+                f"Step {self.name!r} tells of its trainings the objective alone, {self.search.objective!r}; given "
+                f"{name!r}."
+            )
+        path = "BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
+        return PropertyRef(step=self.name, path=path, type="Float")
+
+    def best(self, name: str) -> PropertyRef:
+        """What the best training had for a hyperparameter that was searched, as text."""
+        if name not in self.search.ranges:
+            raise SpecError(f"Step {self.name!r} searches no {name!r}. {did_you_mean(name, self.search.ranges)}")
+        return PropertyRef(step=self.name, path=f"BestTrainingJob.TunedHyperParameters['{name}']")
+
+
 class RegisterStep(BaseStep):
     """A new version of a model group, unless the same content is registered already."""
 
@@ -275,7 +302,7 @@ class IterationOutputs:
         self.step[output]
         if isinstance(self.step, ProcessingStep):
             return self.property(f"ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
-        if output == "model":
+        if output == "model" and not isinstance(self.step, TuningStep):
             return self.property("ModelArtifacts.S3ModelArtifacts")
         raise SpecError(
             f"Output {output!r} of step {self.step.name!r} cannot be taken from an iteration: the service's "
@@ -309,7 +336,15 @@ class NativeStep(BaseStep):
 
 
 Step = Annotated[
-    ProcessingStep | TrainingStep | RegisterStep | ConditionStep | FailStep | LambdaStep | ForEachStep | NativeStep,
+    ProcessingStep
+    | TrainingStep
+    | TuningStep
+    | RegisterStep
+    | ConditionStep
+    | FailStep
+    | LambdaStep
+    | ForEachStep
+    | NativeStep,
     Field(discriminator="kind"),
 ]
 ConditionStep.model_rebuild()

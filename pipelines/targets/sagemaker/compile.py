@@ -33,6 +33,7 @@ from drivetrain.pipelines.spec.steps import (
     RegisterStep,
     Step,
     TrainingStep,
+    TuningStep,
 )
 from drivetrain.pipelines.spec.trainings import TRAIN, trainings
 from drivetrain.pipelines.spec.values import ParameterRef, Value
@@ -55,6 +56,7 @@ from drivetrain.pipelines.targets.sagemaker.jobs import (
 )
 from drivetrain.pipelines.targets.sagemaker.registration import producer_of, register_arguments
 from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
+from drivetrain.pipelines.targets.sagemaker.tuning import tuning_arguments
 from drivetrain.pipelines.targets.sagemaker.values import spell, text
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel, find_wheels
 
@@ -67,6 +69,7 @@ PLUGINS = {TRAIN: {"recipe": "recipes"}}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
+    "tuning": "Tuning",
     "register": "RegisterModel",
     "condition": "Condition",
     "fail": "Fail",
@@ -201,6 +204,8 @@ class _Compiler:
                 built |= {"Arguments": processing_arguments(step, self.site(step))}
                 if files := property_files(step):
                     built["PropertyFiles"] = files
+            case TuningStep():
+                built |= {"Arguments": tuning_arguments(step, self.site(step))}
             case TrainingStep():
                 built |= {"Arguments": training_arguments(step, self.site(step))}
             case RegisterStep():

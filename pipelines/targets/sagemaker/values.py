@@ -7,7 +7,7 @@ from typing import Any
 
 from drivetrain.components.declaration import METRICS_OUTPUT
 from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.steps import TrainingStep
+from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import (
     ExecutionRef,
     ItemRef,
@@ -70,6 +70,13 @@ def text(value: Value, graph: Graph) -> Any:
 def _output(step: str, output: str, graph: Graph) -> Any:
     if not isinstance(graph.by_name[step], TrainingStep):
         return get(f"Steps.{step}.ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
+    if isinstance(graph.by_name[step], TuningStep):
+        return join(
+            "/",
+            get(f"Steps.{step}.TrainingJobDefinition.OutputDataConfig.S3OutputPath"),
+            get(f"Steps.{step}.BestTrainingJob.TrainingJobName"),
+            f"output/{output}.tar.gz",
+        )
     if output == "model":
         return get(f"Steps.{step}.ModelArtifacts.S3ModelArtifacts")
     # The describe response names no other artifact; this is where the service puts /opt/ml/output/data.

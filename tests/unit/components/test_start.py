@@ -166,6 +166,22 @@ def test_training_reads_the_platforms_files(tmp_path: Path) -> None:
     assert (channel.base / "output").is_dir()
 
 
+def test_started_by_the_images_toolkit_it_takes_its_own_arguments_from_the_environment(tmp_path: Path) -> None:
+    """In a training of a tuning, which can name no entry point: the command line is the hyperparameters'."""
+    channel = Channel(tmp_path, {"source/report.py": REPORT.encode()})
+    channel.write(
+        "input/config/hyperparameters.json",
+        {"rate": "0.5", "sagemaker_program": "start.py", "_tuning_objective_metric": "loss"},
+    )
+    channel.write("input/config/inputdataconfig.json", {"code": {}})
+    told = {"DRIVETRAIN_START": json.dumps(["--code", channel.sha256, "--training", "script:report.py"])}
+    done = channel.run("--rate", "0.5", environment=told)
+    assert done.returncode == 0, done.stderr
+    arguments, environment, *_ = json.loads(done.stdout)
+    assert arguments == ["--rate", "0.5"]
+    assert "DRIVETRAIN_START" not in environment
+
+
 def test_processing_finds_its_hosts(tmp_path: Path) -> None:
     channel = Channel(tmp_path, {"source/report.py": REPORT.encode()})
     channel.write("config/resourceconfig.json", {"hosts": ["algo-1"], "current_host": "algo-1"})

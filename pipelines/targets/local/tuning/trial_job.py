@@ -53,7 +53,7 @@ def job_arguments(definition: JobDefinition, parameters: Mapping[str, str], job:
     checkpoints = member(given, "CheckpointConfig")
     if checkpoints is not None and job is not None and isinstance(checkpoints.get("S3Uri"), str):
         # One folder a training: they would go on from each other's states.
-        found["CheckpointConfig"] = {**checkpoints, "S3Uri": f"{checkpoints['S3Uri'].rstrip('/')}/{job}"}
+        found["CheckpointConfig"] = {**checkpoints, "S3Uri": f"{checkpoints['S3Uri'].rstrip('/')}/{job}/"}
     return found
 
 

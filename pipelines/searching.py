@@ -1,0 +1,143 @@
+"""The words for a tuning: many trainings, with hyperparameters that a search chooses.
+
+search = tune(
+    step(train, name="search", train=data["train"], validation=data["validation"], epochs=5),
+    objective="validation_accuracy",
+    learning_rate=between(1e-4, 1e-1),
+    schedule=one_of("cosine", "linear"),
+    max_trainings=20,
+    max_parallel=4,
+)
+register(model=search["model"], group="digits")
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.spec.search import Between, OneOf, Range, Scale, Search
+from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
+from drivetrain.pipelines.spec.values import Reference, as_value
+
+Strategy = Literal["Bayesian", "Random", "Grid", "Hyperband"]
+
+
+def tune(
+    training: Any,
+    /,
+    *,
+    objective: str,
+    maximize: bool | None = None,
+    strategy: Strategy = "Bayesian",
+    max_trainings: Any = None,
+    max_parallel: Any = 1,
+    early_stopping: bool = False,
+    seed: int | None = None,
+    target: float | None = None,
+    patience: int | None = None,
+    max_seconds: int | None = None,
+    hyperband_epochs: tuple[int, int] | None = None,
+    **ranges: Range,
+) -> TuningStep:
+    """Search the hyperparameters of a training step; the tuning takes its place and its name.
+
+    Args:
+        training: what `step` gave for a training component; it is not put into the pipeline itself.
+        objective: one of the metrics that it logs.
+        maximize: whether more of it is better; unless given, a name with `loss` or `error` in it is minimized.
+        max_trainings: trainings in all; a grid has as many as there are combinations.
+        max_parallel: trainings at a time.
+        early_stopping: stop trainings that fall behind the median of those before them.
+        seed: makes the search repeatable.
+        target: the value of the objective that is enough.
+        patience: trainings in a row, at least 3, that were not better than the best.
+        max_seconds: wall time of the whole search.
+        hyperband_epochs: the least and the most epochs of a training, for Hyperband.
+        ranges: a hyperparameter's name = `between(low, high)` or `one_of(values)`.
+
+    Raises:
+        SpecError: no training step, an unknown hyperparameter, values of another type than it takes.
+    """
+    if not isinstance(training, TrainingStep) or isinstance(training, TuningStep):
+        raise SpecError(f"tune({training!r:.60}): give a training step, as step(train, ...) makes one.")
+    for name, given in ranges.items():
+        _check(training, name, given)
+    if maximize is None:
+        maximize = not any(word in objective for word in ("loss", "error"))
+    fields = {name: getattr(training, name) for name in TrainingStep.model_fields if name != "kind"}
+    fields["parameters"] = {name: value for name, value in training.parameters.items() if name not in ranges}
+    search = Search(
+        objective=objective,
+        maximize=maximize,
+        ranges=ranges,
+        strategy=strategy,
+        max_trainings=_limit("max_trainings", max_trainings),
+        max_parallel=_limit("max_parallel", max_parallel),
+        early_stopping=early_stopping,
+        seed=seed,
+        target=target,
+        patience=patience,
+        max_seconds=max_seconds,
+        epochs=hyperband_epochs,
+    )
+    return TuningStep(**fields, search=search)
+
+
+def between(low: float, high: float, *, scale: Scale = "Auto") -> Between:
+    """A number from `low` to `high`, whole where both are.
+
+    Raises:
+        SpecError: bounds the wrong way round, or a scale that they do not allow.
+    """
+    try:
+        return Between(low=low, high=high, scale=scale)
+    except ValueError as error:
+        raise SpecError(_first(error)) from None
+
+
+def one_of(*values: Any) -> OneOf:
+    """One of some values.
+
+    Raises:
+        SpecError: none, or more than the service takes.
+    """
+    try:
+        return OneOf(values=values)
+    except ValueError as error:
+        raise SpecError(f"one_of{values!r:.80}: {_first(error)}") from None
+
+
+def _check(training: TrainingStep, name: str, given: Any) -> None:
+    if not isinstance(given, Between | OneOf):
+        raise SpecError(
+            f"tune(..., {name}={given!r:.40}): a range is between(low, high) or one_of(values). A fixed value belongs "
+            "to the training step."
+        )
+    if name not in training.parameters:
+        raise SpecError(
+            f"Step {training.name!r} has no hyperparameter {name!r}. {did_you_mean(name, training.parameters)}"
+        )
+    now = training.parameters[name]
+    if isinstance(now, Reference):
+        raise SpecError(f"Step {training.name!r}: {name!r} is {now.described()}. Leave that out to search it.")
+    kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    values = given.values if isinstance(given, OneOf) else (given.low, given.high)
+    for value in values:
+        fits = isinstance(value, type(now)) or (isinstance(now, float) and isinstance(value, int))
+        if not fits or (isinstance(value, bool) and not isinstance(now, bool)):
+            raise SpecError(f"Step {training.name!r}: {name!r} takes {kinds[type(now)]}, and {value!r} is none.")
+
+
+def _limit(name: str, given: Any) -> Any:
+    value = None if given is None else as_value(given)
+    if isinstance(value, bool | float | str):
+        raise SpecError(f"tune(..., {name}={given!r:.40}): give a whole number, or an Integer parameter.")
+    return value
+
+
+def _first(error: ValueError) -> str:
+    """What a check of ours says, without what pydantic says around it."""
+    errors: Any = getattr(error, "errors", None)
+    first = errors()[0]["msg"] if errors is not None else str(error)
+    return str(first).removeprefix("Value error, ")

@@ -1,0 +1,76 @@
+"""A tuning that is written with our words runs from the definition that the service gets: search, best model, what
+reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+FILE = '''
+from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.pipelines import Cluster, Pipeline, between, one_of, step, tune
+
+
+@component(job="training", logs={"loss": r"loss=([0-9.]+)"})
+def fit(model: Output, checkpoints: Checkpoints, x: float = 0.0, size: str = "small", factor: int = 1) -> None:
+    """Fit."""
+    import os
+    from pathlib import Path
+
+    assert "DRIVETRAIN_START" not in os.environ
+    loss = abs(x - 0.5) + (0.0 if size == "large" else 1.0)
+    Path(model, "found.txt").write_text(f"{x} {size} {factor}")
+    print(f"loss={loss:.6f}")
+
+
+@component
+def look(model: Input, found: Output, best: str = "") -> None:
+    """Look."""
+    import tarfile
+    from pathlib import Path
+
+    text = tarfile.open(Path(model, "model.tar.gz")).extractfile("found.txt").read().decode()
+    Path(found, "found.txt").write_text(f"{text} {best}")
+
+
+def pipe() -> Pipeline:
+    search = tune(
+        step(fit, name="search", factor=3),
+        objective="loss",
+        x=between(0.0, 1.0),
+        size=one_of("small", "large"),
+        max_trainings=6,
+        max_parallel=2,
+        seed=4,
+    )
+    return Pipeline(name="pipe", steps=[search, step(look, model=search["model"], best=search.best("x"))])
+'''
+
+
+def test_a_tuning_of_a_component_finds_the_best_and_hands_it_on(tmp_path: Path) -> None:
+    file = tmp_path / "own_tuning.py"
+    file.write_text(FILE)
+    loaded = load(str(file))
+    compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
+    home = Home(tmp_path / "home")
+    options = Options(pipeline="pipe", max_parallel=2)
+    summary = Runner(home).start(compiled.text, {}, options, assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    with Ledger(home) as ledger:
+        response = json.loads(json.dumps(ledger.step(summary.execution, "search").response))
+        (found,) = [one.uri for one in ledger.artifacts(summary.execution, "look") if one.flow == "output"]
+    assert response["TrainingJobStatusCounters"]["Completed"] == 6
+    best = response["BestTrainingJob"]
+    values = [one["FinalHyperParameterTuningJobObjectiveMetric"]["Value"] for one in response["TrainingJobSummaries"]]
+    assert best["FinalHyperParameterTuningJobObjectiveMetric"]["Value"] == min(values)
+    x, size = (best["TunedHyperParameters"][name] for name in ("x", "size"))
+    told = ObjectStore(home.objects).path(f"{found.rstrip('/')}/found.txt").read_text().split()
+    assert float(told[0]) == float(x) and told[1:] == [size, "3", x]

@@ -1,0 +1,83 @@
+"""One test a rule about tunings: the smallest one that breaks it, and the message that says what to do."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines import Checkpoint, Cluster, Parameter, Pipeline, SpecError, Spot
+from drivetrain.pipelines.spec import tuning_rules
+from drivetrain.pipelines.spec.search import Between, OneOf, Search
+from drivetrain.pipelines.spec.steps import Program, TuningStep
+
+RATE = Between(low=0.1, high=1.0)
+
+
+def tuning(search: dict[str, Any] | None = None, **fields: Any) -> TuningStep:
+    told = {"objective": "loss", "maximize": False, "ranges": {"rate": RATE}, "max_trainings": 3, **(search or {})}
+    return TuningStep(
+        **{
+            "name": "tune",
+            "program": Program(kind="component", target="module:function"),
+            "logs": {"loss": "loss=(.*)"},
+            "search": Search(**told),
+            **fields,
+        }
+    )
+
+
+def refusal(step: TuningStep, **fields: Any) -> str:
+    with pytest.raises(SpecError) as caught:
+        Pipeline(**{"name": "p", "steps": [step], **fields})
+    return str(caught.value)
+
+
+def test_every_rule_has_a_test_here() -> None:
+    tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
+    assert {rule.__name__ for rule in tuning_rules.rule} <= tests
+
+
+def test_a_good_tuning_breaks_no_rule_and_survives_the_round_trip() -> None:
+    most = Parameter(name="Most", type="Integer", default=5)
+    pipeline = Pipeline(name="p", parameters=[most], steps=[tuning({"max_trainings": most.ref()})])
+    assert Pipeline.model_validate_json(pipeline.model_dump_json()) == pipeline
+
+
+def test_rule_something_is_searched() -> None:
+    assert "searches nothing" in refusal(tuning({"ranges": {}}))
+    assert "'rate' has a range and a value" in refusal(tuning(parameters={"rate": 0.5}))
+    many = {f"p{number}": RATE for number in range(31)}
+    assert "searches 31 hyperparameters; at most 30" in refusal(tuning({"ranges": many}))
+
+
+def test_rule_the_objective_is_logged() -> None:
+    assert "log no 'los'. Did you mean 'loss'" in refusal(tuning({"objective": "los"}))
+
+
+def test_rule_the_number_of_trainings_is_known() -> None:
+    grid = {"strategy": "Grid", "ranges": {"a": OneOf(values=(1, 2)), "b": OneOf(values=("x", "y"))}}
+    assert "give max_trainings" in refusal(tuning({"max_trainings": None}))
+    assert "max_parallel is 0; at least 1" in refusal(tuning({"max_parallel": 0}))
+    assert "Give rate=one_of" in refusal(tuning({"strategy": "Grid", "max_trainings": None}))
+    assert "has 4 combinations, and max_trainings is 3" in refusal(tuning(grid))
+    Pipeline(name="p", steps=[tuning({**grid, "max_trainings": None})])
+    text = Parameter(name="Most", type="String", default="5")
+    assert "String parameter 'Most', not Integer" in refusal(tuning({"max_trainings": text.ref()}), parameters=[text])
+
+
+def test_rule_hyperband_stops_by_itself() -> None:
+    hyperband = {"strategy": "Hyperband", "epochs": (1, 9)}
+    Pipeline(name="p", steps=[tuning(hyperband)])
+    assert "Leave early_stopping out" in refusal(tuning({**hyperband, "early_stopping": True}))
+    assert "needs epochs=(least, most)" in refusal(tuning({"strategy": "Hyperband"}))
+    assert "is Hyperband's" in refusal(tuning({"epochs": (1, 9)}))
+    assert "the least comes first" in refusal(tuning({"strategy": "Hyperband", "epochs": (9, 1)}))
+
+
+def test_rule_tunings_keep_no_checkpoints() -> None:
+    spot = Cluster(spot=Spot(max_wait_seconds=90_000))
+    assert "tunes on spot machines" in refusal(tuning(cluster=spot, checkpoint=Checkpoint()))
+    assert "Leave checkpoint= out" in refusal(tuning(checkpoint=Checkpoint(uri="s3://bucket/checkpoints/")))

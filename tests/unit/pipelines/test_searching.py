@@ -1,0 +1,190 @@
+"""tune, between, one_of: what they take, what they make, and what it becomes for the service."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.pipelines import Parameter, Pipeline, SpecError, between, one_of, register, script, step, tune
+from drivetrain.pipelines.spec.steps import TuningStep
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+
+
+@component(job="training", logs={"loss": r"loss=([0-9.]+)", "accuracy": r"accuracy=([0-9.]+)"}, resumable=["epochs"])
+def fit(
+    data: Input,
+    model: Output,
+    output: Output,
+    checkpoints: Checkpoints,
+    rate: float = 0.1,
+    layers: int = 2,
+    schedule: str = "cosine",
+    fast: bool = False,
+    epochs: int = 1,
+) -> None:
+    """Fit."""
+
+
+def fitted(**given: Any) -> Any:
+    return step(fit, name="search", data="s3://bucket/data/", **given)
+
+
+def tuned(**given: Any) -> TuningStep:
+    return tune(fitted(), **{"objective": "accuracy", "max_trainings": 9, "rate": between(0.001, 1.0), **given})
+
+
+def arguments(built: TuningStep, **fields: Any) -> dict[str, Any]:
+    definition = compile_pipeline(Pipeline(name="p", steps=[built], **fields)).definition
+    assert definition["Steps"][0]["Type"] == "Tuning"
+    return definition["Steps"][0]["Arguments"]
+
+
+def test_a_tuning_is_the_training_with_a_search() -> None:
+    training = fitted(epochs=3)
+    built = tune(training, objective="loss", max_trainings=9, rate=between(0.001, 1.0), layers=between(1, 4))
+    assert (built.name, built.program, built.inputs) == (training.name, training.program, training.inputs)
+    assert built.parameters == {"schedule": "cosine", "fast": False, "epochs": 3}
+    assert built.search.ranges == {"rate": between(0.001, 1.0), "layers": between(1, 4)}
+    assert built.search.maximize is False  # of a loss; of an accuracy it is not
+    assert tuned().search.maximize is True
+
+
+def test_what_the_service_is_told() -> None:
+    told = arguments(
+        tuned(
+            layers=between(1, 4),
+            schedule=one_of("cosine", "linear"),
+            fast=one_of(True, False),
+            max_parallel=3,
+            early_stopping=True,
+            seed=7,
+            target=0.99,
+            patience=4,
+            max_seconds=3600,
+        )
+    )
+    assert told["HyperParameterTuningJobConfig"] == {
+        "Strategy": "Bayesian",
+        "HyperParameterTuningJobObjective": {"Type": "Maximize", "MetricName": "accuracy"},
+        "ResourceLimits": {
+            "MaxParallelTrainingJobs": 3,
+            "MaxNumberOfTrainingJobs": 9,
+            "MaxRuntimeInSeconds": 3600,
+        },
+        "ParameterRanges": {
+            "ContinuousParameterRanges": [
+                {"Name": "rate", "MinValue": "0.001", "MaxValue": "1.0", "ScalingType": "Auto"}
+            ],
+            "IntegerParameterRanges": [{"Name": "layers", "MinValue": "1", "MaxValue": "4", "ScalingType": "Auto"}],
+            "CategoricalParameterRanges": [
+                {"Name": "schedule", "Values": ["cosine", "linear"]},
+                {"Name": "fast", "Values": ["true", "false"]},
+            ],
+        },
+        "TrainingJobEarlyStoppingType": "Auto",
+        "TuningJobCompletionCriteria": {
+            "TargetObjectiveMetricValue": 0.99,
+            "BestObjectiveNotImproving": {"MaxNumberOfTrainingJobsNotImproving": 4},
+        },
+        "RandomSeed": 7,
+    }
+
+
+def test_the_toolkit_starts_our_start_file() -> None:
+    definition = arguments(tuned())["TrainingJobDefinition"]
+    static = definition["StaticHyperParameters"]
+    assert static["sagemaker_program"] == "start.py"
+    assert static["sagemaker_submit_directory"] == "/opt/ml/input/data/code"
+    assert (static["epochs"], "rate" in static) == ("1", False)
+    words = json.loads(definition["Environment"]["DRIVETRAIN_START"])
+    assert words[0] == "--code" and words[2:4] == ["--training", "--folders"] and words[-1].endswith(":fit")
+    assert "ContainerEntrypoint" not in definition["AlgorithmSpecification"]
+    assert "CheckpointConfig" not in definition
+    names = [entry["Name"] for entry in definition["AlgorithmSpecification"]["MetricDefinitions"]]
+    assert names == ["loss", "accuracy"]
+
+
+def test_limits_may_be_parameters_of_the_pipeline() -> None:
+    most = Parameter(name="Most", type="Integer", default=5)
+    told = arguments(tuned(max_trainings=most), parameters=[most])
+    limits = told["HyperParameterTuningJobConfig"]["ResourceLimits"]
+    assert limits["MaxNumberOfTrainingJobs"] == {"Get": "Parameters.Most"}
+
+
+def test_hyperband_and_grid() -> None:
+    told = arguments(tuned(strategy="Hyperband", hyperband_epochs=(1, 9)))["HyperParameterTuningJobConfig"]
+    assert told["StrategyConfig"] == {"HyperbandStrategyConfig": {"MinResource": 1, "MaxResource": 9}}
+    told = arguments(tuned(strategy="Grid", max_trainings=None, rate=one_of(0.1, 0.2)))
+    assert told["HyperParameterTuningJobConfig"]["ResourceLimits"] == {"MaxParallelTrainingJobs": 1}
+
+
+def test_the_best_model_and_its_values_go_on() -> None:
+    built = tuned()
+    steps = [
+        built,
+        register(
+            model=built["model"],
+            group="g",
+            metadata={"rate": built.best("rate"), "accuracy": built.logged("accuracy")},
+        ),
+    ]
+    definition = compile_pipeline(Pipeline(name="p", steps=steps)).definition
+    told = definition["Steps"][1]["Arguments"]
+    assert told["InferenceSpecification"]["Containers"][0]["ModelDataUrl"] == {
+        "Std:Join": {
+            "On": "/",
+            "Values": [
+                {"Get": "Steps.search.TrainingJobDefinition.OutputDataConfig.S3OutputPath"},
+                {"Get": "Steps.search.BestTrainingJob.TrainingJobName"},
+                "output/model.tar.gz",
+            ],
+        }
+    }
+    metadata = told["CustomerMetadataProperties"]
+    assert metadata["rate"] == {"Get": "Steps.search.BestTrainingJob.TunedHyperParameters['rate']"}
+    best = "Steps.search.BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
+    assert {"Get": best} in metadata["accuracy"]["Std:Join"]["Values"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rat": between(0.1, 1.0)}, "has no hyperparameter 'rat'. Did you mean 'rate'"),
+        ({"rate": 0.5}, "a range is between"),
+        ({"layers": between(0.5, 2.0)}, "'layers' takes a whole number, and 0.5 is none"),
+        ({"layers": one_of(True)}, "'layers' takes a whole number, and True is none"),
+        ({"fast": one_of("yes")}, "'fast' takes true or false, and 'yes' is none"),
+        ({"max_trainings": 2.5}, "max_trainings=2.5"),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_it_is_written(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        tuned(**given)
+
+
+def test_only_a_training_is_tuned() -> None:
+    with pytest.raises(SpecError, match="give a training step"):
+        tune(script("a.py"), objective="loss", rate=between(0.1, 1.0))
+    with pytest.raises(SpecError, match="give a training step"):
+        tune(tuned(), objective="loss", rate=between(0.1, 1.0))
+    rate = Parameter(name="Rate", type="Float", default=0.1)
+    with pytest.raises(SpecError, match="Leave that out to search it"):
+        tune(fitted(rate=rate), objective="loss", rate=between(0.1, 1.0))
+
+
+def test_ranges_that_cannot_be() -> None:
+    with pytest.raises(SpecError, match="the lower bound comes first"):
+        between(2, 1)
+    with pytest.raises(SpecError, match="needs values above 0"):
+        between(0.0, 1.0, scale="Logarithmic")
+    with pytest.raises(SpecError, match="needs 0 <= x < 1"):
+        between(0.5, 1.0, scale="ReverseLogarithmic")
+    with pytest.raises(SpecError, match="one_of"):
+        one_of()
+    with pytest.raises(SpecError, match="searches no 'layers'"):
+        tuned().best("layers")
+    with pytest.raises(SpecError, match="the objective alone, 'accuracy'"):
+        tuned().logged("loss")
