@@ -13,7 +13,7 @@ import importlib
 import os
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError, refused, unanswered
@@ -48,11 +48,13 @@ class Account:
         client_error, no_answer = self._errors
         try:
             return getattr(self._client(service), operation)(**arguments)
-        except client_error as error:
-            name = getattr(error, "operation_name", "") or operation
-            raise refused(error, service, str(name), about, self.region) from None
-        except no_answer as error:
-            raise unanswered(error, about, self.region) from None
+        except Exception as error:
+            if isinstance(error, client_error):
+                name = getattr(error, "operation_name", "") or operation
+                raise refused(error, service, str(name), about, self.region) from None
+            if isinstance(error, no_answer):
+                raise unanswered(error, about, self.region) from None
+            raise
 
     def find(self, service: str, operation: str, *, about: str, **arguments: Any) -> Json | None:
         """As `call`; None where it does not exist."""
@@ -107,10 +109,15 @@ class Account:
         return _boto3_session().Session(region_name=self.region)
 
     @cached_property
-    def _errors(self) -> tuple[type[Any], type[Any]]:
+    def _errors(self) -> tuple[type[Exception], type[Exception]]:
         _boto3_session()
         exceptions: Any = importlib.import_module("botocore.exceptions")
         return exceptions.ClientError, exceptions.BotoCoreError
+
+
+def members(value: Any) -> Json:
+    """The members of a structure in an answer; none where it is left out."""
+    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def region_or_default(given: str | None) -> str:

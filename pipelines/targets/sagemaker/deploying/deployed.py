@@ -16,7 +16,7 @@ from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, read_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
@@ -103,7 +103,7 @@ def read(account: Account, name: str) -> Deployed | None:
     arn = str(said["PipelineArn"])
     tags = account.pages("sagemaker", "list_tags", "Tags", about=f"tags of {about}", ResourceArn=arn)
     modified = said.get("LastModifiedTime")
-    parallel = said.get("ParallelismConfiguration") or {}
+    parallel = members(said.get("ParallelismConfiguration"))
     return Deployed(
         name=name,
         arn=arn,
@@ -115,16 +115,13 @@ def read(account: Account, name: str) -> Deployed | None:
         tags={str(tag["Key"]): str(tag["Value"]) for tag in tags},
         triggers=read_triggers(account, name, arn),
         modified=None if modified is None else float(modified.timestamp()),
-        modified_by=_who(said.get("LastModifiedBy")),
+        modified_by=_who(members(said.get("LastModifiedBy"))),
     )
 
 
-def _who(context: Mapping[str, Any] | None) -> str | None:
+def _who(context: Json) -> str | None:
     """The Studio user or the role that wrote last, where the service says it."""
-    if not context:
-        return None
-    identity = context.get("IamIdentity") or {}
-    return context.get("UserProfileName") or identity.get("Arn") or None
+    return context.get("UserProfileName") or members(context.get("IamIdentity")).get("Arn") or None
 
 
 def applied_uri(root: str, pipeline: str, sha256: str) -> str:

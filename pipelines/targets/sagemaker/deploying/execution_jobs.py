@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import StepRun
 
 # Metadata of a step -> boto3's call, its argument, the kind of prices/table.py, the group of its logs.
@@ -66,10 +66,10 @@ def job_of(account: Account, step: StepRun) -> JobFacts | None:
     if kind == "Training":
         return _training(step.job_name, said)
     if kind == "Processing":
-        cluster = (said.get("ProcessingResources") or {}).get("ClusterConfig") or {}
+        cluster = members(members(said.get("ProcessingResources")).get("ClusterConfig"))
         begin, end = said.get("ProcessingStartTime"), said.get("ProcessingEndTime")
     else:
-        cluster = said.get("TransformResources") or {}
+        cluster = members(said.get("TransformResources"))
         begin, end = said.get("TransformStartTime"), said.get("TransformEndTime")
     seconds = None if begin is None or end is None else (end - begin).total_seconds()
     return JobFacts(
@@ -84,17 +84,17 @@ def job_of(account: Account, step: StepRun) -> JobFacts | None:
 
 
 def _training(name: str, said: Mapping[str, Any]) -> JobFacts:
-    resources: Mapping[str, Any] = said.get("ResourceConfig") or {}
-    groups = resources.get("InstanceGroups") or ()
-    types = [group.get("InstanceType") for group in groups] or [resources.get("InstanceType")]
-    counts = [int(group.get("InstanceCount") or 0) for group in groups] or [resources.get("InstanceCount")]
+    resources = members(said.get("ResourceConfig"))
+    groups: list[Mapping[str, Any]] = resources.get("InstanceGroups") or [resources]
+    types = [group.get("InstanceType") for group in groups]
+    counts = [group.get("InstanceCount") for group in groups]
     transitions = said.get("SecondaryStatusTransitions") or ()
     return JobFacts(
         kind="Training",
         name=name,
         status=str(said.get("TrainingJobStatus", "")),
         instance_type=types[0] if len(set(types)) == 1 else None,
-        count=sum(counts) if all(isinstance(number, int) for number in counts) else None,
+        count=None if None in counts else sum(int(number or 0) for number in counts),
         seconds=said.get("TrainingTimeInSeconds"),
         billable=said.get("BillableTimeInSeconds"),
         spot=bool(said.get("EnableManagedSpotTraining")),

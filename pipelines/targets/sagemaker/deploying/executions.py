@@ -14,7 +14,7 @@ from drivetrain.pipelines.definition.graph import dependencies
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 
 LATEST = "latest"
 GOING = frozenset(["Executing", "Stopping"])
@@ -309,10 +309,10 @@ def stop(account: Account, arn: str) -> None:
 
 
 def _step(said: Mapping[str, Any]) -> StepRun:
-    metadata: Mapping[str, Any] = said.get("Metadata") or {}
-    kind, facts = next(iter(metadata.items()), ("", {}))
-    cached = said.get("CacheHitResult") or said.get("SelectiveExecutionResult") or {}
-    context = said.get("IterationContext") or {}
+    kind, about = next(iter(members(said.get("Metadata")).items()), ("", None))
+    facts = members(about)
+    cached = members(said.get("CacheHitResult") or said.get("SelectiveExecutionResult"))
+    context = members(said.get("IterationContext"))
     name = str(said["StepName"])
     if context:
         name = f"{context.get('ParentStepName')}[{context.get('Index')}].{name}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Trigger:
         }
         plain = cast("Json", _plain(kept))
         target: Json = dict(plain.get("Target") or {})
-        retry = {**_RETRY_DEFAULT, **(target.get("RetryPolicy") or {})}
+        retry = {**_RETRY_DEFAULT, **members(target.get("RetryPolicy"))}
         target.pop("RetryPolicy", None)
         plain["Target"] = target if retry == _RETRY_DEFAULT else {**target, "RetryPolicy": retry}
         return Trigger("schedule", str(arguments["Name"]), plain)
@@ -180,7 +180,7 @@ def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[Trigger]:
         "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=name_prefix(pipeline)
     ):
         # The service may spell the name in lower case in the ARN.
-        if str((listed.get("Target") or {}).get("Arn")).lower() == arn.lower():
+        if str(members(listed.get("Target")).get("Arn")).lower() == arn.lower():
             said = account.find(
                 "scheduler", "get_schedule", about=about, Name=listed["Name"], GroupName=listed["GroupName"]
             )
