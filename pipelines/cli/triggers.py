@@ -80,7 +80,7 @@ def replay(
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Show which triggers an event would fire, with which parameters, and why the others would not.
+    """Show what an event would start, with which values, and why not.
 
     Nothing is started, and no account is asked: of executions that were before nothing is known.
 

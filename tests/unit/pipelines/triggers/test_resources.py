@@ -171,6 +171,21 @@ def test_the_schedule() -> None:
     assert set(plain.schedule["Target"]) == {"Arn", "RoleArn", "RetryPolicy"}
 
 
+def test_a_scheduler_gives_back_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    import boto3
+    from moto import mock_aws
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mock_aws():
+        scheduler = boto3.client("scheduler", region_name="eu-west-1")
+        later = NIGHTLY.model_copy(update={"start": "2099-03-01", "end": "2099-06-01T00:00:00Z"})
+        for one in made(later, Schedule(name="once", at="2099-03-01T02:00:00"), Schedule(name="s", rate="1 day")):
+            scheduler.create_schedule(**one.schedule)
+            answer = scheduler.get_schedule(Name=one.name)
+            assert {name: answer[name] for name in one.schedule} == one.schedule
+
+
 def test_the_rule_and_what_travels_in_it() -> None:
     found = rule(APPROVED, max_parallel_steps=4)
     assert found.rule["Tags"] == [
