@@ -30,9 +30,13 @@ _CONFIG = "HyperParameterTuningJobConfig"
 
 def check(step: StepNode, plan: Plan) -> list[str]:
     where = f"step {step.name!r}"
-    if _is_open(plan.arguments.get(_CONFIG)):
-        return []  # it refers to what another step will give, and is read when the step runs
     try:
+        searched = [
+            (definition.get("HyperParameterRanges"), definition.get("TuningObjective"))
+            for definition in _definitions(plan.arguments)
+        ]
+        if _is_open([plan.arguments.get(_CONFIG), *(part for parts in searched for part in parts)]):
+            return []  # it refers to what another step will give, and is read when the step runs
         config = read_config(plan.arguments)
     except UserError as error:
         return [f"{where}: {error}"]

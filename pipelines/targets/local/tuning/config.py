@@ -181,6 +181,8 @@ def _num_trainings(strategy: str, definitions: tuple[JobDefinition, ...], limits
     if strategy != "Grid":
         return min(given or MAX_TRAININGS, MAX_TRAININGS)
     total = sum(map(num_combinations, definitions))
+    if total > MAX_TRAININGS:
+        raise UserError(f"the grid has {total:,} combinations. Allowed: {MAX_TRAININGS}. List fewer values.")
     if given is not None and given != total:
         raise UserError(
             f"Grid runs each combination once, which makes {total} trainings, and MaxNumberOfTrainingJobs is {given}. "

@@ -143,7 +143,7 @@ def _bounds(entry: Mapping[str, Any]) -> tuple[str, float, float]:
     for key in ("MinValue", "MaxValue"):
         try:
             value = float(entry.get(key))  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             value = math.nan
         if not math.isfinite(value):
             raise UserError(f"range of {name!r}: {key} is {entry.get(key)!r:.80}. Allowed: a number, as text.")

@@ -70,6 +70,9 @@ def test_a_grid_has_as_many_trainings_as_combinations() -> None:
     assert read_config(arguments(Strategy="Grid", ParameterRanges=GRID, ResourceLimits=without)).num_trainings == 6
     with pytest.raises(UserError, match="makes 6 trainings, and MaxNumberOfTrainingJobs is 9"):
         read_config(arguments(Strategy="Grid", ParameterRanges=GRID))
+    wide = {"CategoricalParameterRanges": [{"Name": name, "Values": [str(n) for n in range(28)]} for name in "ab"]}
+    with pytest.raises(UserError, match=r"the grid has 784 combinations\. Allowed: 750"):
+        read_config(arguments(Strategy="Grid", ParameterRanges=wide, ResourceLimits=without))
     with pytest.raises(UserError, match="'x' has another range"):
         read_config(arguments(Strategy="Grid"))
 

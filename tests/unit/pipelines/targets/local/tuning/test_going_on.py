@@ -181,6 +181,18 @@ def test_time_ends_a_tuning_of_which_no_training_ends(runs: LocalRuns, monkeypat
     assert found["Drivetrain"]["over"] == "MaxRuntimeInSeconds 120 is over"
 
 
+def test_hyperband_ends_a_training_that_has_had_its_epochs(runs: LocalRuns) -> None:
+    resources = {"HyperbandStrategyConfig": {"MinResource": 1, "MaxResource": 1}}
+    step = tuning(
+        training(runs, HOPELESS), ranges=categories(x=["bad"]), strategy="Hyperband", most=2, StrategyConfig=resources
+    )
+    summary = runs.start([step], image_commands=COMMAND)
+    assert summary.status == "Succeeded", summary.reason
+    found = response(runs)
+    assert [one["TrainingJobStatus"] for one in found["TrainingJobSummaries"]] == ["Stopped", "Stopped"]
+    assert found["Drivetrain"]["trainings"][0]["reason"] == "it has had its 1 epochs (MaxResource)"
+
+
 def noting(runs: LocalRuns, folder: Path, strategy: str = "Bayesian") -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     return tuning(training(runs, NOTING, Environment={"FOLDER": str(folder)}), strategy=strategy, most=6)

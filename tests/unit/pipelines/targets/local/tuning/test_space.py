@@ -44,6 +44,7 @@ def test_ranges_are_read_in_their_order() -> None:
         (continuous("x", "2", "1"), "MinValue 2 is above MaxValue 1"),
         (continuous("x", "one", "2"), "MinValue is 'one'. Allowed: a number"),
         (continuous("x", "0", "inf"), "MaxValue is 'inf'"),
+        (continuous("x", 10**400, "1"), "MinValue is 1000"),  # type: ignore[arg-type]
         (integer("x", "0.5", "2"), "whole numbers"),
         (continuous("x", "1", "2", "Log"), "ScalingType is 'Log'. Allowed: Auto, Linear"),
         ({"CategoricalParameterRanges": [{"Name": "x", "Values": []}]}, "at least one value"),

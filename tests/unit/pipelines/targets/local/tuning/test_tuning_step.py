@@ -324,14 +324,19 @@ def test_the_training_itself_is_checked_before_anything_starts(runs: LocalRuns) 
 def test_limits_that_another_step_gives_are_read_when_it_runs(runs: LocalRuns) -> None:
     program = """
         from pathlib import Path
-        Path("/opt/ml/processing/output/out/most.json").write_text('{"most": 2}')
+        Path("/opt/ml/processing/output/out/most.json").write_text('{"most": 2, "low": "0.75"}')
     """
     count = runs.processing("count", program, outputs=["out"])
     count["PropertyFiles"] = [{"PropertyFileName": "Most", "OutputName": "out", "FilePath": "most.json"}]
     most = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.count.PropertyFiles.Most"}, "Path": "most"}}
-    summary = runs.start([count, tuning(training(runs), most=most)], image_commands=COMMAND)
+    low = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.count.PropertyFiles.Most"}, "Path": "low"}}
+    ranges = {"ContinuousParameterRanges": [{"Name": "x", "MinValue": low, "MaxValue": "0.75"}]}
+    definition = training(runs, HyperParameterRanges=ranges, TuningObjective={"Type": "Minimize", "MetricName": "loss"})
+    step = tuning(definition, most=most, objective=None)
+    summary = runs.start([count, step], image_commands=COMMAND)
     assert summary.status == "Succeeded", summary.reason
-    assert len(plain(row(runs).response)["TrainingJobSummaries"]) == 2
+    summaries = plain(row(runs).response)["TrainingJobSummaries"]
+    assert [one["TunedHyperParameters"] for one in summaries] == [{"x": "0.75"}] * 2
 
 
 def test_a_stubbed_tuning_gives_what_it_is_told(runs: LocalRuns) -> None:
