@@ -67,7 +67,7 @@ def isolated_programs_call_nobody(graph: Graph) -> Iterator[str]:
         if not isinstance(step, JobStep) or not network_of(step, graph).isolated:
             continue
         mend = f"Give the step a network of its own: cluster=Cluster(network=Network(...)) of {step.name!r}"
-        if step.parameters.get("registry"):
+        if step.parameters.get("registry") not in (None, ""):
             yield (
                 f"step {step.name!r} asks the model registry, which an isolated container cannot reach "
                 f"(network.isolated). {mend}, without isolated."
@@ -173,7 +173,7 @@ def alternatives_fit(graph: Graph) -> Iterator[str]:
                 f"step {step.name!r} names {len(names)} instance types with its alternatives; at most "
                 f"{quotas.MAX_INSTANCE_PREFERENCES}."
             )
-        if cluster.spot:
+        if cluster.spot is not None:
             yield (
                 f"step {step.name!r}: the service chooses among instance types on demand only; choose spot machines or "
                 "alternatives."

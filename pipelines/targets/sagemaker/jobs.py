@@ -99,7 +99,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
         "StoppingCondition": {"MaxRuntimeInSeconds": step.cluster.max_run_seconds},
     }
     if outputs := step.output_names():
-        arguments["ProcessingOutputConfig"] = {
+        output: Json = {
             "Outputs": [
                 {
                     "OutputName": name,
@@ -114,7 +114,8 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
             ]
         }
         if key := graph.pipeline.deployment.keys.output:
-            arguments["ProcessingOutputConfig"]["KmsKeyId"] = key
+            output["KmsKeyId"] = key
+        arguments["ProcessingOutputConfig"] = output
     if network := network_fields(step, graph):
         arguments["NetworkConfig"] = network
     if environment:
@@ -161,7 +162,7 @@ def _preferences(cluster: Cluster) -> Json:
         (cluster.instance_type, cluster.count),
         *((one.instance_type, one.count or cluster.count) for one in cluster.alternatives),
     ]
-    if len({count for _, count in ordered}) == 1:
+    if all(count == cluster.count for _, count in ordered):
         return {
             "InstancePreferences": [{"InstanceType": name} for name, _ in ordered],
             "InstanceCount": cluster.count,

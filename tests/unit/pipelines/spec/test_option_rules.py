@@ -68,6 +68,8 @@ def test_an_isolated_step_does_not_ask_the_registry() -> None:
     said = refused(loaded(registry="auto"), network=ISOLATED)
     assert "asks the model registry" in said
     assert "cluster=Cluster(network=Network(...))" in said
+    where = Parameter.string("Registry", default="auto")
+    assert "asks the model registry" in refused(loaded(registry=where), parameters=(where,), network=ISOLATED)
     own = loaded(Cluster(network=Network()), registry="auto")
     Pipeline(name="p", steps=[own], deployment=Deployment(network=ISOLATED))
 
