@@ -49,10 +49,15 @@ class Plan:
     others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def is_written(self, uri: str) -> bool:
-        """Whether a step of this execution may bring what lies at `uri`."""
+        """Whether a step of this execution may bring what lies at `uri`.
+
+        A written URI that ends with `*` stands for all that begin so.
+        """
         stem = uri.rstrip("/")
         return any(
-            stem == other or stem.startswith(other + "/") or other.startswith(stem)
+            stem == other
+            or stem.startswith(other.removesuffix("*") if other.endswith("*") else other + "/")
+            or other.startswith(stem)
             for other in (written.rstrip("/") for written in self.written)
         )
 

@@ -12,6 +12,8 @@ from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, Unreso
 from drivetrain.pipelines.errors import did_you_mean
 
 _LONGEST_JOB_NAME = 63
+# How every job of a pipeline is called on the service, too.
+JOB_PREFIX = "pipelines-"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Facts:
     def job_name(self, step: str) -> str:
         """The name of a step's job. It says nothing of the attempt, so that a repeated one writes to the same place."""
         plain = re.sub(r"[^A-Za-z0-9]+", "-", step).strip("-")
-        name = f"pipelines-{self.id}-{plain}"
+        name = f"{JOB_PREFIX}{self.id}-{plain}"
         if plain == step and len(name) <= _LONGEST_JOB_NAME:
             return name
         # What was changed or cut must not make two steps' names equal.

@@ -91,7 +91,10 @@ def uri_problems(where: str, uri: Any) -> list[str]:
     try:
         parse(uri)
     except UserError as error:
-        return [f"{where}: {error}"]
+        hint = (
+            " Fill in what stands for a name ($NAME), or let the step be stubbed (--stub STEP)." if "$" in uri else ""
+        )
+        return [f"{where}: {error}{hint}"]
     return []
 
 

@@ -14,6 +14,7 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, notebook_jobs, programs, remote_function
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
+from drivetrain.pipelines.targets.local.facts import JOB_PREFIX
 from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.spot_rules import spot_problems
@@ -65,7 +66,15 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
-    """The URIs that the job writes to, as far as they are known."""
+    """The URIs that the job writes to, as far as they are known: below its output path in a folder of its own name. So
+    what others read from beside it (code in a bucket that is the output path) must be there."""
+    uri = text((member(arguments, "OutputDataConfig") or {}).get("S3OutputPath"))
+    outputs = [] if uri is None else [f"{uri.rstrip('/')}/{JOB_PREFIX}*"]
+    return [*outputs, *(found for found in destinations(arguments) if found != uri)]
+
+
+def destinations(arguments: Mapping[str, Any]) -> list[str]:
+    """Where the job's outputs and checkpoints go, as far as it is known."""
     uri = text((member(arguments, "OutputDataConfig") or {}).get("S3OutputPath"))
     checkpoint = text((member(arguments, "CheckpointConfig") or {}).get("S3Uri"))
     return [found for found in (uri, checkpoint) if found is not None]
@@ -162,6 +171,8 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
 
     submitted = toolkit.submit_directory(_strings(member(context.arguments, "HyperParameters") or {}))
     source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
+    if source is not None and not source.exists():
+        raise UserError(channels.missing("sagemaker_submit_directory", str(submitted), context.store))
     launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
     context.logs.mkdir(parents=True, exist_ok=True)
     for note in launches[0].notes:

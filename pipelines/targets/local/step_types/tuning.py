@@ -52,7 +52,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
     """The URIs that the trainings write to, as far as they are known."""
-    return [uri for definition in _definitions(arguments) for uri in training.written(definition)]
+    return [uri for definition in _definitions(arguments) for uri in training.destinations(definition)]
 
 
 def run(context: StepContext) -> StepResult:

@@ -431,3 +431,23 @@ def test_an_image_command_and_local_data_stand_in_for_what_is_not_here(runs: Loc
     )
     assert summary.status == "Succeeded", summary.reason
     assert runs.read(f"{BUCKET}/runs/{summary.execution}/s/out/x y") == "1,2"
+
+
+def test_what_is_read_from_beside_a_trainings_outputs_must_be_there(runs: LocalRuns) -> None:
+    """A training writes into a folder of its job's name: a bucket that is its output path brings nothing else."""
+    train = runs.training("train", TRAIN, hyperparameters={"epochs": "1"})
+    train["Arguments"]["OutputDataConfig"]["S3OutputPath"] = f"{BUCKET}/"
+    use = "assert open('/opt/ml/processing/input/data/model.tar.gz', 'rb').read()"
+    after = runs.processing("after", use, inputs={"data": f"{BUCKET}/data/"})
+    with pytest.raises(UserError, match=r"step 'after': input 'data' reads s3://bucket/data/, and nothing is there"):
+        runs.start([train, after])
+    job = join("pipelines", {"Get": "Execution.PipelineExecutionId"}, "train", on="-")
+    after = runs.processing("after", use, inputs={"data": join("s3:/", "bucket", job, "output/")}, DependsOn=["train"])
+    summary = runs.start([train, after])
+    assert summary.status == "Succeeded", summary.reason
+
+
+def test_a_placeholder_in_a_uri_is_said_to_be_one(runs: LocalRuns) -> None:
+    step = runs.processing("s", "", inputs={"data": "s3://$BUCKET/data/"})
+    with pytest.raises(UserError, match=r"names no bucket.*\$NAME.*--stub STEP"):
+        runs.start([step])
