@@ -56,7 +56,7 @@ def check(
 def _definition(target: str, config: Path | None, overrides: list[str] | None) -> Definition:
     from drivetrain.pipelines.cli.targets import compiled, definition_file, is_pipeline
 
-    if not is_pipeline(target):
+    if target.endswith(".json") or not is_pipeline(target):
         return definition_file(Path(target))
     from drivetrain.pipelines.definition.document import from_json
 

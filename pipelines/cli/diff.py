@@ -53,6 +53,6 @@ def _definition(given: str, config: Path | None, overrides: list[str] | None) ->
     """The definition in a file, or that of a pipeline."""
     from drivetrain.pipelines.cli.targets import compiled, definition_file, is_pipeline
 
-    if is_pipeline(given):
+    if not given.endswith(".json") and is_pipeline(given):
         return dict(compiled(given, config, overrides, local=True).definition)
     return definition_file(Path(given)).raw

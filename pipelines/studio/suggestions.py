@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from drivetrain.pipelines.definition.change import Change
 from drivetrain.pipelines.definition.change_words import shown
 from drivetrain.pipelines.definition.difference import differences
@@ -132,10 +134,8 @@ def _tried(
     return Suggestion(name, now, value, tuple(edited[change.place] for change in meant), also, file)
 
 
-def _scalars(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _scalars(settings: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Name -> value of every setting that is a single value, and can be given with --set."""
-    from pydantic import BaseModel
-
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, BaseModel):
