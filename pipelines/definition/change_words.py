@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
@@ -16,6 +17,7 @@ from drivetrain.pipelines.definition.place import Place, Position, Segment
 from drivetrain.pipelines.errors import UserError
 
 _MAX_SHOWN = 72
+_MOST_LEAVES = 3
 _BRANCHES = {"IfSteps": "if {} holds", "ElseSteps": "if {} does not hold"}
 # The last field of a place -> the word that people use for it.
 _WORDS = {
@@ -34,6 +36,7 @@ _WORDS = {
     "CacheConfig": "cache",
     "DefaultValue": "default",
     "EnumValues": "choices",
+    "ModelCardContent": "",  # all there is of a card
     "RightValue": "threshold",
 }
 # Fields of a place that tell a reader nothing which its end does not tell.
@@ -42,7 +45,6 @@ _SILENT = frozenset(
         "AlgorithmSpecification",
         "AppSpecification",
         "Arguments",
-        "CheckpointConfig",
         "ClusterConfig",
         "Conditions",
         "ContainerArguments",
@@ -61,6 +63,8 @@ _SILENT = frozenset(
         "TransformResources",
     ]
 )
+_FIELDS = {"CheckpointConfig": "checkpoints", "ModelCard": "model card"}
+# Lists and maps whose entries have names of the user's.
 _NAMED = {
     "InputDataConfig": "channel",
     "ProcessingInputs": "input",
@@ -162,8 +166,8 @@ def _what(place: Place) -> str:
             words.append(f"{segment.index + 1} of {segment.count}" if segment.count > 1 else "")
         elif n == last and segment in _WORDS and (n == 0 or not _is_name(place, n)):
             words.append(_WORDS[segment])
-        elif n != last and segment in _NAMED:
-            words.append(_NAMED[segment])
+        elif n != last and segment in (_NAMED | _FIELDS):
+            words.append((_NAMED | _FIELDS)[segment])
         elif n == last or segment not in _SILENT:
             words.append(segment if segment.isprintable() and segment else json.dumps(segment))
     text = " ".join(word for word in words if word)
@@ -182,10 +186,41 @@ def _arrow(old: Value, new: Value) -> str:
         return f"added: {shown(new)}" if not isinstance(new, dict) or is_expression(new) else "added"
     if new is ABSENT:
         return f"removed (was {shown(old)})" if not isinstance(old, dict) or is_expression(old) else "removed"
+    if (within := _within_json(old, new)) is not None:
+        return within
     before, after = shown(old), shown(new)
     if before == after:  # text against number, or a difference beyond what is shown
         before, after = _around(json.dumps(old, ensure_ascii=False), json.dumps(new, ensure_ascii=False))
     return f"{before} -> {after}"
+
+
+def _within_json(old: Value, new: Value) -> str | None:
+    """What differs between two objects that are written as text, such as a model's card: the first of it."""
+    if not (isinstance(old, str) and isinstance(new, str) and old[:1] == new[:1] == "{"):
+        return None
+    try:
+        before, after = json.loads(old), json.loads(new)
+    except (ValueError, RecursionError):
+        return None
+    found = list(islice(_leaves(before, after, ""), _MOST_LEAVES + 1))
+    if not found or len(old) + len(new) <= _MAX_SHOWN:
+        return None
+    parts = [f"{name} {shown(was)} -> {shown(now)}".strip() for name, was, now in found[:_MOST_LEAVES]]
+    return "; ".join(parts) + ("; ..." if len(found) > _MOST_LEAVES else "")
+
+
+def _leaves(old: Value, new: Value, name: str) -> Iterator[tuple[str, Value, Value]]:
+    """Name, old and new of what differs in two values; an entry of a list is named as it names itself."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        called = old.get("name")
+        for key in dict.fromkeys((*old, *new)):
+            inner = called if isinstance(called, str) and key == "value" else key
+            yield from _leaves(old.get(key, ABSENT), new.get(key, ABSENT), inner)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for one, other in zip(old, new, strict=True):
+            yield from _leaves(one, other, name)
+    elif old is ABSENT or new is ABSENT or not equal(old, new):
+        yield name, old, new
 
 
 def _around(old: str, new: str) -> tuple[str, str]:
@@ -269,12 +304,3 @@ def _listed(names: list[str]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
-
-
-def from_json_all(given: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
-    """Changes as `Change.to_json` wrote them.
-
-    Raises:
-        UserError: for what is no change.
-    """
-    return tuple(Change.from_json(item) for item in given)

@@ -280,3 +280,13 @@ def test_a_thousand_steps_are_compared_in_linear_time() -> None:
 
     cost(50)
     assert cost(1000) < 40 * min(cost(100) for _ in range(3))
+
+
+def test_text_that_holds_json_is_said_by_what_differs_in_it() -> None:
+    def card(epochs: str) -> Definition:
+        listed = [{"name": "seed", "value": "7"}, {"name": "epochs", "value": epochs}]
+        content = json.dumps({"training_details": {"hyper_parameters": listed}, "intended_uses": "x" * 80})
+        arguments = {"ModelCard": {"ModelCardContent": content}}
+        return {"Steps": [{"Name": "register", "Type": "RegisterModel", "Arguments": arguments}]}
+
+    assert describe_all(differences(card("20"), card("30"))) == ["register: model card epochs 20 -> 30"]
