@@ -1,0 +1,110 @@
+"""What starts a pipeline by events: a queue in order, the starter function, and queues for what comes to nothing.
+
+    rule -> event queue (FIFO, one message group a pipeline) -> starter -> StartPipelineExecution
+              `-> after five attempts: failed events            rules and schedules that could not deliver: dead letters
+
+In a FIFO queue a group's messages are handled one after the other, which keeps rate limits exact without reserving
+concurrency, of which a new account has little.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from drivetrain.infra.acknowledged import acknowledge
+from drivetrain.infra.logs import log_group
+from drivetrain.infra.options import Options
+from drivetrain.infra.starter.bundle import HANDLER, write_archive
+from drivetrain.pipelines.targets.sagemaker.permissions.names import MAX_ROLE_NAME, Names
+from drivetrain.pipelines.targets.sagemaker.permissions.operators import starter_log
+
+SECONDS = 60
+"""Of the starter; it lists executions and starts one."""
+ATTEMPTS = 5
+KEPT = Duration.days(14)
+
+
+class Events(Construct):
+    """Queues and the starter."""
+
+    def __init__(self, scope: Construct, names: Names, options: Options, role: iam.IRole, folder: Path) -> None:
+        super().__init__(scope, "Events")
+        self.dead_letters = _queue(self, "DeadLetters", names.dead_letter_queue)
+        acknowledge(
+            self.dead_letters,
+            "AwsSolutions-SQS3",
+            "It is the dead-letter queue itself: of rules and schedules, which CloudFormation does not show as such.",
+        )
+        self.failed = _queue(self, "Failed", names.arn("sqs", names.named("failed-events.fifo")))
+        self.queue = sqs.Queue(
+            self,
+            "Queue",
+            queue_name=names.event_queue.rpartition(":")[2],
+            fifo=True if names.event_queue.endswith(".fifo") else None,
+            content_based_deduplication=True if names.event_queue.endswith(".fifo") else None,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=KEPT,
+            # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html: six times the function's own.
+            visibility_timeout=Duration.seconds(6 * SECONDS),
+            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=ATTEMPTS, queue=self.failed),
+        )
+        for queue in (self.queue, self.dead_letters):
+            queue.add_to_resource_policy(
+                iam.PolicyStatement(
+                    sid="RulesOfThePipeline",
+                    principals=[iam.ServicePrincipal("events.amazonaws.com")],
+                    actions=["sqs:SendMessage"],
+                    resources=[queue.queue_arn],
+                    conditions={"ArnLike": {"aws:SourceArn": names.rules}},
+                )
+            )
+        self._starter(names, options, role, folder)
+
+    def _starter(self, names: Names, options: Options, role: iam.IRole, folder: Path) -> None:
+        archive = folder / "starter.zip"
+        write_archive(archive)
+        log = log_group(self, "StarterLog", starter_log(names), options, RemovalPolicy.DESTROY)
+        self.starter = lambda_.Function(
+            self,
+            "Starter",
+            function_name=names.named("starter", MAX_ROLE_NAME),
+            description=f"Starts pipeline {names.pipeline} for events, each once",
+            runtime=lambda_.Runtime.PYTHON_3_14,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=HANDLER,
+            code=lambda_.Code.from_asset(str(archive)),
+            # By its ARN, so that constructs add nothing to its policy, which is derived.
+            role=iam.Role.from_role_arn(self, "StarterRole", names.role("starter"), mutable=False),
+            timeout=Duration.seconds(SECONDS),
+            memory_size=256,
+            log_group=log,
+        )
+        self.starter.node.add_dependency(role)
+        lambda_.EventSourceMapping(
+            self,
+            "Source",
+            target=self.starter,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=1,
+            report_batch_item_failures=True,
+        )
+
+
+def _queue(scope: Construct, name: str, arn: str) -> sqs.Queue:
+    """A queue of what failed, which people look into."""
+    return sqs.Queue(
+        scope,
+        name,
+        queue_name=arn.rpartition(":")[2],
+        fifo=True if arn.endswith(".fifo") else None,
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        retention_period=KEPT,
+    )

@@ -1,0 +1,77 @@
+"""A network without a way to the internet, in which jobs reach AWS's services by endpoints."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Fn, RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from drivetrain.infra.logs import log_group
+from drivetrain.infra.options import Options, PrivateNetwork
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+
+# What a job in a private network asks:
+# https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html and infrastructure-give-access.html
+ENDPOINTS = {
+    "SageMaker": ec2.InterfaceVpcEndpointAwsService.SAGEMAKER_API,
+    "Ecr": ec2.InterfaceVpcEndpointAwsService.ECR,
+    "EcrImages": ec2.InterfaceVpcEndpointAwsService.ECR_DOCKER,
+    "Logs": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    "Metrics": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_MONITORING,
+    "Keys": ec2.InterfaceVpcEndpointAwsService.KMS,
+    "Tokens": ec2.InterfaceVpcEndpointAwsService.STS,
+}
+HTTPS = 443
+
+
+class Network(Construct):
+    """Subnets in several zones, a security group for jobs, and endpoints that only they reach."""
+
+    def __init__(self, scope: Construct, names: Names, options: Options, wanted: PrivateNetwork) -> None:
+        super().__init__(scope, "Network")
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(wanted.cidr),
+            availability_zones=[str(n) for n in range(wanted.zones)],  # named below, without asking the account
+            nat_gateways=0,
+            subnet_configuration=[ec2.SubnetConfiguration(name="jobs", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)],
+        )
+        for n, subnet in enumerate(self.vpc.isolated_subnets):
+            child = subnet.node.default_child
+            assert isinstance(child, ec2.CfnSubnet)
+            child.availability_zone = Fn.select(n, Fn.get_azs())
+        path = f"/drivetrain/{names.named('network')}"
+        self.vpc.add_flow_log(
+            "Flows",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(
+                log_group(self, "FlowLog", path, options, RemovalPolicy.DESTROY)
+            ),
+            traffic_type=ec2.FlowLogTrafficType.ALL,
+        )
+        self.jobs = ec2.SecurityGroup(
+            self,
+            "Jobs",
+            vpc=self.vpc,
+            description=f"Jobs of pipeline {names.pipeline}",
+            allow_all_outbound=False,
+        )
+        # Hosts of one training talk to each other on ports of their own choice.
+        self.jobs.add_ingress_rule(self.jobs, ec2.Port.all_traffic(), "hosts of one training")
+        self.jobs.add_egress_rule(self.jobs, ec2.Port.all_traffic(), "hosts of one training")
+        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        endpoints = ec2.SecurityGroup(
+            self,
+            "Endpoints",
+            vpc=self.vpc,
+            description=f"Services that jobs of pipeline {names.pipeline} reach",
+            allow_all_outbound=False,
+        )
+        endpoints.add_ingress_rule(self.jobs, ec2.Port.tcp(HTTPS), "jobs")
+        self.jobs.add_egress_rule(endpoints, ec2.Port.tcp(HTTPS), "endpoints of services")
+        # Through the gateway: its addresses are public ones, and no other way leads there from these subnets.
+        self.jobs.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(HTTPS), "objects in S3, by the gateway endpoint")
+        for name, service in ENDPOINTS.items():
+            self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
+        CfnOutput(self, "Subnets", value=",".join(subnet.subnet_id for subnet in self.vpc.isolated_subnets))
+        CfnOutput(self, "SecurityGroup", value=self.jobs.security_group_id)

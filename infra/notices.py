@@ -1,0 +1,92 @@
+"""Who is told how executions end, and of events that came to nothing."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from drivetrain.infra.options import Options
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+
+EXECUTION_CHANGED = "SageMaker Model Building Pipeline Execution Status Change"
+
+
+class Notices(Construct):
+    """A topic, what is put on it, and the mail addresses that get it. Each address must confirm once."""
+
+    def __init__(
+        self, scope: Construct, names: Names, options: Options, key: kms.IKey | None, failed: tuple[sqs.IQueue, ...]
+    ) -> None:
+        super().__init__(scope, "Notices")
+        self.topic = sns.Topic(
+            self, "Topic", topic_name=names.topic.rpartition(":")[2], master_key=key, enforce_ssl=True
+        )
+        for address in options.notify:
+            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+        rule = self._rule(names, options)
+        self._allow("events.amazonaws.com", rule.attr_arn, names)
+        for queue in failed:
+            alarm = cloudwatch.Alarm(
+                self,
+                f"{queue.node.id}NotEmpty",
+                alarm_description=f"Pipeline {names.pipeline}: something came to nothing; look into {queue.node.id}",
+                metric=queue.metric_approximate_number_of_messages_visible(period=Duration.minutes(5)),
+                threshold=0,
+                comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                evaluation_periods=1,
+                treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            )
+            alarm.add_alarm_action(actions.SnsAction(self.topic))
+            self._allow("cloudwatch.amazonaws.com", alarm.alarm_arn, names)
+
+    def _rule(self, names: Names, options: Options) -> events.CfnRule:
+        return events.CfnRule(
+            self,
+            "Executions",
+            # Not one of the pipeline's triggers: their names begin otherwise.
+            name=names.named("executions"),
+            description=f"Executions of pipeline {names.pipeline} that end",
+            event_pattern={
+                "source": ["aws.sagemaker"],
+                "detail-type": [EXECUTION_CHANGED],
+                "detail": {
+                    "pipelineArn": list(names.spellings(f"pipeline/{names.pipeline}")),
+                    "currentPipelineExecutionStatus": list(options.notify_on),
+                },
+            },
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="topic",
+                    arn=self.topic.topic_arn,
+                    input_transformer=events.CfnRule.InputTransformerProperty(
+                        input_paths_map={
+                            "execution": "$.detail.pipelineExecutionArn",
+                            "status": "$.detail.currentPipelineExecutionStatus",
+                            "time": "$.time",
+                        },
+                        input_template=f'"Pipeline {names.pipeline}: <status> at <time>. Execution: <execution>"',
+                    ),
+                )
+            ],
+        )
+
+    def _allow(self, service: str, source: str, names: Names) -> None:
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal(service)],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions={
+                    "ArnEquals": {"aws:SourceArn": source},
+                    "StringEquals": {"aws:SourceAccount": names.account},
+                },
+            )
+        )

@@ -1,0 +1,90 @@
+"""What the stack makes beside what a pipeline always needs: a file of a few lines, by default nothing.
+
+notify: [ops@example.com]
+ci: {repository: acme/models}
+network: {zones: 2}
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.plain_yaml import read_yaml
+from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
+
+Days = Annotated[int, Field(ge=1, le=3_650)]
+# What CloudWatch takes: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+LogDays = Literal[
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653
+]
+Status = Literal["Executing", "Stopping", "Stopped", "Failed", "Succeeded"]
+
+
+class ContinuousIntegration(Frozen):
+    """Who may deploy: jobs of a repository on GitHub, by a token of its own for each run and no stored secret."""
+
+    repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    """OWNER/NAME."""
+    subjects: tuple[str, ...] = ("ref:refs/heads/main",)
+    """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; never `*`, which is every pull request."""
+    provider: str | None = None
+    """ARN of the account's OpenID provider for GitHub, of which there can be one; made unless given."""
+
+
+class PrivateNetwork(Frozen):
+    """A network without a way to the internet, for jobs: AWS's services are reached by endpoints in it."""
+
+    zones: Annotated[int, Field(ge=1, le=6)] = 2
+    """In how many availability zones; machines of one training stand in one of them."""
+    cidr: str = "10.80.0.0/16"
+
+
+class Options(Frozen):
+    """The choices of a deployment; see docs/infrastructure.md."""
+
+    bucket: Literal["make", "existing"] = "make"
+    """Whether the stack makes deployment.bucket; with `existing` its key is `bucket_key`."""
+    bucket_key: str | None = None
+    """ARN of the KMS key of a bucket that is there already."""
+    checkpoint_days: Days = 30
+    """Checkpoints are deleted so long after they were written."""
+    old_version_days: Days = 30
+    """How long what was overwritten or deleted can be restored."""
+    log_days: LogDays = 90
+    log_groups: Literal["make", "existing"] = "make"
+    """SageMaker's log groups are the account's, for all jobs: `existing` where another stack keeps them."""
+    existing_groups: tuple[str, ...] = ()
+    """Model package groups that are there already."""
+    triggers: Literal["apply", "stack"] = "apply"
+    """Who writes rules and schedules: `drivetrain apply` with the pipeline, or this stack."""
+    notify: tuple[Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")], ...] = ()
+    """Mail addresses that are told how executions end, and of events that came to nothing."""
+    notify_on: Annotated[tuple[Status, ...], Field(min_length=1)] = ("Failed", "Stopped")
+    ci: ContinuousIntegration | None = None
+    network: PrivateNetwork | None = None
+    studio: bool = False
+    """A lifecycle configuration that puts drivetrain into new spaces of Studio."""
+    parameters: FrozenMap[tuple[str, ...]] = Field(default_factory=dict)
+    """Parameter -> S3 places and the like that executions may be started with, beside default and choices."""
+    tags: FrozenMap[str] = Field(default_factory=dict)
+
+
+def read_options(path: Path | None) -> Options:
+    """The options in a YAML file; the defaults without one.
+
+    Raises:
+        UserError: the file cannot be read, or a field is unknown or wrong.
+    """
+    if path is None:
+        return Options()
+    try:
+        return Options.model_validate(read_yaml(path))
+    except ValidationError as error:
+        first, *others = error.errors()
+        place = ".".join(map(str, first["loc"])) or "the file"
+        more = f" ({len(others)} more)" if others else ""
+        raise UserError(f"{path}: {place}: {first['msg']}; given {first['input']!r:.80}.{more}") from None

@@ -1,0 +1,72 @@
+"""The IAM roles of a pipeline, one a kind of work, with the policies that are derived from its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from drivetrain.infra.acknowledged import acknowledge_wildcards
+from drivetrain.infra.options import ContinuousIntegration
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.operators import trust_token
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Conditions, Policy, Trust
+
+ISSUER = "token.actions.githubusercontent.com"
+AUDIENCE = "sts.amazonaws.com"
+
+
+class Roles(Construct):
+    """A role for each policy, by its ARN."""
+
+    def __init__(self, scope: Construct, policies: Iterable[Policy], names: Names) -> None:
+        super().__init__(scope, "Roles")
+        self.by_arn: dict[str, iam.Role] = {}
+        for policy in policies:
+            self.by_arn[policy.role] = self._role(policy, names)
+
+    def _role(self, policy: Policy, names: Names) -> iam.Role:
+        path, _, name = policy.role.partition(":role/")[2].rpartition("/")
+        made = iam.Role(
+            self,
+            "-".join(policy.kinds) if len(policy.kinds) == 1 and policy.kinds[0] not in self._taken() else name,
+            role_name=name,
+            path=f"/{path}/" if path else None,
+            description=f"Pipeline {names.pipeline}: {', '.join(policy.kinds)}",
+            assumed_by=iam.CompositePrincipal(*map(principal, policy.trust)),
+            inline_policies={"derived": iam.PolicyDocument.from_json(policy.to_json())},
+            max_session_duration=Duration.hours(1),
+        )
+        acknowledge_wildcards(made, policy.statements)
+        return made
+
+    def _taken(self) -> set[str]:
+        return {child.node.id for child in self.node.children}
+
+
+def principal(trust: Trust) -> iam.PrincipalBase:
+    """Who may take a role on."""
+    conditions = spelled(trust.conditions)
+    if trust.provider is not None:
+        return iam.WebIdentityPrincipal(trust.provider, conditions)
+    assert trust.service is not None
+    return iam.ServicePrincipal(trust.service, conditions=conditions)
+
+
+def spelled(conditions: Conditions) -> dict[str, dict[str, str | list[str]]]:
+    """Conditions as a policy document has them."""
+    return {
+        operator: {key: values[0] if len(values) == 1 else list(values) for key, values in keys.items()}
+        for operator, keys in conditions.items()
+    }
+
+
+def deployer_trust(scope: Construct, ci: ContinuousIntegration, names: Names) -> Trust:
+    """GitHub's runs of one repository, by the account's OpenID provider, which is made where none is given."""
+    provider = ci.provider
+    if provider is None:
+        made = iam.CfnOIDCProvider(scope, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])
+        provider = made.attr_arn
+    return trust_token(provider, ISSUER, AUDIENCE, [f"repo:{ci.repository}:{subject}" for subject in ci.subjects])

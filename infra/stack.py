@@ -1,0 +1,80 @@
+"""The stack of one pipeline: all that stands around it in an account, derived from its definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aws_cdk import CfnOutput, Environment, Stack, Tags
+from constructs import Construct
+
+from drivetrain.infra.events import Events
+from drivetrain.infra.logs import JobLogs
+from drivetrain.infra.network import Network
+from drivetrain.infra.notices import Notices
+from drivetrain.infra.options import Options
+from drivetrain.infra.registry import Groups
+from drivetrain.infra.roles import Roles, deployer_trust
+from drivetrain.infra.storage import Storage
+from drivetrain.infra.studio import Studio
+from drivetrain.infra.triggers import Triggers
+from drivetrain.pipelines.definition.document import from_json
+from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.places import PATTERNS
+from drivetrain.pipelines.targets.sagemaker.permissions.policies import CI, derive
+from drivetrain.pipelines.targets.sagemaker.permissions.reading import read_uses
+
+
+class PipelineStack(Stack):
+    """Bucket, key, roles, groups, queues, starter, notices, logs; by the options network, CI, Studio, triggers."""
+
+    def __init__(self, scope: Construct, compiled: Compiled, options: Options, folder: Path) -> None:
+        """Args:
+        folder: where archives of code are put for the synthesis.
+        """
+        pipeline = compiled.pipeline
+        names = Names.of(pipeline, options.bucket_key)
+        super().__init__(
+            scope,
+            names.named("stack"),
+            env=Environment(account=names.account, region=names.region),
+            description=f"What stands around pipeline {names.pipeline}",
+            termination_protection=True,
+        )
+        definition = from_json(dict(compiled.definition), names.pipeline)
+        uses = read_uses(definition, names, PATTERNS, options.parameters).uses
+        storage = Storage(self, pipeline, names, options) if options.bucket == "make" else None
+        if storage is not None:
+            names = Names.of(pipeline, storage.key.key_arn)
+        trust = () if options.ci is None else (deployer_trust(self, options.ci, names),)
+        derived = derive(definition, names, options.parameters, trust)
+        self.notes = derived.notes
+        self.policies = tuple(policy for policy in derived.policies if policy.trust)
+        roles = Roles(self, self.policies, names)
+        Groups(self, uses, names, options)
+        JobLogs(self, uses, options)
+        events = Events(self, names, options, roles.by_arn[names.role("starter")], folder)
+        key = None if storage is None else storage.key
+        Notices(self, names, options, key, (events.dead_letters, events.failed))
+        if options.network is not None:
+            Network(self, names, options, options.network)
+        if options.studio:
+            Studio(self, names)
+        if options.triggers == "stack":
+            Triggers(self, pipeline, names)
+        self._tell(names, events, has_ci=options.ci is not None)
+        for name, value in {"drivetrain:pipeline": names.pipeline, **pipeline.deployment.tags, **options.tags}.items():
+            Tags.of(self).add(name, value)
+
+    def _tell(self, names: Names, events: Events, *, has_ci: bool) -> None:
+        """What the settings file of the pipeline names."""
+        told = {
+            "Bucket": names.bucket,
+            "Role": names.pipeline_role,
+            "SchedulerRole": names.role("scheduler"),
+            "EventQueue": events.queue.queue_arn,
+            "DeadLetterQueue": events.dead_letters.queue_arn,
+            **({"DeployerRole": names.role(CI)} if has_ci else {}),
+        }
+        for name, value in told.items():
+            CfnOutput(self, name, value=value)

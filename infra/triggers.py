@@ -1,0 +1,46 @@
+"""Rules and schedules as part of the stack, for those who do not let `drivetrain apply` write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from aws_cdk import CfnResource
+from constructs import Construct
+
+from drivetrain.pipelines.spec.pipeline import Pipeline
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.triggers.resources import Rule, Site, resources
+
+
+class Triggers(Construct):
+    """What the pipeline's triggers become; CloudFormation has the same words as the API."""
+
+    def __init__(self, scope: Construct, pipeline: Pipeline, names: Names) -> None:
+        super().__init__(scope, "Triggers")
+        site = Site(
+            region=names.region,
+            account=names.account,
+            pipeline_arn=names.pipeline_arn,
+            scheduler_role=names.role("scheduler"),
+            event_queue=names.event_queue,
+            dead_letter_queue=names.dead_letter_queue,
+            partition=names.partition,
+        )
+        for item in resources(pipeline, site):
+            if isinstance(item, Rule):
+                properties = {**item.rule, "EventPattern": json.loads(item.rule["EventPattern"])}
+                properties["Targets"] = [dict(target) for target in item.targets]
+                CfnResource(self, item.trigger, type="AWS::Events::Rule", properties=plain(properties))
+            else:
+                CfnResource(self, item.trigger, type="AWS::Scheduler::Schedule", properties=plain(item.schedule))
+
+
+def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """With times as CloudFormation has them."""
+    return {
+        name: value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, datetime) else value
+        for name, value in properties.items()
+    }
