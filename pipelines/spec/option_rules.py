@@ -62,7 +62,6 @@ def networks_are_whole(graph: Graph) -> Iterator[str]:
 
 @rule
 def isolated_programs_call_nobody(graph: Graph) -> Iterator[str]:
-    mlflow = graph.pipeline.deployment.mlflow
     for step in graph.steps:
         if not isinstance(step, JobStep) or not network_of(step, graph).isolated:
             continue
@@ -79,10 +78,10 @@ def isolated_programs_call_nobody(graph: Graph) -> Iterator[str]:
                 f"step {step.name!r}: options.remote_debug needs a connection to AWS Systems Manager, which an "
                 "isolated container cannot make (network.isolated). Choose one."
             )
-        if (step.options.mlflow or mlflow).arn:
+        if step.options.mlflow is not None:
             yield (
                 f"step {step.name!r} is to report to MLflow, which an isolated container cannot reach "
-                f"(network.isolated). {mend}, or give the step options=TrainingOptions(mlflow=Mlflow())."
+                f"(network.isolated). {mend}, or leave options.mlflow out."
             )
 
 
@@ -91,14 +90,13 @@ def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
     mlflow = graph.pipeline.deployment.mlflow
     if mlflow.run:
         yield (
-            "deployment.mlflow.run names one run for every job of the pipeline. Give it to a training: "
+            "deployment.mlflow.run names one run for every execution of the pipeline. Give it to a training: "
             "options=TrainingOptions(mlflow=Mlflow(arn=..., run=...))."
         )
     if (mlflow.experiment or mlflow.run) and not mlflow.arn:
         yield "deployment.mlflow has no arn, so nothing is reported. Give the ARN of the tracking server or app."
     for step in graph.steps:
-        own = step.options.mlflow if isinstance(step, TrainingStep) else None
-        if own and not own.arn and (own.experiment or own.run):
+        if isinstance(step, TrainingStep) and step.options.mlflow is not None and not step.options.mlflow.arn:
             yield f"step {step.name!r}: options.mlflow has no arn, so nothing is reported. Give the ARN."
 
 

@@ -140,7 +140,7 @@ class Checkpoint(Frozen):
 
 
 class Mlflow(Frozen):
-    """A tracking server, or an app, of managed MLflow that jobs report to."""
+    """A tracking server, or an app, of managed MLflow."""
 
     arn: (
         Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:mlflow-[a-zA-Z-]*/.+$")] | None
@@ -187,7 +187,7 @@ class Deployment(Frozen):
     experiment: Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,119}$")] | None = None
     """SageMaker Experiment that executions are trials of; one of the pipeline's name unless given."""
     mlflow: Mlflow = Mlflow()
-    """Of every job."""
+    """Where executions of the pipeline are tracked."""
 
     @property
     def root(self) -> str:

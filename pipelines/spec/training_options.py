@@ -43,4 +43,4 @@ class TrainingOptions(Frozen):
     tensorboard: bool = False
     """Copy TensorBoard's files to S3 while the training runs, to `<execution>/<step>/tensorboard`."""
     mlflow: Mlflow | None = None
-    """That of the deployment unless given."""
+    """Where this job reports to by itself, beside what the deployment says of executions."""

@@ -214,7 +214,7 @@ def training_options(step: TrainingStep, site: Site) -> Json:
         prefix = output_prefix(step, site)["Std:Join"]["Values"]
         # Without a LocalPath it is /opt/ml/output/tensorboard, which the start file tells the program.
         found["TensorBoardOutputConfig"] = {"S3OutputPath": join("/", *prefix, "tensorboard")}
-    if options.mlflow is not None and options.mlflow.arn:
+    if options.mlflow is not None:
         found["MlflowConfig"] = mlflow_fields(options.mlflow)
     return found
 

@@ -76,15 +76,12 @@ def test_an_isolated_step_does_not_ask_the_registry() -> None:
 
 def test_an_isolated_step_is_not_debugged_from_outside_and_reports_to_nobody() -> None:
     assert "Systems Manager" in refused(fitted(remote_debug=True), network=ISOLATED)
-    assert "MLflow" in refused(fitted(), network=ISOLATED, mlflow=Mlflow(arn=SERVER))
     assert "MLflow" in refused(fitted(Cluster(network=ISOLATED), mlflow=Mlflow(arn=SERVER)))
-    Pipeline(
-        name="p", steps=[fitted(mlflow=Mlflow())], deployment=Deployment(network=ISOLATED, mlflow=Mlflow(arn=SERVER))
-    )
+    Pipeline(name="p", steps=[fitted()], deployment=Deployment(network=ISOLATED, mlflow=Mlflow(arn=SERVER)))
 
 
 def test_a_run_of_mlflow_is_of_one_job_and_needs_a_server() -> None:
-    assert "one run for every job" in refused(fitted(), mlflow=Mlflow(arn=SERVER, run="night"))
+    assert "one run for every execution" in refused(fitted(), mlflow=Mlflow(arn=SERVER, run="night"))
     assert "deployment.mlflow has no arn" in refused(fitted(), mlflow=Mlflow(experiment="digits"))
     assert "options.mlflow has no arn" in refused(fitted(mlflow=Mlflow(run="night")))
 
