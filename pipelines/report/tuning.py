@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.report.untrusted import drawable, mapping, objects, text, texts, whole
+from drivetrain.pipelines.report.untrusted import drawable, listed, mapping, objects, text, texts, whole
 
 # More than the service runs in one tuning.
 MAX_TRAININGS = 1_000
@@ -99,7 +99,7 @@ def tuning_facts(
         early_stopping=config.get("TrainingJobEarlyStoppingType") == "Auto",
         seed=whole(told.get("seed")),
         over=text(told.get("over")),
-        notes=tuple(filter(None, map(text, told.get("notes") or ()))) if isinstance(told.get("notes"), list) else (),
+        notes=tuple(filter(None, map(text, listed(told.get("notes"))))),
     )
 
 
@@ -151,5 +151,5 @@ def _kept(folder: Path) -> Iterator[TrainingFacts]:
 
 
 def _values(given: Any) -> tuple[float, ...]:
-    found = [drawable(value) for value in given[:MAX_VALUES]] if isinstance(given, list) else []
+    found = map(drawable, listed(given)[:MAX_VALUES])
     return tuple(value for value in found if value is not None)
