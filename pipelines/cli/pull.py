@@ -54,6 +54,7 @@ def pull(
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.studio import patch as patches
     from drivetrain.pipelines.studio.merge import merge
+    from drivetrain.pipelines.studio.suggestions import suggest
 
     take: dict[str, Side] = {}
     for places, side in ((take_studio, "studio"), (take_code, "code")):
@@ -67,14 +68,19 @@ def pull(
     written = not (merged.conflicts or dry_run or (not merged.edits and not both.file.exists()))
     if written and merged.edits:
         wanted.write(both.file)
+    told = suggest(target, config, set_ or (), merged.edits) if merged.edits else ()
     if as_json:
-        say_json(_as_json(merged, both.file, written=written and bool(merged.edits)))
+        said = _as_json(merged, both.file, written=written and bool(merged.edits))
+        say_json({**said, "suggestions": [suggestion.to_json() for suggestion in told]})
     else:
-        say("\n".join(_lines(merged, both.file, both.name, written=written)))
+        say("\n".join(_lines(merged, both.file, target, written=written)))
+        if told and not merged.conflicts:
+            say("These are settings, too; written there, the file need not hold them:")
+            say("\n".join(f"    {suggestion}" for suggestion in told))
     return CONFLICTS if merged.conflicts else 0
 
 
-def _lines(merged: Merged, file: Path, name: str, *, written: bool) -> list[str]:
+def _lines(merged: Merged, file: Path, target: str, *, written: bool) -> list[str]:
     from drivetrain.pipelines.definition.change_words import describe_all
 
     if merged.conflicts:
@@ -84,10 +90,10 @@ def _lines(merged: Merged, file: Path, name: str, *, written: bool) -> list[str]
             "For each, give --take-studio PLACE or --take-code PLACE (and apply with --discard PLACE for the code's).",
         ]
     if not merged.edits:
-        return [f"Nothing to pull: pipeline {name!r} holds no edit that the code does not have."]
+        return ["Nothing to pull: the pipeline holds no edit that the code does not have."]
     lines = ["Edited in Studio:", *(f"    {line}" for line in describe_all(merged.edits))]
     if written:
-        lines.append(f"Wrote {file}: review it and keep it in git. Then: drivetrain plan {name}")
+        lines.append(f"Wrote {file}: review it and keep it in git. Then: drivetrain plan {target}")
     return lines
 
 

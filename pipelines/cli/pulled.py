@@ -33,7 +33,8 @@ def read_both(target: str, config: Path | None, overrides: Sequence[str] | None,
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; as `compiled`.
     """
     from drivetrain.pipelines.loading import load
-    from drivetrain.pipelines.studio import patch as patches
+    from drivetrain.pipelines.studio import file_of
+    from drivetrain.pipelines.studio.patch import read
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
     from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
@@ -43,8 +44,8 @@ def read_both(target: str, config: Path | None, overrides: Sequence[str] | None,
     pipeline = loaded.pipeline
     check_bucket(pipeline.deployment)
     alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
-    file = patches.file_of(pipeline.name, loaded.source or Path.cwd())
-    code = patches.read(file).apply(alone) if file.exists() else alone
+    file = file_of(pipeline.name, loaded.source or Path.cwd())
+    code = read(file).apply(alone) if file.exists() else alone
     account = Account(pipeline.deployment.region)
     there = reading.read(account, pipeline.name)
     if there is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from drivetrain.pipelines.definition.change_words import describe_all
+from drivetrain.pipelines.definition.change_words import describe, describe_all
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, TriggerChange
 
@@ -57,8 +57,8 @@ def _trigger(trigger: TriggerChange) -> Iterator[str]:
 
 
 def _drift(plan: Plan) -> Iterator[str]:
-    undone = set(plan.overwritten)
-    kept = [change for change in plan.drift if change not in undone]
+    undone = {change.place for change in plan.overwritten}
+    kept = [change for change in plan.drift if change.place not in undone]
     if kept:
         yield "Edited since the last apply, and in the code already:"
         for line in describe_all(kept):
@@ -70,7 +70,7 @@ def _drift(plan: Plan) -> Iterator[str]:
             else ("Edited since the last apply, and undone by applying:")
         )
         for change in plan.overwritten:
-            yield f"    {describe_all([change])[0] if describe_all([change]) else ''}  ({change.where})".rstrip()
+            yield f"    {describe(change)}  ({change.where})"
 
 
 def _forecast(steps: Sequence[Forecast]) -> Iterator[str]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from drivetrain.pipelines.definition import json_text
-from drivetrain.pipelines.definition.difference import Change, differences
+from drivetrain.pipelines.definition.difference import ABSENT, Change, differences
 from drivetrain.pipelines.definition.place import Place, text
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.ledger.masking import mask
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed, base_of, fingerprint
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
@@ -248,19 +249,32 @@ def make_plan(
         state=fingerprint(deployed),
         code=wanted.fingerprint,
         definition_sha256=wanted.sha256,
-        changes=changes,
+        changes=_masked(changes),
         properties=properties,
         triggers=triggers,
         uploads=uploads,
         record=record,
-        drift=drift,
-        overwritten=overwritten,
+        drift=_masked(drift),
+        overwritten=_masked(overwritten),
         foreign=foreign,
         discarded=tuple(discarded),
         steps=forecast(old, wanted.definition, changes),
         notes=(*wanted.notes, *warnings(wanted)),
         cost=cost,
         origin=origin,
+    )
+
+
+def _masked(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Without what looks like a secret by its name: a plan is kept and shown, and applying needs only the places."""
+
+    def without(value: Any, name: str) -> Any:
+        return value if value is ABSENT else mask(value, name)
+
+    return tuple(
+        replace(change, old=without(change.old, name), new=without(change.new, name))
+        for change in changes
+        for name in [str(change.place[-1])]
     )
 
 

@@ -1,0 +1,260 @@
+"""The whole life of a pipeline on SageMaker, through the command line alone, against a server on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.cli import main
+from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
+
+# Two jobs and a gate; what starts it by itself comes and goes with a setting.
+PIPELINE = """
+from drivetrain.components import Input, Output, component
+from drivetrain.pipelines import Cluster, Parameter, Pipeline, RegistryEvent, Schedule, Settings, fail, step, when
+
+
+class Nightly(Settings):
+    rows: int = 10
+    instance: str = "ml.m5.large"
+    min_accuracy: float = 0.9
+    every: str = "rate(1 day)"
+    by_itself: bool = True
+
+
+@component
+def prepare(data: Output, rows: int = 10) -> None:
+    (data / "rows.txt").write_text(str(rows))
+
+
+@component
+def evaluate(data: Input) -> dict[str, float]:
+    return {"accuracy": 1.0}
+
+
+def nightly(settings: Nightly) -> Pipeline:
+    least = Parameter.number("MinAccuracy", default=settings.min_accuracy)
+    data = step(prepare, rows=settings.rows, cluster=Cluster(instance_type=settings.instance))
+    scores = step(evaluate, data=data["data"])
+    gate = when(scores.metric("accuracy") < least, then=[fail("not good enough")], name="gate")
+    triggers = [
+        Schedule(name="daily", rate=settings.every, parameters={"MinAccuracy": 0.95}),
+        RegistryEvent(name="approved", group="champions"),
+    ]
+    return Pipeline(
+        name="nightly",
+        description="What it does.",
+        parameters=[least],
+        steps=[data, scores, gate],
+        deployment=settings.deployment,
+        tags={"team": "vision"},
+        triggers=triggers if settings.by_itself else [],
+    )
+"""
+
+
+@pytest.fixture
+def account() -> Generator[TestAccount]:
+    with sagemaker_service().account() as account:
+        yield account
+
+
+class CommandLine:
+    """`drivetrain ...` in a folder with nightly.py and its settings."""
+
+    def __init__(self, folder: Path, account: TestAccount, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.account, self._capsys = folder, account, capsys
+        self.bucket = account.make_bucket()
+        self.err = ""
+        (folder / "nightly.py").write_text(PIPELINE)
+        role = f"arn:aws:iam::{account.number}:role"
+        queue = f"arn:aws:sqs:us-east-1:{account.number}"
+        settings = {
+            "bucket": self.bucket,
+            "role": f"{role}/pipelines",
+            "image": f"{account.number}.dkr.ecr.us-east-1.amazonaws.com/jobs:1",
+            "scheduler_role": f"{role}/scheduler",
+            "event_queue": f"{queue}:events",
+            "dead_letter_queue": f"{queue}:dead",
+        }
+        (folder / "nightly.yaml").write_text(json.dumps({"deployment": settings}))
+
+    def __call__(self, *arguments: str | Path, code: int = 0) -> str:
+        found = main.run([str(argument) for argument in arguments])
+        out, self.err = self._capsys.readouterr()
+        assert found == code, f"{found}\n{out}\n{self.err}"
+        return out
+
+    def json(self, *arguments: str | Path, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+    def definition(self) -> str:
+        return self.account.client("sagemaker").describe_pipeline(PipelineName="nightly")["PipelineDefinition"]
+
+    def edit(self, change: Any) -> None:
+        """As Studio does: the definition is read, changed and written in its own spelling."""
+        read = json.loads(self.definition())
+        change(read)
+        self.account.client("sagemaker").update_pipeline(
+            PipelineName="nightly", PipelineDefinition=json.dumps(read, indent=1)
+        )
+
+    def left(self) -> dict[str, list[str]]:
+        """All that is in the account."""
+        client = self.account.client
+        return {
+            "pipelines": [item["PipelineName"] for item in client("sagemaker").list_pipelines()["PipelineSummaries"]],
+            "rules": [item["Name"] for item in client("events").list_rules()["Rules"]],
+            "schedules": [item["Name"] for item in client("scheduler").list_schedules()["Schedules"]],
+            "objects": [i["Key"] for i in client("s3").list_objects_v2(Bucket=self.bucket).get("Contents", ())],
+        }
+
+
+@pytest.fixture
+def drivetrain(
+    tmp_path: Path, account: TestAccount, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CommandLine]:
+    monkeypatch.chdir(tmp_path)
+    yield CommandLine(tmp_path, account, capsys)
+    sys.modules.pop("nightly", None)
+    if str(tmp_path) in sys.path:
+        sys.path.remove(str(tmp_path))
+
+
+def instance_of(definition: dict[str, Any]) -> dict[str, Any]:
+    return definition["Steps"][0]["Arguments"]["ProcessingResources"]["ClusterConfig"]
+
+
+def test_the_whole_life(drivetrain: CommandLine) -> None:
+    # A new pipeline: planned, kept, applied from the file.
+    text = drivetrain("plan", "nightly.py", "--out", "plan.json")
+    assert "+ pipeline 'nightly'" in text and "3 steps, 1 parameters" in text
+    assert "+ schedule" in text and "+ rule" in text and "objects in the bucket" in text
+    assert drivetrain.left()["pipelines"] == []
+    drivetrain("apply", "--plan", "plan.json")
+    assert [len(names) for names in drivetrain.left().values()][:3] == [1, 1, 1]
+    first = drivetrain.definition()
+
+    # Planned again there is nothing to do, and applying does nothing: the definition stays the same bytes.
+    assert drivetrain("plan", "nightly.py", "--exit-code").startswith("Nothing to do: pipeline 'nightly'")
+    assert drivetrain.json("plan", "nightly.py")["action"] == "none"
+    drivetrain("apply", "nightly.py", "--yes")
+    assert drivetrain.definition() == first
+    versions = drivetrain.account.client("sagemaker").list_pipeline_versions(PipelineName="nightly")
+    assert len(versions["PipelineVersionSummaries"]) == 1
+
+    # Somebody edits it in Studio: applying is refused, also with the plan from before.
+    drivetrain.edit(lambda read: (instance_of(read).update(InstanceType="ml.m5.4xlarge"), read.update(New={"a": 1.0})))
+    edited = drivetrain.definition()
+    changed = ("--set", "rows=20", "--set", "every=rate(12 hours)")
+    text = drivetrain("plan", "nightly.py", *changed)
+    assert "Edited since the last apply, and undone by applying:" in text and "Apply will refuse this." in text
+    drivetrain("apply", "nightly.py", "--yes", *changed, code=2)
+    assert "was edited since the last apply" in drivetrain.err and "drivetrain pull" in drivetrain.err
+    drivetrain("apply", "--plan", "plan.json", code=2)
+    assert "The plan is stale" in drivetrain.err
+    assert drivetrain.definition() == edited
+
+    # Pulled, the edit is a file beside the pipeline, and a setting is named that says the same.
+    text = drivetrain("pull", "nightly.py")
+    assert "prepare: instance ml.m5.large -> ml.m5.4xlarge" in text and "instance=ml.m5.4xlarge" in text
+    assert "nightly.studio.yaml" in text
+    patch = (drivetrain.folder / "nightly.studio.yaml").read_text()
+    assert "ml.m5.4xlarge" in patch and "New" in patch
+    assert "Nothing to pull" in drivetrain("pull", "nightly.py")
+
+    # Now code and edit are applied together.
+    text = drivetrain("plan", "nightly.py", *changed)
+    assert "in the code already" in text and "rows 10 -> 20" in text and "~ schedule" in text
+    assert "refuse" not in text
+    drivetrain("apply", "nightly.py", "--yes", *changed)
+    both = json.loads(drivetrain.definition())
+    assert instance_of(both)["InstanceType"] == "ml.m5.4xlarge" and both["New"] == {"a": 1.0}
+    assert "20" in both["Steps"][0]["Arguments"]["AppSpecification"]["ContainerArguments"]
+    assert drivetrain.json("plan", "nightly.py", *changed)["action"] == "none"
+
+    # It is executed, watched, and what it took is told.
+    started = drivetrain.json("start", "nightly.py", "--param", "MinAccuracy=0.5", "--name", "by-hand")
+    playing = Playing(drivetrain.account.backend(), started["arn"])
+    playing.begin("prepare", "Processing")
+    playing.end("prepare", seconds=75)
+    text = drivetrain("status", "nightly", "--region", "us-east-1")
+    assert "nightly" in text and "✓ prepare" in text and "1 min 15 s" in text
+    drivetrain("destroy", "nightly.py", "--yes", code=2)
+    assert "is executing" in drivetrain.err
+    drivetrain("stop", "nightly", started["execution"])
+    playing.conclude("Stopped")
+    assert "stopped" in drivetrain("executions", "nightly").lower()
+    drivetrain("status", "nightly", "--follow", code=130)
+
+    # What starts it by itself goes with the declaration.
+    assert "- schedule" in drivetrain("plan", "nightly.py", *changed, "--set", "by_itself=false")
+    drivetrain("apply", "nightly.py", "--yes", *changed, "--set", "by_itself=false")
+    assert drivetrain.left()["rules"] == [] and drivetrain.left()["schedules"] == []
+    drivetrain("apply", "nightly.py", "--yes", *changed)
+
+    # Destroyed, it leaves nothing; destroyed again, there is nothing to do.
+    drivetrain("destroy", "nightly.py", "--yes")
+    assert drivetrain.left() == {"pipelines": [], "rules": [], "schedules": [], "objects": []}
+    assert drivetrain("destroy", "nightly.py", "--yes").startswith("Nothing to do")
+
+
+def test_a_conflict_is_decided_by_a_person(drivetrain: CommandLine) -> None:
+    drivetrain("apply", "nightly.py", "--yes")
+    drivetrain.edit(lambda read: read["Parameters"][0].update(DefaultValue=0.5))
+    changed = ("--set", "min_accuracy=0.7")
+    place = "parameters.MinAccuracy.DefaultValue"
+    text = drivetrain("pull", "nightly.py", *changed, code=1)
+    assert place in text and "the code has 0.7, Studio has 0.5" in text
+    assert not (drivetrain.folder / "nightly.studio.yaml").exists()
+    drivetrain("pull", "nightly.py", *changed, "--take-code", place, "--take-studio", place, code=2)
+    assert "Choose one" in drivetrain.err
+    # The code's value: nothing is to be pulled, and applying must name what it gives up.
+    drivetrain("pull", "nightly.py", *changed, "--take-code", place)
+    drivetrain("apply", "nightly.py", "--yes", *changed, code=2)
+    drivetrain("apply", "nightly.py", "--yes", *changed, "--discard", place)
+    assert json.loads(drivetrain.definition())["Parameters"][0]["DefaultValue"] == 0.7
+    # Studio's value.
+    drivetrain.edit(lambda read: read["Parameters"][0].update(DefaultValue=0.5))
+    drivetrain("pull", "nightly.py", "--set", "min_accuracy=0.8", "--take-studio", place)
+    drivetrain("apply", "nightly.py", "--yes", "--set", "min_accuracy=0.8")
+    assert json.loads(drivetrain.definition())["Parameters"][0]["DefaultValue"] == 0.5
+
+
+def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(drivetrain: CommandLine) -> None:
+    steps = [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}, "Unknown": [1.0, 2]}]
+    file = drivetrain.folder / "theirs.json"
+    file.write_text(json.dumps({"Version": "2020-12-01", "Steps": steps}))
+    place = json.loads((drivetrain.folder / "nightly.yaml").read_text())["deployment"]
+    given = [f"--set=deployment.{name}={place[name]}" for name in ("bucket", "role")]
+    drivetrain("apply", "-d", file, "--yes", *given)
+    client = drivetrain.account.client("sagemaker")
+    assert json.loads(client.describe_pipeline(PipelineName="theirs")["PipelineDefinition"])["Steps"] == steps
+    assert drivetrain.json("plan", "-d", file, *given)["action"] == "none"
+    drivetrain("destroy", "theirs", "--yes", *given)
+
+    theirs = drivetrain.json("plan", "nightly.py")  # the code's own, made by somebody else by hand
+    assert theirs["action"] == "create"
+    drivetrain("compile", "nightly.py", "-o", "compiled.json", "--home", drivetrain.folder / "home")
+    definition = json.loads((drivetrain.folder / "compiled.json").read_text())
+    instance_of(definition)["InstanceType"] = "ml.c5.xlarge"
+    client.create_pipeline(
+        PipelineName="nightly",
+        PipelineDefinition=json.dumps(definition),
+        RoleArn=place["role"],
+        ClientRequestToken="t" * 32,
+    )
+    drivetrain("apply", "nightly.py", "--yes", code=2)
+    assert "was not made by `drivetrain apply`" in drivetrain.err
+    drivetrain("pull", "nightly.py", code=2)
+    assert "--adopt" in drivetrain.err
+    drivetrain("pull", "nightly.py", "--adopt")
+    drivetrain("apply", "nightly.py", "--yes")
+    assert instance_of(json.loads(drivetrain.definition()))["InstanceType"] == "ml.c5.xlarge"
+    assert drivetrain.json("plan", "nightly.py")["action"] == "none"
