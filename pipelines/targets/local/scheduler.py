@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.for_each import inner_needs
@@ -32,12 +33,18 @@ _TRIGGERED_BY: Mapping[str, tuple[StepStatus, ...]] = {
 
 @dataclass
 class Loop:
-    """A ForEach at work: `iterations` are its steps, `running` those that were taken, `left` those to be settled."""
+    """A ForEach at work: `iterations` are its steps, `running` those that were taken, `left` those to be settled.
+
+    Of the steps whose needs have ended `offered` may be taken, no more than `most` may run; the others are in `queue`
+    by their order. So however many there are, few are looked at at a time.
+    """
 
     step: StepNode
     iterations: Sequence[Sequence[StepNode]]
     most: int
     running: set[str] = field(default_factory=set[str])
+    offered: set[str] = field(default_factory=set[str])
+    queue: list[tuple[tuple[int, int], str]] = field(default_factory=list[tuple[tuple[int, int], str]])
     left: set[str] = field(default_factory=set[str])
 
 
@@ -72,15 +79,15 @@ class Scheduler:
             self._outcomes[name] = outcome
         if reason is not None:
             self.reasons[name] = reason
-        if (loop := self._parents.get(name)) is not None:
-            loop.running.discard(name)
-            loop.left.discard(name)
         if self._steps[name].type == "Fail" and status == "Failed":
             self.halted = True
         for other in self._dependents[name]:
             self._waiting[other] -= 1
             if self._waiting[other] == 0 and other not in self.statuses:
-                self._ready.append(other)
+                self._make_ready(other)
+        if (loop := self._parents.get(name)) is not None:
+            loop.left.discard(name)
+            self._release(loop, name)
 
     def take(self, limit: int | None = None) -> list[StepNode]:
         """At most `limit` steps that can start now, in the definition's order; none once the execution is halted."""
@@ -88,24 +95,21 @@ class Scheduler:
             return []
         runnable = [name for name in self._ready if self.blocked(name) is None]
         runnable.sort(key=self._order.__getitem__)
-        taken: set[str] = set()
-        for name in runnable:
-            loop = self._parents.get(name)
-            if limit is not None and len(taken) >= limit:
-                break
-            if loop is not None:
-                if len(loop.running) >= loop.most:
-                    continue
+        taken = runnable[:limit]
+        for name in taken:
+            if (loop := self._parents.get(name)) is not None:
+                loop.offered.discard(name)
                 loop.running.add(name)
-            taken.add(name)
-        self._ready = [name for name in self._ready if name not in taken]
-        return [self._steps[name] for name in runnable if name in taken]
+        chosen = set(taken)
+        self._ready = [name for name in self._ready if name not in chosen]
+        return [self._steps[name] for name in taken]
 
     def put_back(self, step: StepNode) -> None:
         """A step that was taken was not started."""
         self._ready.append(step.name)
         if (loop := self._parents.get(step.name)) is not None:
             loop.running.discard(step.name)
+            loop.offered.add(step.name)
 
     def expand(self, step: StepNode, iterations: Sequence[Sequence[StepNode]], most: int) -> None:
         """A ForEach that was taken begins: the steps of its iterations may start, at most `most` at a time."""
@@ -124,7 +128,29 @@ class Scheduler:
                 for other in needed:
                     self._dependents[other].append(name)
                 if not needed:
-                    self._ready.append(name)
+                    self._make_ready(name)
+
+    def _make_ready(self, name: str) -> None:
+        """All that a step waits for has ended."""
+        loop = self._parents.get(name)
+        if loop is None:
+            self._ready.append(name)
+        else:
+            heappush(loop.queue, (self._order[name], name))
+            self._offer(loop)
+
+    def _offer(self, loop: Loop) -> None:
+        while loop.queue and len(loop.running) + len(loop.offered) < loop.most:
+            name = heappop(loop.queue)[1]
+            if name not in self.statuses:
+                loop.offered.add(name)
+                self._ready.append(name)
+
+    def _release(self, loop: Loop, name: str) -> None:
+        """A step of an iteration no longer counts among those that run or may."""
+        loop.running.discard(name)
+        loop.offered.discard(name)
+        self._offer(loop)
 
     def ended_loops(self) -> list[Loop]:
         """Each ForEach whose steps have all ended and that has not been settled."""
@@ -135,7 +161,8 @@ class Scheduler:
 
     def forget(self, names: Sequence[str]) -> None:
         """Steps that were settled before anything was taken are not ready to be taken."""
-        self._ready = [name for name in self._ready if name not in set(names)]
+        settled = set(names)
+        self._ready = [name for name in self._ready if name not in settled]
 
     def take_blocked(self) -> Iterator[tuple[StepNode, str]]:
         """Steps that will never run, with the reason, each once. Settle them as NotExecuted."""

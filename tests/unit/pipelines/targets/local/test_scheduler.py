@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.definition.document import read
+from drivetrain.pipelines.definition.for_each import children
 from drivetrain.pipelines.targets.local.events import StepStatus
 from drivetrain.pipelines.targets.local.scheduler import Scheduler
 
@@ -123,3 +124,67 @@ def test_a_thousand_steps_in_a_row_take_no_time_to_speak_of() -> None:
     steps = [step("s0"), *(step(f"s{n}", f"s{n - 1}") for n in range(1, 1000))]
     plan = scheduler(*steps)
     assert len(play(plan, {})) == 1000
+
+
+def each(name: str, *body: dict[str, Any], needs: tuple[Any, ...] = ()) -> dict[str, Any]:
+    return step(name, *needs, kind="ForEach", IterableItems=["x"], MaxConcurrency=2, ForEachBody=list(body))
+
+
+def expanded(plan: Scheduler, count: int, most: int) -> None:
+    """Take the ForEach, which is all that can start, and let its iterations come."""
+    [loop] = plan.take()
+    plan.expand(loop, [children(loop, index) for index in range(count)], most)
+
+
+def test_of_a_for_each_no_more_steps_are_taken_than_may_run_the_earliest_iterations_first() -> None:
+    plan = scheduler(each("each", step("a"), step("b", "a")), step("after", "each"))
+    expanded(plan, 3, most=2)
+    assert [one.name for one in plan.take()] == ["a-0", "a-1"]
+    assert plan.take() == []
+    plan.settle("a-1", "Succeeded")
+    assert [one.name for one in plan.take()] == ["b-1"]
+    plan.settle("a-0", "Succeeded")
+    [b] = plan.take()
+    assert b.name == "b-0"
+    plan.put_back(b)  # no worker was free; it still counts among those that may run
+    assert [one.name for one in plan.take()] == ["b-0"]
+    plan.settle("b-0", "Succeeded")
+    plan.settle("b-1", "Cached")
+    assert [one.name for one in plan.take()] == ["a-2"]
+    assert plan.ended_loops() == []
+    plan.settle("a-2", "Failed", reason="broke")
+    assert [(one.name, reason) for one, reason in plan.take_blocked()] == [("b-2", "a-2 failed")]
+    plan.settle("b-2", "NotExecuted")
+    [loop] = plan.ended_loops()
+    assert (loop.step.name, plan.is_expanded(loop.step)) == ("each", True)
+    plan.settle("each", "Failed", reason="a-2: broke")
+    assert plan.ended_loops() == []
+    assert [one.name for one, _ in plan.take_blocked()] == ["after"]
+    assert plan.status(stopped=False) == ("Failed", "each: a-2: broke")
+
+
+def test_steps_of_iterations_that_were_done_before_are_not_taken_again() -> None:
+    plan = scheduler(each("each", step("a"), step("b", "a")))
+    expanded(plan, 3, most=1)
+    for name in ("a-0", "a-1", "b-1"):
+        plan.settle(name, "Succeeded")
+    plan.forget(["a-0", "a-1", "b-1"])
+    order: list[str] = []
+    while taken := plan.take():
+        [one] = taken
+        order.append(one.name)
+        plan.settle(one.name, "Succeeded")
+    assert order == ["b-0", "a-2", "b-2"]
+    assert len(plan.ended_loops()) == 1
+
+
+def test_a_trigger_within_an_iteration_is_of_that_iteration() -> None:
+    plan = scheduler(each("each", step("a"), step("mend", {"Step": "a", "Trigger": "Failed"})))
+    expanded(plan, 2, most=4)
+    plan.take()
+    plan.settle("a-0", "Failed", reason="broke")
+    plan.settle("a-1", "Succeeded")
+    assert [one.name for one in plan.take()] == ["mend-0"]
+    assert [(one.name, reason) for one, reason in plan.take_blocked()] == [
+        ("mend-1", "a-1 ended Succeeded, and the step waits for Failed")
+    ]
