@@ -30,8 +30,12 @@ def network_of(step: JobStep, graph: Graph) -> Network:
     return step.cluster.network or graph.pipeline.deployment.network
 
 
-def instance_types(step: JobStep, graph: Graph) -> tuple[str, ...] | None:
-    """Every type that a step's machines may be of; None where the value of a parameter is only known at the start."""
+def instance_types(step: JobStep, graph: Graph, *, groups: bool = True) -> tuple[str, ...] | None:
+    """Every type that a step's machines may be of; None where the value of a parameter is only known at the start.
+
+    Args:
+        groups: those of further groups of hosts, too.
+    """
     cluster = step.cluster
     first = cluster.instance_type
     types: tuple[str, ...]
@@ -42,7 +46,8 @@ def instance_types(step: JobStep, graph: Graph) -> tuple[str, ...] | None:
         types = tuple(map(str, declared.choices))
     else:
         types = (first,)
-    return (*types, *(one.instance_type for one in (*cluster.groups, *cluster.alternatives)))
+    others = (*(cluster.groups if groups else ()), *cluster.alternatives)
+    return (*types, *(one.instance_type for one in others))
 
 
 @rule
@@ -186,11 +191,11 @@ def adapters_are_there(graph: Graph) -> Iterator[str]:
         if not isinstance(step, TrainingStep):
             yield f"step {step.name!r}: cluster.efa is for training jobs; remove it here."
             continue
-        if step.cluster.count == 1 and not step.cluster.groups:
+        if step.cluster.count == 1:
             yield (
                 f"step {step.name!r}: cluster.efa joins hosts, and there is one. Raise cluster.count, or remove efa."
             )
-        for name in instance_types(step, graph) or ():
+        for name in instance_types(step, graph, groups=False) or ():
             facts = find_instance(name)
             if facts is not None and not facts.efa:
                 having = [each for each in instance_names() if (one := find_instance(each)) and one.efa]

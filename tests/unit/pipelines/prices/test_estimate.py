@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.prices.estimate import MONTH, Estimate, estimate
@@ -294,3 +297,50 @@ def test_it_can_be_written_as_json() -> None:
 def test_a_definition_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match="no Steps"):
         estimate({}, region="us-east-1", prices=PRICES)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([*HOURLY]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "InstanceType",
+                    "InstanceCount",
+                    "VolumeSizeInGB",
+                    "InstanceGroups",
+                    "InstancePreferences",
+                    "Get",
+                    "Std:Join",
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    kind=st.sampled_from(["Training", "Processing", "Transform", "Tuning", "ForEach", "QualityCheck", "Nonsense"]),
+    fields=st.dictionaries(
+        st.sampled_from(
+            [
+                *("ResourceConfig", "ProcessingResources", "TransformResources", "StoppingCondition"),
+                *("TrainingJobDefinition", "TrainingJobDefinitions", "HyperParameterTuningJobConfig"),
+                *("IterableItems", "ForEachBody", "EnableManagedSpotTraining"),
+            ]
+        ),
+        JSON,
+    ),
+)
+def test_whatever_a_step_says_there_is_an_amount_or_one_message(kind: str, fields: Json) -> None:
+    try:
+        found = of({"Name": "step", "Type": kind, "Arguments": fields})
+    except UserError:
+        return
+    assert math.isfinite(found.total) and found.total >= found.least >= 0
+    assert all((step.on_demand is not None) or found.notes for step in found.steps)
+    assert found.lines() and json.dumps(found.to_json())

@@ -154,6 +154,8 @@ def test_adapters() -> None:
     assert "joins hosts, and there is one" in refused(fitted(Cluster(instance_type="ml.p4d.24xlarge", efa=True)))
     said = refused(fitted(Cluster(instance_type="ml.g5.xlarge", count=2, efa=True)))
     assert "ml.g5.xlarge has no Elastic Fabric Adapter. Did you mean 'ml.g5." in said
+    beside = Cluster(instance_type="ml.p4d.24xlarge", count=2, efa=True, groups=(READERS,))
+    Pipeline(name="p", steps=[fitted(beside)])  # of hosts that only read none is asked
 
 
 def test_waiting_for_machines_without_accelerators_is_an_option_that_does_nothing() -> None:
