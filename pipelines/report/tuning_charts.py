@@ -84,8 +84,8 @@ def by_parameter(tuning: TuningFacts, name: str) -> Markup:
 
 def by_epoch(tuning: TuningFacts) -> Markup | None:
     """The objective of each training as it went on, the best one in colour; None where nothing went on."""
-    shown = [one for one in tuning.trainings if len(one.values) > 1]
-    if not shown:
+    shown = [one for one in tuning.trainings if one.values]
+    if all(len(one.values) < 2 for one in shown):
         return None
     best = tuning.best
     longest = max(len(one.values) for one in shown)
