@@ -129,7 +129,7 @@ def test_everything_that_cannot_run_is_said_before_anything_starts(runs: LocalRu
     with pytest.raises(UserError) as caught:
         runs.start(steps)
     text = str(caught.value)
-    assert "step 'cluster' is of type EMR" in text and "--stub cluster=outputs.json" in text
+    assert "step 'cluster' (EMR) needs an EMR cluster" in text and "--stub cluster=outputs.json" in text
     assert "step 'a' names no ContainerEntrypoint" in text and "--image-command" in text
     assert "s3://elsewhere/data" in text and "--data s3://elsewhere/data=LOCAL_PATH" in text
     assert runs.events == []
