@@ -74,7 +74,7 @@ def run(context: StepContext) -> StepResult:
             over=outcome.over,
             seed=outcome.seed,
         ),
-        value=telling.result(config, outcome.ended),
+        value=telling.result(config, outcome.ended, context.ledger.masking),
         publication=_published(context, outcome.ended),
         inputs=_inputs(config, outcome.ended),
     )

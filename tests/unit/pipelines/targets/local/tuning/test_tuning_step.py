@@ -58,7 +58,7 @@ def test_a_tuning_describes_itself_as_the_service_does(runs: LocalRuns) -> None:
     assert runs.of(StepNoted)[-1].note.startswith("3 of 3 trainings, best loss ")
     assert runs.of(StepFinished)[0].value == row(runs).value
     label = response["BestTrainingJob"]["TrainingJobName"].split("-")[-2]
-    assert f"(training {label} of 3)" in str(row(runs).value)
+    assert f"(training {label} of 3: x " in str(row(runs).value)
 
 
 def test_later_steps_find_the_best_model_as_the_sdk_writes_it(runs: LocalRuns) -> None:
@@ -158,7 +158,7 @@ def test_a_training_that_fails_is_a_result_like_others(runs: LocalRuns) -> None:
     assert "x is bad" in told["bad"]["FailureReason"]
     assert response["TrainingJobSummaries"][0] == told["good"]
     assert response["TrainingJobStatusCounters"]["NonRetryableError"] == 1
-    assert row(runs).value == "best loss 0.5000 (training 003 of 3, 1 failed)"
+    assert row(runs).value == "best loss 0.5000 (training 003 of 3: x good; 1 failed)"
 
 
 def test_after_five_failures_the_tuning_fails(runs: LocalRuns) -> None:
@@ -247,7 +247,7 @@ def test_several_definitions_take_turns_and_one_is_best(runs: LocalRuns) -> None
     in_order = sorted(response["TrainingJobSummaries"], key=lambda one: one["CreationTime"])
     assert [one["TrainingJobDefinitionName"] for one in in_order] == ["first", "second", "second", "second"]
     assert response["BestTrainingJob"]["TrainingJobDefinitionName"] == "second"
-    assert row(runs).value == "best error 0.2500 (training 002 of 4)"
+    assert row(runs).value == "best error 0.2500 (training 002 of 4: x 1)"
 
 
 def test_a_target_ends_the_tuning(runs: LocalRuns) -> None:
