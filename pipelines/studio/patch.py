@@ -26,8 +26,8 @@ from drivetrain.pipelines.studio import file_of, patch_text
 
 __all__ = ["Patch", "between", "file_of", "parse", "read"]
 
-# The definition itself is at most 1 MiB; so much of it that changed is no patch any more.
-MAX_BYTES = 1024 * 1024
+# A definition is at most 1 MiB; where a quarter of it has changed, nobody reviews that as edits.
+MAX_BYTES = 256 * 1024
 
 _HEAD = """\
 # What was changed in SageMaker Studio in the pipeline `{pipeline}`. Every compile keeps it.
@@ -85,11 +85,17 @@ class Patch:
         """Write the file, whole or not at all; equal patches give equal bytes.
 
         Raises:
-            UserError: the place cannot be written.
+            UserError: the place cannot be written, or there is more than `read` takes.
         """
         from drivetrain.pipelines.cli.files import write_text
 
-        write_text(path, self.text())
+        text = self.text()
+        if (size := len(text.encode())) > MAX_BYTES:
+            raise UserError(
+                f"{path} would have {size:,} bytes, too many to review; at most {MAX_BYTES:,}. First bring the code "
+                "nearer to what is deployed."
+            )
+        write_text(path, text)
 
     def text(self) -> str:
         """The file's text."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.plain_yaml import MAX_DEPTH, load_yaml
 
+MAX_DEPTH = 50
 _BARE = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[A-Za-z0-9_./@-]+)*", re.ASCII)
 _JSON_LITERAL = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 # Bare, these are something else to other readers of YAML.
@@ -63,30 +63,96 @@ def comment(text: str) -> str:
 
 
 def read(text: str, source: str) -> Json:
-    """The value of such a text.
+    """The value of such a text, built in one pass.
 
     Raises:
-        UserError: what `plain_yaml` refuses: tags, anchors, a key given twice, too deep or no YAML at all.
+        UserError: tags, anchors, aliases, a key given twice, too deep, several documents or no YAML at all.
     """
     import yaml
 
-    load_yaml(text, source)
-    node = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return None if node is None else _value(node, source)
+    built = _Built(source)
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.ScalarEvent):
+                built.plain(event)
+                built.scalar(event)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                built.plain(event)
+                built.start(event, {} if isinstance(event, yaml.MappingStartEvent) else [])
+            elif isinstance(event, yaml.CollectionEndEvent):
+                built.end()
+            elif isinstance(event, yaml.AliasEvent):
+                raise UserError(f"{built.at(event)}: anchors and aliases are not allowed.")
+            elif isinstance(event, yaml.DocumentStartEvent):
+                built.document(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UserError(f"{source}{place}: not YAML: {error.problem}.") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{source}: not YAML: {str(error).splitlines()[0]}.") from None
+    return built.value
 
 
-def _value(node: Any, source: str) -> Json:
-    import yaml
+class _Built:
+    """A value that grows with the events of a parser."""
 
-    if isinstance(node, yaml.MappingNode):
-        entries = cast("list[tuple[Any, Any]]", node.value)
-        return {str(key.value): _value(item, source) for key, item in entries}
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, source) for item in cast("list[Any]", node.value)]
-    text = str(node.value)
-    if node.style or not _JSON_LITERAL.fullmatch(text):  # in quotes everything is text
-        return text
-    return json_text.parse(text, f"{source}, line {node.start_mark.line + 1}")
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.value: Json = None
+        self._open: list[dict[str, Json] | list[Json]] = []
+        self._keys: list[str | None] = []
+        self._documents = 0
+
+    def at(self, event: Any) -> str:
+        return f"{self.source}, line {event.start_mark.line + 1}"
+
+    def document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise UserError(f"{self.at(event)}: a second document begins. A patch is one.")
+
+    def plain(self, event: Any) -> None:
+        """Refuse what stands for more than it shows."""
+        if event.anchor is not None:
+            raise UserError(f"{self.at(event)}: anchors and aliases are not allowed.")
+        if event.tag is not None:
+            raise UserError(f"{self.at(event)}: tags are not allowed; a patch holds plain values.")
+
+    def scalar(self, event: Any) -> None:
+        text = str(event.value)
+        inner = self._open[-1] if self._open else None
+        if isinstance(inner, dict) and self._keys[-1] is None:
+            if text in inner:
+                raise UserError(f"{self.at(event)}: {text!r} is given twice.")
+            self._keys[-1] = text
+        elif event.style or not _JSON_LITERAL.fullmatch(text):  # in quotes everything is text
+            self._put(text)
+        else:
+            self._put(json_text.parse(text, self.at(event)))
+
+    def start(self, event: Any, container: dict[str, Json] | list[Json]) -> None:
+        if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is None:
+            raise UserError(f"{self.at(event)}: a list or mapping cannot be a key. Write `name: value`.")
+        if len(self._open) >= MAX_DEPTH:
+            raise UserError(f"{self.at(event)}: nested deeper than {MAX_DEPTH} levels.")
+        self._put(container)
+        self._open.append(container)
+        self._keys.append(None)
+
+    def end(self) -> None:
+        self._open.pop()
+        self._keys.pop()
+
+    def _put(self, value: Json) -> None:
+        inner = self._open[-1] if self._open else None
+        if isinstance(inner, dict):
+            inner[str(self._keys[-1])] = value
+            self._keys[-1] = None
+        elif isinstance(inner, list):
+            inner.append(value)
+        else:
+            self.value = value
 
 
 def _entry(head: str, value: Json, indent: str) -> Iterator[str]:

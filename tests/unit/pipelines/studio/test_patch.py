@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio import patch as patches
@@ -165,8 +166,12 @@ def test_a_step_under_no_condition_is_refused() -> None:
         ("pipeline: !!python/object/apply:os.system [id]", "tags are not allowed"),
         ("pipeline: p\npipeline: q", "given twice"),
         ("pipeline: [" + "[" * 100, "nested deeper"),
-        ("pipeline: p\nedits: [{place: steps.a, now: " + "9" * 6000 + "}]", "integer string conversion|digits"),
+        ("pipeline: p\nedits: [{place: steps.a, now: " + "9" * 6000 + "}]", "a number of more than 4,300 digits"),
         ("pipeline: \x00", "not YAML"),
+        ("pipeline: p\n---\npipeline: q", "line 2: a second document begins"),
+        ("? [a]\n: 1", "a list or mapping cannot be a key"),
+        ("edits: [" + "1," * 125_000 + "&x 1]", "anchors and aliases are not allowed"),
+        ("pipeline: p\nedits: [" + "1.5," * 60_000 + "1]", r"edits\[0\] is 1"),
     ],
 )
 def test_what_is_no_patch_is_refused(text: str, said: str) -> None:
@@ -196,6 +201,9 @@ def test_a_file_that_is_no_patch_is_named(tmp_path: Path) -> None:
     (tmp_path / "large.studio.yaml").write_bytes(b"#" * (patches.MAX_BYTES + 1))
     with pytest.raises(UserError, match="too large for a patch"):
         patches.read(tmp_path / "large.studio.yaml")
+    many = Patch("p", tuple(Change(("steps", f"s{n}"), ABSENT, {"x": "y" * 1000}) for n in range(300)))
+    with pytest.raises(UserError, match="too many to review"):
+        many.write(tmp_path / "many.studio.yaml")
     with pytest.raises(UserError, match="there is no folder"):
         Patch("p").write(tmp_path / "none" / "p.studio.yaml")
 
