@@ -5,7 +5,8 @@ its type always says (`described` in step_types/), so that `{"ModelName": "m-1"}
 nothing for one whose answer no other step reads. Four keys mean more:
 
     "OutputFolders": {"train": "local/folder", "s3://bucket/key": "local/file"}
-        copied to the URI of the output of that name (`model` is a training job's model.tar.gz), or to the URI itself
+        copied to the URI of the output of that name (`model` is a training job's model.tar.gz, `output` what a
+        transform writes), or to the URI itself
     "PropertyFiles": {"Report": {"accuracy": 0.98}}
         the content of the step's property files
     "OutputParameters": {"name": "value"}
@@ -97,11 +98,13 @@ def _destination(context: StepContext, response: Mapping[str, Any], output: str)
         return output
     if output == "model" and "ModelArtifacts" in response:
         return str(response["ModelArtifacts"]["S3ModelArtifacts"])
+    if output == "output" and member(response, "TransformOutput") is not None:
+        return str(response["TransformOutput"]["S3OutputPath"])
     uri = output_uri(response, output)
     if uri is None:
         raise UserError(
             f"--stub {context.step.name}: the step has no output {output!r}. Name one of its outputs, `model` of a "
-            "training job, or an s3:// URI."
+            "training job, `output` of a transform, or an s3:// URI."
         )
     return uri
 

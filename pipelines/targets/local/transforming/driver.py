@@ -43,6 +43,7 @@ class Server:
 
     def __init__(self, command: Sequence[str], port: int, *, startup_s: float = STARTUP_S) -> None:
         self.port = port
+        print(f"server: {' '.join(command)} on {HOST}:{port} (${PORT_VARIABLE})", flush=True)
         try:
             self._process = subprocess.Popen(command, env={**os.environ, PORT_VARIABLE: str(port)})
         except OSError as error:

@@ -1,0 +1,75 @@
+"""The driver's server and its failures; what it does with data is tested through steps (test_transform_step.py)."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from drivetrain.pipelines.targets.local.containers.container import reserve_port
+from drivetrain.pipelines.targets.local.transforming.driver import HOST, Server, Transform, TransformError
+from drivetrain.pipelines.targets.local.transforming.settings import Settings
+
+# Serves pings, and answers each request with the word of its first argument.
+SERVER = """
+import os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Requests(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(200 if self.path == "/ping" else int(sys.argv[2]), b"" if self.path == "/ping" else b"no json")
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if sys.argv[1] == "hang up":
+            return self.connection.close()
+        self.answer(200, sys.argv[1].encode())
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *args):
+        pass
+HTTPServer(("127.0.0.1", int(os.environ["SAGEMAKER_BIND_TO_PORT"])), Requests).serve_forever()
+"""
+
+
+def settings(**job: object) -> Settings:
+    given = {"SplitType": "Line"}
+    return Settings.of({"TransformInput": given, "TransformOutput": {"AssembleWith": "Line"}, **job})
+
+
+def test_a_command_that_is_not_there_and_one_that_never_answers() -> None:
+    with reserve_port(HOST) as held:
+        port = held.getsockname()[1]
+        with pytest.raises(TransformError, match="'no-such-server' could not be started: No such file"):
+            Server(["no-such-server"], port)
+        with pytest.raises(TransformError, match=rf"did not answer GET /ping on 127.0.0.1:{port} .* within 0 s"):
+            Server([sys.executable, "-c", "import time; time.sleep(600)"], port, startup_s=0.2)
+        with pytest.raises(TransformError, match="ended with 3 before it answered"):
+            Server([sys.executable, "-c", "raise SystemExit(3)"], port)
+
+
+@pytest.mark.parametrize("status", ["404", "200"])
+def test_a_server_that_says_nothing_of_itself_gets_the_defaults(status: str) -> None:
+    with reserve_port(HOST) as held:
+        server = Server([sys.executable, "-c", SERVER, "yes", status], held.getsockname()[1])
+        try:
+            transform = Transform(settings(), server)
+            assert transform.file(b"1\n2\n3\n") == b"yes\n" and transform.requests == 1
+            large = b"x" * (6 * 1024 * 1024 + 1)
+            with pytest.raises(TransformError, match=r"record 1 has 6,291,457 bytes, more than MaxPayloadInMB allows"):
+                transform.file(large)
+            assert Transform(settings(MaxPayloadInMB=0), server).file(large) == b"yes\n"
+        finally:
+            server.stop()
+
+
+def test_a_server_that_hangs_up_is_asked_again_and_then_given_up() -> None:
+    with reserve_port(HOST) as held:
+        server = Server([sys.executable, "-c", SERVER, "hang up", "404"], held.getsockname()[1])
+        try:
+            transform = Transform(settings(ModelClientConfig={"InvocationsMaxRetries": 1}), server)
+            with pytest.raises(TransformError, match="request 1: the server gave no answer"):
+                transform.file(b"1")
+        finally:
+            server.stop()
