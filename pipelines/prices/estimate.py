@@ -4,9 +4,9 @@
 
 Machines are counted for the time that earlier executions took, where that is given, else for the longest that the step
 may run, which is an upper bound. Spot machines are given as a range: SageMaker promises no discount, only "up to 90%",
-and a spot machine never costs more than one on demand.
+which shows as fewer billed seconds than the training took, never more.
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instances-history.html
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html (BillableTimeInSeconds)
 """
 
 from __future__ import annotations
