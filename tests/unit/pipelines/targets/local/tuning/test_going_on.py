@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.local.slots import Slots
+from drivetrain.pipelines.targets.local.step_types import training as training_step
+from drivetrain.pipelines.targets.local.storage.disk import DiskFullError
 from drivetrain.pipelines.targets.local.tuning.tuner import Tuner
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.tunings import COMMAND, categories, plain, training, tuning
@@ -262,6 +265,40 @@ def test_outputs_that_were_not_yet_at_their_places_are_brought_there(runs: Local
     # Once more, with nothing left to do; and as another tuning, which wants none of it.
     assert Trials(tmp_path / "step", runs.store, {"a": 1}).take_up()[0] == [trial]
     assert Trials(tmp_path / "step", runs.store, {"a": 2}).take_up() == ([], 0.0)
+
+
+def test_a_full_disk_ends_all_trainings_and_none_of_them_counts(
+    runs: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = """
+        import json, os, time
+        from pathlib import Path
+        folder = Path(os.environ["FOLDER"])
+        x = json.loads(Path("/opt/ml/input/config/hyperparameters.json").read_text())["x"]
+        with open(folder / "starts", "a") as file:
+            file.write(x + "\\n")
+        print("loss=1;", flush=True)
+        while not (folder / "free").exists():
+            time.sleep(0.01)
+    """
+    train = training_step.train
+
+    def full(context: Any, *given: Any, **more: Any) -> Any:
+        if context.arguments["HyperParameters"]["x"] == "b":
+            until(lambda: (tmp_path / "starts").exists())
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return train(context, *given, **more)
+
+    monkeypatch.setattr(training_step, "train", full)
+    definition = training(runs, program, Environment={"FOLDER": str(tmp_path)})
+    step = tuning(definition, ranges=categories(x=["a", "b"]), strategy="Grid", most=None, parallel=2)
+    with pytest.raises(DiskFullError):
+        runs.start([step], image_commands=COMMAND, max_parallel=2)
+    monkeypatch.setattr(training_step, "train", train)
+    (tmp_path / "free").touch()
+    summary = runs.resume()
+    assert summary.status == "Succeeded", summary.reason
+    assert sorted(starts(tmp_path)) == ["a", "a", "b"]
 
 
 def test_what_failed_is_run_again_and_what_did_not_is_kept(runs: LocalRuns, tmp_path: Path) -> None:
