@@ -23,6 +23,7 @@ COMMANDS = {
     "diff": "diff",
     "import": "import_",
     "check": "check",
+    "schema": "schema",
     "plan": "plan",
     "apply": "apply",
     "pull": "pull",
