@@ -63,7 +63,7 @@ class PipelineStack(Stack):
         if options.triggers == "stack":
             Triggers(self, pipeline, names)
         self._tell(names, events, has_ci=options.ci is not None)
-        for name, value in {"drivetrain:pipeline": names.pipeline, **pipeline.deployment.tags, **options.tags}.items():
+        for name, value in {"drivetrain:stack-of": names.pipeline, **pipeline.deployment.tags, **options.tags}.items():
             Tags.of(self).add(name, value)
 
     def _tell(self, names: Names, events: Events, *, has_ci: bool) -> None:

@@ -8,7 +8,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from drivetrain.infra.acknowledged import acknowledge
 from drivetrain.infra.options import Options
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.triggers import Upload
@@ -52,7 +51,6 @@ class Storage(Construct):
             ],
             removal_policy=RemovalPolicy.RETAIN,
         )
-        acknowledge(logs, "AwsSolutions-S1", "It holds the access logs itself; logging its own access would not end.")
         self.bucket = s3.Bucket(
             self,
             "Bucket",

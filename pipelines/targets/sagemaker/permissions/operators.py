@@ -30,7 +30,6 @@ EXECUTION_ACTIONS = (
     "sagemaker:DescribePipelineDefinitionForExecution",
     "sagemaker:DescribePipelineExecution",
     "sagemaker:ListPipelineExecutionSteps",
-    "sagemaker:ListPipelineParametersForExecution",
     "sagemaker:StopPipelineExecution",
 )
 RULE_ACTIONS = (
@@ -97,13 +96,21 @@ def deployer_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement
     root = S3Place(names.bucket, f"{names.root}/")
     shared = [S3Place(names.bucket, f"{names.prefix}/{folder}/") for folder in ("code", "data")]
     applied = S3Place(names.bucket, f"{names.root}/applied/")
-    yield from reading([*shared, root], names, "what apply wrote, and what executions made")
+    others = S3Place(names.bucket, f"{names.prefix}/*/applied/")
+    yield from reading([*shared, root, others], names, "what apply wrote, here and for others, and what was made")
+    yield Statement(
+        sid="FindPipelines",
+        actions=("s3:ListBucket",),
+        resources=(f"arn:{names.partition}:s3:::{names.bucket}",),
+        conditions={"StringEquals": {"s3:prefix": (f"{names.prefix}/",)}},
+        reason="destroy looks whether another pipeline still needs the code and data",
+    )
     yield from writing([*shared, applied], names, "code, data, and the record of what was applied")
     yield Statement(
-        sid="DeleteRecords",
+        sid="DeleteObjects",
         actions=("s3:DeleteObject",),
-        resources=(names.object(applied.bucket, f"{applied.key}*"),),
-        reason="destroy takes the records of what was applied away",
+        resources=tuple(names.object(place.bucket, f"{place.key}*") for place in (*shared, applied)),
+        reason="destroy takes away the records of what was applied, and the code and data that nobody else needs",
     )
     yield from bucket_key(names, [root], [applied])
     pipelines = names.spellings(f"pipeline/{names.pipeline}")
@@ -144,20 +151,21 @@ def deployer_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement
 
 def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:
     """Jobs and their logs, for the report and for `drivetrain logs`."""
-    jobs = [use for use in uses if use.type in JOBS]
-    for job in dict.fromkeys(JOBS[use.type] for use in jobs):
-        given = ["*" if u.type == "Tuning" else f"{u.job.rstrip('*')}*" for u in jobs if JOBS[u.type] == job]
+    jobs = [use for use in uses if use.type in JOB_LOGS]
+    described = [use for use in jobs if use.type != "Tuning"]
+    for job in dict.fromkeys(JOBS[use.type] for use in described):
+        given = [f"{use.job.rstrip('*')}*" for use in described if JOBS[use.type] == job]
         yield Statement(
             sid=f"Describe{job.api}s",
             actions=(f"sagemaker:Describe{job.api}",),
             resources=minimal(arn for name in given for arn in names.spellings(f"{job.resource}/{name}")),
             reason="the report of an execution: times, failures, billable seconds",
         )
-    groups = tuple(dict.fromkeys(JOB_LOGS[use.type] for use in jobs if use.type in JOB_LOGS))
+    groups = tuple(dict.fromkeys(JOB_LOGS[use.type] for use in jobs))
     if groups:
         yield Statement(
             sid="ReadLogs",
-            actions=("logs:DescribeLogStreams", "logs:FilterLogEvents", "logs:GetLogEvents"),
+            actions=("logs:DescribeLogStreams", "logs:GetLogEvents"),
             resources=tuple(names.arn("logs", f"log-group:{group}:*") for group in groups),
             reason="drivetrain logs",
         )

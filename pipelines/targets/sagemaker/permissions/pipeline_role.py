@@ -78,7 +78,8 @@ def pipeline_statements(known: Reading, names: Names) -> Iterator[Statement]:
         yield from _jobs(kind, job, [use for use in uses if use.type in JOBS and JOBS[use.type] == job], names)
     yield from _passing(uses, names)
     registering = [use for use in uses if use.type == "RegisterModel"]
-    read = [*(place for use in uses for place in use.properties), *(p for use in registering for p in use.reads)]
+    read = [*(place for use in uses for place in use.properties), *known.files]
+    read += [place for use in registering for place in use.reads]
     yield from reading(read, names, "numbers for conditions, and models that are registered")
     yield from bucket_key(names, read)
     yield from _register(registering, names)

@@ -37,7 +37,7 @@ PIPELINE, SCHEDULES, STARTER, CI = "pipeline", "scheduler", "starter", "ci"
 # Each is bound by a condition instead.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 UNSCOPED: Mapping[str, str] = {
-    "cloudwatch:PutMetricData": "no resource; bound to the namespace of the job's kind",
+    "cloudwatch:PutMetricData": "no resource but CloudWatch's own data sets; bound to the namespace of the job's kind",
     "ec2:DescribeDhcpOptions": "no resource; bound to the region",
     "ec2:DescribeNetworkInterfaces": "no resource; bound to the region",
     "ec2:DescribeSecurityGroups": "no resource; bound to the region",
@@ -47,7 +47,7 @@ UNSCOPED: Mapping[str, str] = {
     "elasticmapreduce:RunJobFlow": "no resource before the cluster is there; bound to the region",
     "emr-serverless:CreateApplication": "no resource before the application is there; bound to the region",
     "events:ListRules": "no resource; bound to the region",
-    "sagemaker:ListModelPackages": "a list of a group is no action on that group; bound to the region",
+    "sagemaker:ListModelPackages": "a list is of no single version; bound to the region",
     "scheduler:ListSchedules": "no resource; bound to the region",
     "ssmmessages:CreateControlChannel": "no resource; bound to the region",
     "ssmmessages:CreateDataChannel": "no resource; bound to the region",

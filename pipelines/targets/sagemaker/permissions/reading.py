@@ -54,7 +54,21 @@ def read_uses(
         () if config.get(key) is None else reader.resolver.names_of(config[key])
         for key in ("ExperimentName", "TrialName")
     )
-    return Reading(found, tuple(reader.resolver.notes), experiments, trials)
+    files = reader.places(json_uris(definition.raw), None, "a file that Std:JsonGet reads", whole=True)
+    return Reading(found, tuple(reader.resolver.notes), experiments, trials, files)
+
+
+def json_uris(node: Json) -> Iterator[Json]:
+    """The places of JSON that a definition reads by URI, wherever in it."""
+    if isinstance(node, dict):
+        operand = node.get("Std:JsonGet")
+        if isinstance(operand, dict) and "S3Uri" in operand:
+            yield operand["S3Uri"]
+        for item in node.values():
+            yield from json_uris(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from json_uris(item)
 
 
 class _Reader(Lookup):
@@ -131,6 +145,8 @@ class _Reader(Lookup):
             object_in(object_in(item, "DataSource"), "S3DataSource")
             for item in objects_in(arguments, "InputDataConfig")
         ]
+        if any("Manifest" in str(channel.get("S3DataType")) for channel in channels):
+            self.resolver.note(f"step {step.name!r}: allow its role to read the objects that its manifest lists, too.")
         checkpoints = object_in(arguments, "CheckpointConfig").get("S3Uri")
         tensorboard = object_in(arguments, "TensorBoardOutputConfig").get("S3OutputPath")
         debugger = object_in(arguments, "DebugHookConfig").get("S3OutputPath")

@@ -68,6 +68,8 @@ class _Run:
         yield from self.experiment(reading)
         for use in reading.uses:
             yield from self.step(use)
+        for place in reading.files:
+            yield from self.read(self.names.pipeline_role, place, "Std:JsonGet by URI")
 
     def experiment(self, reading: Reading) -> Iterator[Request]:
         if not any(use.type in _JOBS for use in reading.uses):

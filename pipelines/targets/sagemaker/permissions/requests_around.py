@@ -38,7 +38,11 @@ def deploying(reading: Reading, names: Names) -> Iterator[Request]:
         yield ask("s3:GetObject", f"{bucket}/{folder}part-0", "the record of what was applied; results")
     for folder in (code, data, applied):
         yield ask("s3:PutObject", f"{bucket}/{folder}part-0", "apply uploads")
-    yield ask("s3:DeleteObject", f"{bucket}/{applied}part-0", "destroy")
+        yield ask("s3:DeleteObject", f"{bucket}/{folder}part-0", "destroy")
+    yield ask("s3:ListBucket", bucket, "destroy looks for other pipelines", {"s3:prefix": f"{names.prefix}/"})
+    theirs = f"{names.prefix}/another/applied/"
+    yield ask("s3:ListBucket", bucket, "destroy looks what others need", {"s3:prefix": theirs})
+    yield ask("s3:GetObject", f"{bucket}/{theirs}0a1b.json", "destroy looks what others need")
     if names.bucket_key is not None:
         via = {"kms:ViaService": f"s3.{names.region}.amazonaws.com" + (".cn" if names.partition == "aws-cn" else "")}
         for action in ("kms:Decrypt", "kms:GenerateDataKey"):
@@ -54,7 +58,6 @@ def deploying(reading: Reading, names: Names) -> Iterator[Request]:
             "DescribePipelineDefinitionForExecution",
             "DescribePipelineExecution",
             "ListPipelineExecutionSteps",
-            "ListPipelineParametersForExecution",
             "StopPipelineExecution",
         ):
             yield ask(f"sagemaker:{action}", f"{pipeline}/execution/{EXAMPLE_EXECUTION}", "status, stop, report")
@@ -71,12 +74,11 @@ def deploying(reading: Reading, names: Names) -> Iterator[Request]:
     for use in reading.uses:
         if use.type in _JOBS:
             api, resource, log = _JOBS[use.type]
-            for arn in names.spellings(f"{resource}/{use.job}"):
+            for arn in names.spellings(f"{resource}/{use.job}") if use.type not in ("Model", "Tuning") else ():
                 yield ask(f"sagemaker:Describe{api}", arn, f"the report of step {use.step}")
             if log is not None:
                 group = names.arn("logs", f"log-group:/aws/sagemaker/{log}:log-stream:")
                 yield ask("logs:DescribeLogStreams", group, "drivetrain logs")
-                yield ask("logs:FilterLogEvents", group, "drivetrain logs")
                 yield ask("logs:GetLogEvents", f"{group}{use.job}/algo-1-1600000000", "drivetrain logs")
 
 

@@ -59,3 +59,5 @@ class Reading:
     experiments: tuple[str, ...] = ()
     """Names of the experiments that executions are kept in."""
     trials: tuple[str, ...] = ()
+    files: tuple[S3Place, ...] = ()
+    """Objects that Std:JsonGet reads by their URI, which the pipeline itself does."""

@@ -1,0 +1,390 @@
+"""The stack as CloudFormation gets it: synthesized offline, clean by cdk-nag and cfn-lint, no wider than derived.
+
+    make test-infra
+
+The CDK is in an environment of its own, so one process there synthesizes every stack, and the templates are read here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.infra.starter import bundle
+from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import decide
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNSCOPED, derive
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Policy, Statement
+from drivetrain.pipelines.targets.sagemaker.permissions.requests import requests
+from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
+
+pytestmark = pytest.mark.infra
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = ROOT / ".venvs" / "infra" / "bin"
+GOLDEN = Path(__file__).parent / "full.template.json"
+CLEAN = ("plain", "full", "events", "uploads", "every kind")
+Json = dict[str, Any]
+
+
+def in_environment(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    if not (ENVIRONMENT / "python").exists():
+        pytest.skip("no .venvs/infra: run `make test-infra`")
+    return subprocess.run(
+        [str(ENVIRONMENT / command[0]), *command[1:]],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("stacks")
+    done = in_environment("python", "-m", "tests.fixtures.infra_stacks", str(made), *CLEAN, "unacknowledged")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> dict[str, str]:
+    return json.loads((folder / "said.json").read_text())
+
+
+def template(folder: Path, name: str) -> Json:
+    (path,) = (folder / name).glob("*.template.json")
+    return json.loads(path.read_text())
+
+
+def of_type(found: Json, kind: str) -> dict[str, Json]:
+    return {name: r for name, r in found["Resources"].items() if r["Type"] == kind}
+
+
+def only(found: Json, kind: str) -> Json:
+    (resource,) = of_type(found, kind).values()
+    return resource
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_cdk_nag_finds_nothing(said: dict[str, str], name: str) -> None:
+    assert said[name] == ""
+
+
+def test_cdk_nag_finds_what_is_not_acknowledged(said: dict[str, str], folder: Path) -> None:
+    assert "ValidationFailed" in said["unacknowledged"]
+    report = (folder / "unacknowledged" / "validation-report.json").read_text()
+    assert "AwsSolutions-IAM5" in report and "AwsSolutions-SQS3" in report
+    assert "arn:aws:s3:::acme/pipelines/code/*" in report
+
+
+def test_cfn_lint_finds_nothing(folder: Path) -> None:
+    paths = [str(path) for path in sorted(folder.glob("*/*.template.json"))]
+    assert len(paths) == len(CLEAN) + 1
+    done = in_environment("cfn-lint", *paths)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+def test_cfn_lint_finds_what_is_wrong(folder: Path, tmp_path: Path) -> None:
+    """The linter is there and reads such templates."""
+    broken = template(folder, "plain")
+    only(broken, "AWS::Lambda::Function")["Properties"]["Runtme"] = "python3.14"
+    path = tmp_path / "broken.template.json"
+    path.write_text(json.dumps(broken))
+    done = in_environment("cfn-lint", str(path))
+    assert done.returncode != 0 and "Runtme" in done.stdout
+
+
+def test_two_syntheses_are_equal(folder: Path, tmp_path: Path) -> None:
+    done = in_environment(
+        "python", "-m", "tests.fixtures.infra_stacks", str(tmp_path), "full", PYTHONHASHSEED="4711", TZ="Asia/Tokyo"
+    )
+    assert done.returncode == 0, done.stderr
+    one, other = folder / "full", tmp_path / "full"
+    # The CDK's own notes, which are not deployed, hold its stack traces.
+    names = sorted(path.name for path in one.iterdir() if not path.name.endswith(".metadata.json"))
+    assert names == sorted(path.name for path in other.iterdir() if not path.name.endswith(".metadata.json"))
+    assert any(name.endswith(".template.json") for name in names)
+    assert {n for n in names if (one / n).read_bytes() != (other / n).read_bytes()} == set()
+
+
+def test_golden(folder: Path, request: pytest.FixtureRequest) -> None:
+    """Review the diff of what is deployed: `make test-infra ARGS=--write-golden`."""
+    text = json.dumps(template(folder, "full"), indent=1) + "\n"
+    text = re.sub(r'"[0-9a-f]{64}\.zip"', '"STARTER.zip"', text)
+    if request.config.getoption("--write-golden"):
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+
+
+def roles(found: Json) -> Iterator[tuple[str, Json]]:
+    for role in of_type(found, "AWS::IAM::Role").values():
+        if any(policy.get("PolicyName") == "derived" for policy in role["Properties"].get("Policies", ())):
+            yield role["Properties"]["RoleName"], role["Properties"]
+
+
+def statements(properties: Json, key: str) -> list[Statement]:
+    """A role's statements as the template has them, the key that the stack makes under its name."""
+
+    def texts(given: Any) -> tuple[str, ...]:
+        return tuple(
+            key if isinstance(item, dict) else item for item in (given if isinstance(given, list) else [given])
+        )
+
+    (policy,) = properties["Policies"]
+    return [
+        Statement(
+            sid=given["Sid"],
+            effect=given["Effect"],
+            actions=texts(given["Action"]),
+            resources=texts(given["Resource"]),
+            conditions={
+                op: {key: texts(values) for key, values in keys.items()}
+                for op, keys in given.get("Condition", {}).items()
+            },
+            reason="in the template",
+        )
+        for given in policy["PolicyDocument"]["Statement"]
+    ]
+
+
+def nightly(key: str) -> Names:
+    return Names(
+        partition="aws",
+        region=REGION,
+        account=ACCOUNT,
+        pipeline="nightly",
+        bucket="acme",
+        prefix="pipelines",
+        pipeline_role=f"{ROLE}pipeline",
+        bucket_key=key,
+    )
+
+
+def test_the_roles_that_are_deployed_allow_every_call(folder: Path) -> None:
+    names = nightly(BUCKET_KEY)
+    deployed = {name: statements(role, BUCKET_KEY) for name, role in roles(template(folder, "every kind"))}
+    asked = [request for request in requests(definition(), names) if not request.role.endswith("-ci")]
+    assert len(asked) > 150
+    denied = [str(r) for r in asked if decide(r, deployed[r.role.rpartition("/")[2]]) != "allowed"]
+    assert denied == []
+
+
+def test_the_roles_that_are_deployed_are_those_derived(folder: Path) -> None:
+    def plain(policy: Policy) -> list[Json]:
+        return [statement.to_json() for statement in policy.statements]
+
+    derived = {p.name: plain(p) for p in derive(definition(), nightly(BUCKET_KEY)).policies if p.trust}
+    found = {
+        name: [statement.to_json() for statement in statements(role, BUCKET_KEY)]
+        for name, role in roles(template(folder, "every kind"))
+    }
+    assert found == derived
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_nobody_else_takes_a_role_on(folder: Path, name: str) -> None:
+    count = 0
+    for role, properties in roles(template(folder, name)):
+        for statement in properties["AssumeRolePolicyDocument"]["Statement"]:
+            count += 1
+            who = statement["Principal"]
+            assert who not in ("*", {"AWS": "*"})
+            if "Federated" in who:
+                conditions = statement["Condition"]
+                issuer = "token.actions.githubusercontent.com"
+                assert conditions["StringEquals"] == {f"{issuer}:aud": "sts.amazonaws.com"}
+                subjects = conditions["StringLike"][f"{issuer}:sub"]
+                for subject in subjects if isinstance(subjects, list) else [subjects]:
+                    assert subject.startswith("repo:acme/models:") and "*" not in subject
+            elif role.endswith("-starter"):  # Lambda names no source
+                assert who == {"Service": "lambda.amazonaws.com"}
+            else:
+                assert statement["Condition"]["StringEquals"]["aws:SourceAccount"] == ACCOUNT
+    assert count >= 3
+
+
+def test_ci_has_a_role_where_it_is_asked_for(folder: Path) -> None:
+    names = {stack: {name for name, _ in roles(template(folder, stack))} for stack in ("plain", "full", "events")}
+    assert "drivetrain-retraining-ci" not in names["plain"]
+    assert "drivetrain-retraining-ci" in names["full"] & names["events"]
+    assert len(of_type(template(folder, "full"), "AWS::IAM::OIDCProvider")) == 1
+    assert of_type(template(folder, "events"), "AWS::IAM::OIDCProvider") == {}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_what_is_encrypted_kept_and_closed(folder: Path, name: str) -> None:
+    found = template(folder, name)
+    for bucket in of_type(found, "AWS::S3::Bucket").values():
+        properties = bucket["Properties"]
+        assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
+        assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
+        assert all(properties["PublicAccessBlockConfiguration"].values())
+    for key in of_type(found, "AWS::KMS::Key").values():
+        assert key["DeletionPolicy"] == "Retain" and key["Properties"]["EnableKeyRotation"] is True
+    for group in of_type(found, "AWS::SageMaker::ModelPackageGroup").values():
+        assert group["DeletionPolicy"] == "Retain"
+    for queue in of_type(found, "AWS::SQS::Queue").values():
+        assert queue["Properties"]["SqsManagedSseEnabled"] is True
+    for log in of_type(found, "AWS::Logs::LogGroup").values():
+        assert log["Properties"]["RetentionInDays"] in (90, 365)
+    topic_key = only(found, "AWS::SNS::Topic")["Properties"].get("KmsMasterKeyId")
+    assert (topic_key is not None) is (name != "events")
+
+
+def test_the_bucket(folder: Path) -> None:
+    found = template(folder, "full")
+    (bucket,) = (b["Properties"] for b in of_type(found, "AWS::S3::Bucket").values() if "BucketName" in b["Properties"])
+    (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    rules = {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
+    assert rules["checkpoints"]["Prefix"] == "pipelines/retraining/checkpoints/"
+    assert rules["checkpoints"]["ExpirationInDays"] == 5
+    assert rules["unfinished-and-old-versions"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+    assert "Prefix" not in rules["unfinished-and-old-versions"]
+    assert "ExpirationInDays" not in rules["unfinished-and-old-versions"]
+    assert of_type(template(folder, "events"), "AWS::S3::Bucket") == {}
+
+
+def test_only_the_bucket_that_a_trigger_watches_tells_of_uploads(folder: Path) -> None:
+    def tells(name: str) -> list[Any]:
+        buckets = of_type(template(folder, name), "AWS::S3::Bucket").values()
+        return [
+            b["Properties"]["NotificationConfiguration"]
+            for b in buckets
+            if "NotificationConfiguration" in b["Properties"]
+        ]
+
+    assert tells("uploads") == [{"EventBridgeConfiguration": {"EventBridgeEnabled": True}}]
+    assert tells("full") == []
+
+
+def test_events_go_through_the_queue_to_the_starter(folder: Path) -> None:
+    found = template(folder, "events")
+    queues = {q["Properties"]["QueueName"]: (n, q["Properties"]) for n, q in of_type(found, "AWS::SQS::Queue").items()}
+    assert set(queues) == {
+        "drivetrain-retraining-events.fifo",
+        "drivetrain-retraining-failed-events.fifo",
+        "drivetrain-retraining-dead-letters",
+    }
+    name, queue = queues["drivetrain-retraining-events.fifo"]
+    failed = queues["drivetrain-retraining-failed-events.fifo"][0]
+    assert queue["RedrivePolicy"] == {"deadLetterTargetArn": {"Fn::GetAtt": [failed, "Arn"]}, "maxReceiveCount": 5}
+    starter = only(found, "AWS::Lambda::Function")["Properties"]
+    assert queue["VisibilityTimeout"] >= 6 * starter["Timeout"]
+    assert starter["Role"] == f"{ROLE}drivetrain-retraining-starter"
+    source = only(found, "AWS::Lambda::EventSourceMapping")["Properties"]
+    assert source["EventSourceArn"] == {"Fn::GetAtt": [name, "Arn"]}
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    for policy in of_type(found, "AWS::SQS::QueuePolicy").values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            if statement["Effect"] == "Allow":
+                assert statement["Action"] == "sqs:SendMessage"
+                assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+                source = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/retraining-*"
+                assert statement["Condition"] == {"ArnLike": {"aws:SourceArn": source}}
+    rules = {r["Properties"]["Name"].rsplit("-", 1)[0] for r in of_type(found, "AWS::Events::Rule").values()}
+    assert rules == {
+        "retraining-approved",
+        "retraining-arrived",
+        "retraining-after-features",
+        "retraining-drift",
+        "drivetrain-retraining",
+    }
+    schedule = only(found, "AWS::Scheduler::Schedule")["Properties"]
+    assert schedule["EndDate"] == "2029-12-31T23:00:00Z"
+    assert schedule["Target"]["RoleArn"] == f"{ROLE}drivetrain-retraining-scheduler"
+    assert of_type(template(folder, "full"), "AWS::Scheduler::Schedule") == {}
+
+
+def test_the_starter_travels_whole(folder: Path) -> None:
+    (asset,) = (folder / "plain").glob("asset.*.zip")
+    with zipfile.ZipFile(asset) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == bundle.files()
+
+
+def test_the_network_has_no_way_out(folder: Path) -> None:
+    found = template(folder, "full")
+    kinds = {resource["Type"] for resource in found["Resources"].values()}
+    assert len(of_type(found, "AWS::EC2::Subnet")) == 3
+    assert not kinds & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"}
+    services = json.dumps([e["Properties"]["ServiceName"] for e in of_type(found, "AWS::EC2::VPCEndpoint").values()])
+    for service in ("s3", "ecr.api", "ecr.dkr", "logs", "monitoring", "kms", "sts", "sagemaker.api"):
+        assert f".{service}" in services
+    assert len(of_type(found, "AWS::EC2::FlowLog")) == 1
+    assert of_type(template(folder, "plain"), "AWS::EC2::VPC") == {}
+
+
+def test_actions_and_resources_are_those_of_the_service_authorization_reference() -> None:
+    """cfn-lint brings the reference along: each action exists, and each resource is of a type that the action takes."""
+    code = (
+        "import cfnlint, json, pathlib, sys; "
+        "sys.stdout.write((pathlib.Path(cfnlint.__file__).parent / 'data/AdditionalSpecs/Policies.json').read_text())"
+    )
+    reference = json.loads(in_environment("python", "-c", code).stdout)
+    checked = 0
+    for policy in derive(definition(), nightly(BUCKET_KEY)).policies:
+        for statement in policy.statements:
+            for action in statement.actions:
+                service, _, name = action.partition(":")
+                known = reference[service]["Actions"]
+                assert name.lower() in known, action
+                types = known[name.lower()].get("Resources") or []
+                types = [types] if isinstance(types, str) else types
+                if statement.resources == ("*",):
+                    # Those two have a resource that is optional, and not the one that is meant.
+                    assert types == [] or action in ("sagemaker:ListModelPackages", "cloudwatch:PutMetricData"), action
+                    assert action in UNSCOPED
+                    continue
+                assert types, f"{action} takes no resource"
+                if action == "sagemaker:CreateModelPackage":
+                    types = [*types, "model-package-group"]  # which the reference lists since then
+                formats = [
+                    form for kind in types for form in reference[service]["Resources"][kind.lower()]["ARNFormats"]
+                ]
+                for resource in statement.resources:
+                    checked += 1
+                    assert any(_fits(resource, form) for form in formats), (action, resource, formats)
+    assert checked > 100
+
+
+def _fits(resource: str, form: str) -> bool:
+    """Whether a resource has the form `arn:${Partition}:s3:::.*/.*`."""
+    pattern = re.escape(re.sub(r"\$\{[^}]*\}", "<part>", form)).replace("<part>", "[^:]*").replace(r"\.\*", ".*")
+    return re.fullmatch(pattern, resource) is not None
+
+
+def test_the_command_line_says_what_to_mend(tmp_path: Path) -> None:
+    wrong = tmp_path / "infra.yaml"
+    wrong.write_text("checkpoint_days: soon\n")
+    for arguments, expected in (
+        (["retraining"], "deployment.bucket is not set"),
+        (["retrain"], "No pipeline 'retrain'. Did you mean 'retraining'?"),
+        (["retraining", "--infra", str(wrong)], f"{wrong}: checkpoint_days: "),
+        (["retraining", "--set", "deployment.bucket=acme", "--set", "deployment.role=me"], "Step 'prepare': "),
+    ):
+        output = tmp_path / "out"
+        done = in_environment("python", "-m", "drivetrain.infra.app", *arguments, "-o", str(output))
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith(f"error: {expected}"), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not output.exists()
+
+
+def test_the_command_line_writes_the_template(tmp_path: Path) -> None:
+    output = tmp_path / "cdk.out"
+    settings = [f"deployment.role={ROLE}pipeline", "deployment.bucket=acme", f"deployment.region={REGION}"]
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    done = in_environment("python", "-m", "drivetrain.infra.app", "retraining", *arguments, "-o", str(output))
+    assert (done.returncode, done.stdout) == (0, f"{output}\n"), done.stderr
+    assert "note: role 'pipeline' serves pipeline, processing, training, registry at once" in done.stderr
+    assert len(of_type(template(tmp_path, "cdk.out"), "AWS::IAM::Role")) == 3
