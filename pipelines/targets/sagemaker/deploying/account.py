@@ -3,7 +3,7 @@
     account = Account("eu-west-1")
     account.call("sagemaker", "describe_pipeline", about="pipeline 'retraining'", PipelineName="retraining")
 
-boto3 is imported with the first call and a service's client is made when it is first used: loading one costs up to
+botocore is imported with the first call and a service's client is made when it is first used: loading one costs up to
 0.1 s. Needs boto3 (pip install 'drivetrain[s3]').
 """
 
@@ -101,16 +101,18 @@ class Account:
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=ANSWER_SECONDS,
             )
-            self._clients[service] = self._session.client(service, config=settings)
+            self._clients[service] = self._session.create_client(service, config=settings)
         return self._clients[service]
 
     @cached_property
     def _session(self) -> Any:
-        return _boto3_session().Session(region_name=self.region)
+        session = _botocore().get_session()
+        session.set_config_variable("region", self.region)
+        return session
 
     @cached_property
     def _errors(self) -> tuple[type[Exception], type[Exception]]:
-        _boto3_session()
+        _botocore()
         exceptions: Any = importlib.import_module("botocore.exceptions")
         return exceptions.ClientError, exceptions.BotoCoreError
 
@@ -128,9 +130,9 @@ def region_or_default(given: str | None) -> str:
     """
     region = given or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None:
-        session, exceptions = _boto3_session(), importlib.import_module("botocore.exceptions")
+        session, exceptions = _botocore(), importlib.import_module("botocore.exceptions")
         try:
-            region = session.Session().region_name
+            region = session.get_session().get_config_variable("region")
         except exceptions.BotoCoreError as error:
             raise unanswered(error, "the profile's region", "of the profile") from None
     if region is None:
@@ -138,10 +140,9 @@ def region_or_default(given: str | None) -> str:
     return str(region)
 
 
-def _boto3_session() -> Any:
+def _botocore() -> Any:
+    """botocore.session: all that is needed of boto3, at two thirds of its import time."""
     try:
-        return importlib.import_module("boto3.session")
+        return importlib.import_module("botocore.session")
     except ModuleNotFoundError:
-        raise UserError(
-            "SageMaker is reached through the package boto3. Install it: pip install 'drivetrain[s3]'"
-        ) from None
+        raise UserError("SageMaker is reached through boto3. Install it: pip install 'drivetrain[s3]'") from None

@@ -6,11 +6,12 @@ import base64
 from collections.abc import Iterable
 from pathlib import Path
 
+from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ConditionError
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ConditionError, ServiceError
 
-# What one PUT takes; a larger file goes up in parts.
+# What one PUT takes. Larger data does not belong into a deployment: it lies in S3, and settings name it.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 MAX_SINGLE_PUT = 5 * 1024**3
 DELETED_AT_ONCE = 1_000
@@ -37,7 +38,16 @@ def put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> 
     """Write an object that is named by its content, unless it is there; gives whether it was written.
 
     The service itself compares the bytes with `sha256`, so that nothing torn can lie under the name.
+
+    Raises:
+        UserError: it is larger than one request takes, or AWS refuses.
     """
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
+    if size > MAX_SINGLE_PUT:
+        raise UserError(
+            f"{content} has {size:,} bytes; {MAX_SINGLE_PUT:,} at most go up with a pipeline. Put it into the bucket "
+            "yourself (aws s3 cp), and give its s3:// URI in the settings."
+        )
     bucket, key = split(uri)
     checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
     body = content if isinstance(content, bytes) else content.open("rb")
@@ -99,8 +109,6 @@ def delete(account: Account, uris: Iterable[str]) -> None:
                 "s3", "delete_objects", about=f"s3://{bucket}", Bucket=bucket, Delete={"Objects": chunk, "Quiet": True}
             )
             for error in said.get("Errors") or ():
-                from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
-
                 raise ServiceError(
                     f"s3://{bucket}/{error.get('Key')} could not be deleted: {error.get('Message')}.",
                     code=str(error.get("Code", "")),

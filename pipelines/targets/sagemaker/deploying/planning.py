@@ -231,10 +231,11 @@ def make_plan(
     """
     uploads = tuple(Upload(asset.uri, size_of(asset)) for asset in missing(account, wanted.assets))
     old = None if deployed is None else deployed.definition
-    changes = differences(old, wanted.definition) if old is not None else ()
+    differing = differences(old, wanted.definition) if old is not None else ()
+    changes = _masked(differing)
     properties = _properties(wanted, deployed)
     triggers = _trigger_changes(wanted.triggers, () if deployed is None else deployed.triggers)
-    drift, overwritten, foreign = _drift(account, wanted, deployed, changes)
+    drift, overwritten, foreign = _drift(account, wanted, deployed, differing)
     record = None
     if deployed is not None and (deployed.tags.get(APPLIED) != wanted.sha256 or APPLYING in deployed.tags):
         record = (deployed.tags.get(APPLIED), wanted.sha256)
@@ -249,7 +250,7 @@ def make_plan(
         state=fingerprint(deployed),
         code=wanted.fingerprint,
         definition_sha256=wanted.sha256,
-        changes=_masked(changes),
+        changes=changes,
         properties=properties,
         triggers=triggers,
         uploads=uploads,

@@ -23,9 +23,10 @@ NAME = "nightly"
 
 
 def processing(name: str, *, instance: str = "ml.m5.large", after: str | None = None, cache: bool = True, **more: str):
+    words = [word for key in more for word in (f"--{key}", more[key])]
     arguments: dict[str, Any] = {
         "ProcessingResources": {"ClusterConfig": {"InstanceType": instance, "InstanceCount": 1, "VolumeSizeInGB": 30}},
-        "AppSpecification": {"ImageUri": "image", "ContainerArguments": [f"--{key}={more[key]}" for key in more]},
+        "AppSpecification": {"ImageUri": "image", "ContainerArguments": words},
         "RoleArn": "arn:aws:iam::000000000000:role/jobs",
     }
     if after is not None:

@@ -1,0 +1,119 @@
+"""The commands that reach into an account: what they say before they reach it, and what they import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
+
+COMMANDS = ("plan", "apply", "pull", "start", "status", "logs", "stop", "executions", "destroy")
+COMMAND = """
+import sys
+from drivetrain.pipelines.cli.main import run
+code = run(sys.argv[1:])
+print("LOADED", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+DEFINITION: dict[str, Any] = {
+    "Version": "2020-12-01",
+    "Parameters": [{"Name": "Rows", "Type": "Integer", "DefaultValue": 1}],
+    "Steps": [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_and_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, command, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"Examples:\n    drivetrain {command} " in done.stdout
+    loaded = {name.partition(".")[0] for name in done.stderr.rpartition("LOADED")[2].split()}
+    assert not loaded & {"boto3", "botocore", "rich", "numpy", "yaml"}
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "pull", "destroy"])
+def test_the_defaults_of_this_machine_are_refused_without_asking_aws(drivetrain, command: str) -> None:
+    message = drivetrain.error(command, "retraining", *(["--yes"] if command in ("apply", "destroy") else []))
+    assert "deployment.bucket is not set" in message and "--set deployment.bucket=" in message
+    if command in ("plan", "apply"):
+        message = drivetrain.error(command, "retraining", "--set", "deployment.bucket=my-bucket")
+        assert "deployment.role is not set" in message
+
+
+def test_what_is_typed_wrong_is_said(drivetrain) -> None:
+    assert "Give a pipeline" in drivetrain.error("plan")
+    assert "Give a pipeline" in drivetrain.error("plan", "retraining", "-d", "x.json")
+    assert "no.json: No such file" in drivetrain.error("apply", "--plan", "no.json")
+    drivetrain.write("plan.json", {"format": 9})
+    assert "no plan of format 1" in drivetrain.error("apply", "--plan", "plan.json")
+    assert "--discard belongs to the plan" in drivetrain.error("apply", "--plan", "plan.json", "--discard", "all")
+    assert "--from goes with --select" in drivetrain.error("start", "nightly", "--from", "latest")
+    assert "give NAME=VALUE" in drivetrain.error("start", "nightly", "--param", "Rows")
+
+
+@pytest.fixture
+def account():
+    with sagemaker_service().account() as account:
+        yield account
+
+
+@pytest.fixture
+def deployed(drivetrain, account: TestAccount) -> tuple[Any, TestAccount, list[str]]:
+    """Settings with which the definition above is deployed as `theirs`."""
+    given = [
+        f"--set=deployment.bucket={account.make_bucket()}",
+        f"--set=deployment.role=arn:aws:iam::{account.number}:role/pipelines",
+    ]
+    drivetrain("apply", "-d", drivetrain.write("theirs.json", DEFINITION), "--yes", *given)
+    return drivetrain, account, given
+
+
+def test_without_a_terminal_nobody_is_asked(deployed) -> None:
+    drivetrain, account, given = deployed
+    changed = drivetrain.write("theirs.json", {**DEFINITION, "Parameters": []})
+    assert "There is no terminal to ask on. Give --yes" in drivetrain.error("apply", "-d", changed, *given)
+    assert "There is no terminal to ask on. Give --yes" in drivetrain.error("destroy", "theirs", *given)
+    said = account.client("sagemaker").describe_pipeline(PipelineName="theirs")
+    assert json.loads(said["PipelineDefinition"]) == DEFINITION
+
+
+def test_a_role_of_another_account_is_refused(deployed) -> None:
+    drivetrain, _, given = deployed
+    role = "--set=deployment.role=arn:aws:iam::999999999999:role/x"
+    message = drivetrain.error("plan", "-d", "theirs.json", given[0], role)
+    assert "is of account 999999999999, and these credentials are of account" in message
+
+
+def test_an_execution_from_start_to_report(deployed) -> None:
+    drivetrain, account, _ = deployed
+    assert "has not been executed yet" in drivetrain("executions", "theirs")
+    assert "has not been executed yet" in drivetrain.error("status", "theirs")
+    text = drivetrain("start", "theirs", "--param", "Rows=2", "--name", "by-hand")
+    assert "Started " in text and "drivetrain status theirs" in text
+    arn = account.client("sagemaker").list_pipeline_executions(PipelineName="theirs")["PipelineExecutionSummaries"][0]
+    playing = Playing(account.backend(), arn["PipelineExecutionArn"])
+    playing.begin("stop")
+    playing.end("stop", "Failed", FailureReason="no", Metadata={"Fail": {"ErrorMessage": "no"}})
+    playing.conclude("Failed", "Step stop failed.")
+    text = drivetrain("status", "theirs", "by-hand")
+    assert "✗ theirs failed" in text and "Step stop failed." in text and "✗ stop" in text
+    said = json.loads(drivetrain("status", "theirs", "--json"))
+    assert (said["status"], said["steps"][0]["reason"], said["cost"]) == ("Failed", "no", None)
+    text = drivetrain("status", "theirs", "--follow", code=1)
+    assert "stop" in text and "failed" in text
+    events = [json.loads(line) for line in drivetrain("status", "theirs", "-f", "--json", code=1).splitlines()[:3]]
+    assert [event["event"] for event in events] == ["execution_started", "step_started", "step_finished"]
+    assert "by-hand" in drivetrain("executions", "theirs", "-n", "5")
+    assert json.loads(drivetrain("executions", "theirs", "--json"))[0]["status"] == "Failed"
+    assert "it starts no program" in drivetrain.error("logs", "theirs", "stop")
+    assert "has ended: Failed" in drivetrain.error("stop", "theirs")
+    assert "There is no pipeline 'other'" in drivetrain.error("status", "other")
+    assert "Rows" in drivetrain.error("start", "theirs", "--param", "Rows=many")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.deploying import executions
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
+from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
+
+EMPTY = {"pipelines": {}, "rules": {}, "schedules": {}, "objects": []}
+
+
+def root(place: Place) -> str:
+    return f"s3://{place.bucket}/pipelines"
+
+
+def test_it_leaves_nothing_of_any_version(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    place.apply(place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.rule(), place.schedule())))
+    found = remains(place.account, NAME, root(place))
+    assert len(found.records) == 2 and len(found.objects) == 2 and len(found.triggers) == 2
+    assert len(found.lines()) == 5
+    destroy(place.account, found)
+    assert place.state() == EMPTY
+    assert remains(place.account, NAME, root(place)).is_empty
+
+
+def test_what_executions_wrote_and_what_others_use_stays(place: Place) -> None:
+    place.apply(place.wanted())
+    other = replace(place, name="other")
+    shared = place.wanted()
+    place.outside.client("s3").put_object(
+        Bucket=place.bucket, Key=f"pipelines/{NAME}/abc123/train/model.tar.gz", Body=b"m"
+    )
+    other.apply(other.wanted(definition={**definition(), "Steps": shared.definition["Steps"]}))
+    # The other pipeline names this one's code, too.
+    theirs = replace(
+        other.wanted(), definition={**other.wanted().definition, "Also": shared.definition["Metadata"]["code"]}
+    )
+    other.apply(theirs)
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    left = place.state()
+    assert list(left["pipelines"]) == ["other"]
+    assert f"pipelines/{NAME}/abc123/train/model.tar.gz" in left["objects"]
+    assert shared.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in left["objects"]
+    assert not [key for key in left["objects"] if f"{NAME}/applied/" in key]
+    assert other.plan(theirs).is_empty
+
+
+def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -> None:
+    longer = replace(place, name=f"{NAME}-too")
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    longer.apply(longer.wanted(triggers=(longer.rule(), longer.schedule())))
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    state = place.state()
+    assert list(state["rules"]) == [f"{NAME}-too-approved"] and list(state["schedules"]) == [f"{NAME}-too-daily"]
+
+
+def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
+    class Failing(Account):
+        def __init__(self, left: int) -> None:
+            super().__init__(place.outside.region)
+            self._clients = place.account._clients
+            self.left = left
+
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation.startswith(("delete", "remove")):
+                self.left -= 1
+                if self.left < 0:
+                    raise KeyboardInterrupt
+            return super().call(service, operation, about=about, **arguments)
+
+    for number in range(6):
+        here = replace(place, name=f"n{number}-{NAME}")
+        here.apply(here.wanted(triggers=(here.rule(), here.schedule())))
+        with pytest.raises(KeyboardInterrupt):
+            destroy(Failing(number), remains(place.account, here.name, root(place)))
+        destroy(place.account, remains(place.account, here.name, root(place)))
+        assert place.state() == EMPTY, number
+
+
+def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
+    found = remains(place.account, NAME, root(place))
+    assert found.deployed is None and len(found.triggers) == 2
+    destroy(place.account, found)
+    assert place.state() == EMPTY
+
+
+def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
+    place.apply(place.wanted())
+    arn = executions.start(place.account, NAME)
+    with pytest.raises(UserError, match=f"is executing .*drivetrain stop nightly {arn.rpartition('/')[2]}"):
+        remains(place.account, NAME, root(place))
+    Playing(place.outside.backend(), arn).conclude()
+    client = place.outside.client("sagemaker")
+    client.delete_tags(ResourceArn=place.wanted().arn, TagKeys=["drivetrain:applied"])
+    with pytest.raises(UserError, match=r"was not made by `drivetrain apply`.*--foreign"):
+        remains(place.account, NAME, root(place))
+    destroy(place.account, remains(place.account, NAME, root(place), foreign=True))
+    assert place.state() == EMPTY

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.definition import json_text
+from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, applied_uri
+from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast
+from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
+from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, read_plan
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
+
+
+def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
+    first = place.wanted(triggers=(place.rule(), place.schedule()))
+    fresh = place.plan(first, origin={"target": "nightly.py", "set": ["a=1"]}, cost={"total": 1.5, "lines": ["x"]})
+    place.apply(first)
+    place.edit(Parameters=[], Other={"a": [1.0, None]})
+    later = place.plan(
+        place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.schedule("rate(3 days)"),), role="arn"),
+        discarded=["parameters"],
+    )
+    empty = place.plan(replace(first, definition=place.deployed().definition))  # type: ignore[union-attr]
+    for plan in (fresh, later, empty):
+        assert read_plan(plan.text(), "plan.json") == plan
+        assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert later.drift and later.overwritten and later.properties and later.triggers and later.uploads
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 1"), ('{"format": 1}', "Make a new one")],
+)
+def test_what_is_no_plan_is_refused(content: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_plan(content, "plan.json")
+
+
+def test_an_empty_plan_is_empty_and_says_so(place: Place) -> None:
+    wanted = place.wanted(triggers=(place.rule(), place.schedule()))
+    place.apply(wanted)
+    plan = place.plan(wanted)
+    assert plan.is_empty and plan.action == "none"
+    assert plan.to_json()["changes"] == plan.to_json()["uploads"] == plan.to_json()["triggers"] == []
+    assert lines(plan) == [
+        f"Nothing to do: pipeline 'nightly' in account {place.outside.number}, us-east-1 is what the code says."
+    ]
+
+
+def test_changes_are_told_by_name(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    changed = place.wanted(
+        definition=definition("ml.m5.4xlarge", rows="20"),
+        max_parallel=3,
+        tags={"team": "speech"},
+        triggers=(place.schedule("rate(2 days)"),),
+    )
+    told = "\n".join(lines(place.plan(changed)))
+    for part in (
+        "~ pipeline 'nightly' in account",
+        "train: instance ml.m5.large -> ml.m5.4xlarge",
+        "parallel steps: 50 -> 3",
+        "tag team: vision -> speech",
+        "~ schedule 'nightly-daily'",
+        "ScheduleExpression rate(1 day) -> rate(2 days)",
+        "- rule 'nightly-approved'",
+        "+ 1 objects in the bucket",
+    ):
+        assert part in told, told
+
+
+def test_what_a_plan_keeps_and_shows_has_no_secret(place: Place) -> None:
+    def with_secret(value: str) -> dict[str, Any]:
+        read = definition()
+        arguments = read["Steps"][0]["Arguments"]
+        arguments["Environment"] = {"API_TOKEN": value}
+        arguments["AppSpecification"]["ContainerArguments"] = [
+            f"--password={value}",
+            "--api-key",
+            value,
+        ]
+        return read
+
+    place.apply(place.wanted(definition=with_secret("canary-one")))
+    place.edit(Steps=with_secret("canary-two")["Steps"])
+    plan = place.plan(place.wanted(definition=with_secret("canary-three")))
+    assert len(plan.overwritten) == 3
+    for text in (plan.text(), "\n".join(lines(plan)), str(plan.refusal())):
+        assert "canary" not in text
+
+
+def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    place.edit(Parameters=[])
+    uri = applied_uri(wanted.root, NAME, wanted.sha256)
+    key = uri.removeprefix(f"s3://{place.bucket}/")
+    s3 = place.outside.client("s3")
+    s3.put_object(Bucket=place.bucket, Key=key, Body=b"{}")
+    with pytest.raises(UserError, match="was altered"):
+        place.plan(wanted)
+    s3.delete_object(Bucket=place.bucket, Key=key)
+    with pytest.raises(UserError, match="drivetrain pull --adopt"):
+        place.plan(wanted)
+
+
+def test_a_bucket_that_is_not_there_is_said(place: Place) -> None:
+    wanted = place.wanted()
+    asset = wanted.assets[0]
+    moved = replace(wanted, assets=(replace(asset, uri=asset.uri.replace(place.bucket, "no-such-bucket")),))
+    with pytest.raises(UserError, match=r"There is no bucket .*deployment\.bucket=NAME"):
+        place.plan(moved)
+
+
+def test_the_tag_that_is_behind_is_brought_up(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    client = place.outside.client("sagemaker")
+    other = place.wanted(definition=definition(rows="99"))
+    place.apply(other)
+    client.add_tags(ResourceArn=wanted.arn, Tags=[{"Key": APPLIED, "Value": wanted.sha256}])
+    plan = place.plan(other)
+    assert plan.action == "update" and plan.record == (wanted.sha256, other.sha256) and not plan.changes
+    assert "the record of what was applied last is brought up to date" in "\n".join(lines(plan))
+
+
+def cached(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, tuple[str, ...] | None]:
+    """Step -> None where it can be taken from the cache, else why not."""
+    found = forecast(old, new, differences(old, new) if old is not None else ())
+    return {step.step: None if step.cached else step.why for step in found}
+
+
+def test_what_can_be_taken_from_the_cache() -> None:
+    base = definition()
+    assert cached(None, base) == {"prepare": ("it is new",), "train": ("it is new",)}
+    assert cached(base, base) == {"prepare": None, "train": None}
+    # The instance type is no part of the key.
+    assert cached(base, definition("ml.m5.4xlarge")) == {"prepare": None, "train": None}
+    changed = cached(base, definition(rows="20"))
+    assert changed["prepare"] == ("--rows 10 -> 20",) and changed["train"] == ("prepare runs again",)
+    off = definition()
+    off["Steps"][1]["CacheConfig"] = {"Enabled": False}
+    assert cached(base, off) == {"prepare": None}
+
+
+def test_a_parameter_or_the_execution_in_the_key_counts() -> None:
+    def using(value: Any, default: float = 0.9) -> dict[str, Any]:
+        read = definition()
+        read["Parameters"][0]["DefaultValue"] = default
+        read["Steps"][0]["Arguments"]["Environment"] = {"X": value}
+        return read
+
+    parameter = {"Get": "Parameters.MinAccuracy"}
+    assert cached(using(parameter), using(parameter))["prepare"] is None
+    why = cached(using(parameter), using(parameter, 0.5))["prepare"]
+    assert why is not None and "0.9 -> 0.5" in why[0]
+    execution = {"Get": "Execution.PipelineExecutionId"}
+    assert cached(using(execution), using(execution))["prepare"] == ("its arguments name the execution",)
+
+
+def test_a_step_is_told_after_those_it_reads_however_they_are_written() -> None:
+    old, new = definition(), definition(rows="20")
+    new["Steps"].reverse()
+    assert cached(old, new)["train"] == ("prepare runs again",)
+
+
+def test_quotas_of_a_new_account_are_told(place: Place) -> None:
+    training = {
+        "Name": "big",
+        "Type": "Training",
+        "Arguments": {
+            "ResourceConfig": {
+                "InstanceType": "ml.p4d.24xlarge",
+                "InstanceCount": 32,
+                "KeepAlivePeriodInSeconds": 7200,
+            },
+            "StoppingCondition": {"MaxRuntimeInSeconds": 1_000_000},
+        },
+    }
+    read = {**definition(), "Steps": [training, processing("prepare")]}
+    notes = place.plan(place.wanted(definition=read)).notes
+    assert len(notes) == 3 and all(note.startswith("big: ") and "quota" in note for note in notes)
+
+
+def test_the_wire_text_keeps_how_numbers_were_written() -> None:
+    text = '{"a":1E5,"b":[0.10,1.0,12345678901234567890],"c":{},"d":[],"e":"\\u00e9"}'
+    read: Any = json_text.parse(text, "test")
+    assert wire_text(read) == text
+    plain = {"a": [1.5, True, None, "é"], "b": {}}
+    assert wire_text(plain) == json.dumps(plain, separators=(",", ":"))

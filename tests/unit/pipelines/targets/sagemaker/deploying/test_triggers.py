@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from drivetrain.pipelines import Pipeline, fail
+from drivetrain.pipelines.spec.resources import Deployment
+from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
+from drivetrain.pipelines.targets.sagemaker.deploying import triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
+    Trigger,
+    desired_triggers,
+    read_triggers,
+    remove,
+    write,
+)
+from drivetrain.pipelines.triggers import resources
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place
+
+
+def test_names_and_tags_are_those_of_the_declared_ones() -> None:
+    assert triggers.OWNER == resources.OWNER
+    name = "a-pipeline-with-quite-a-long-name"
+    assert resources.resource_name(name, "daily").startswith(triggers.name_prefix(name))
+
+
+def test_declared_triggers_read_back_as_they_were_written(place: Place) -> None:
+    account = place.outside.number
+    pipeline = Pipeline(
+        name=NAME,
+        steps=[fail("no")],
+        deployment=Deployment(
+            scheduler_role=f"arn:aws:iam::{account}:role/scheduler",
+            event_queue=f"arn:aws:sqs:us-east-1:{account}:events",
+            dead_letter_queue=f"arn:aws:sqs:us-east-1:{account}:dead",
+        ),
+        triggers=[
+            Schedule(name="daily", cron="0 3 * * ? *", timezone="Europe/Zurich", flexible_minutes=15),
+            Schedule(name="until", rate="2 hours", end="2030-01-01T00:00:00", enabled=False),
+            RegistryEvent(name="approved", group="champions"),
+        ],
+    )
+    arn = place.account.arn("sagemaker", f"pipeline/{NAME}")
+    wanted = desired_triggers(pipeline, place.account, arn)
+    assert [trigger.kind for trigger in wanted] == ["rule", "schedule", "schedule"]
+    for trigger in wanted:
+        write(place.account, trigger, None)
+    assert read_triggers(place.account, NAME, arn) == wanted
+    # The service may spell the pipeline's name in lower case in its ARN.
+    assert read_triggers(place.account, NAME, arn.upper()) == wanted
+    for trigger in wanted:
+        write(place.account, trigger, trigger)
+        assert Trigger.from_json(json.loads(json.dumps(trigger.to_json()))) == trigger
+    assert read_triggers(place.account, NAME, arn) == wanted
+    for trigger in (*wanted, *wanted):
+        remove(place.account, trigger)
+    assert read_triggers(place.account, NAME, arn) == ()
+
+
+def test_defaults_and_spellings_make_no_difference() -> None:
+    target = {"Arn": "a", "RoleArn": "r"}
+    plain = Trigger.schedule({"Name": "n", "ScheduleExpression": "rate(1 day)", "Target": target})
+    answered = {
+        "Name": "n",
+        "Arn": "arn",
+        "ScheduleExpression": "rate(1 day)",
+        "State": "ENABLED",
+        "GroupName": "default",
+        "ScheduleExpressionTimezone": "UTC",
+        "ActionAfterCompletion": "NONE",
+        "Target": {**target, "RetryPolicy": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185}},
+        "CreationDate": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    assert Trigger.schedule(answered) == plain
+    assert Trigger.schedule({**answered, "State": "DISABLED"}) != plain
+    dated = Trigger.schedule({**answered, "EndDate": datetime(2026, 1, 1, tzinfo=UTC)})
+    assert dated.arguments["EndDate"] == datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+    one = Trigger.rule({"Name": "n", "EventPattern": '{"b": [1], "a": {"c": ["d"]}}', "State": "ENABLED"}, [])
+    assert one == Trigger.rule(
+        {"Name": "n", "EventPattern": '{"a":{"c":["d"]},"b":[1]}', "EventBusName": "default"}, []
+    )
+    assert one != Trigger.rule({"Name": "n", "EventPattern": '{"a":{"c":["d"]},"b":[2]}'}, [])
+
+
+def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
+    queue = f"arn:aws:sqs:us-east-1:{place.outside.number}"
+    pattern = {"EventPattern": '{"source":["aws.s3"]}', "Tags": [{"Key": triggers.OWNER, "Value": NAME}]}
+    two = Trigger.rule(
+        {"Name": f"{NAME}-x", **pattern}, [{"Id": "a", "Arn": f"{queue}:a"}, {"Id": "b", "Arn": f"{queue}:b"}]
+    )
+    one = Trigger.rule({"Name": f"{NAME}-x", **pattern}, [{"Id": "b", "Arn": f"{queue}:c"}])
+    arn = place.account.arn("sagemaker", f"pipeline/{NAME}")
+    write(place.account, two, None)
+    assert read_triggers(place.account, NAME, arn) == (two,)
+    write(place.account, one, two)
+    assert read_triggers(place.account, NAME, arn) == (one,)
