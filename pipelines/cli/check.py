@@ -27,7 +27,7 @@ def check(
     set_: Set = None,
     as_json: Json = False,
 ) -> int:
-    """Say whether a definition can run, and what the service would refuse.
+    """Say what would be refused of a definition, and where.
 
     Names, references, conditions and cycles, and the arguments of every job against the service's own model, each
     problem with its path. Ends with 1 when there are problems. Needs no network and no account.

@@ -22,7 +22,7 @@ def schema(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
 ) -> None:
-    """Print a JSON Schema: of a pipeline's settings, or of definitions.
+    """Print a JSON Schema of settings or definitions, for editors.
 
     In an editor with a YAML language server, begin the settings file with the line
     `# yaml-language-server: $schema=retraining.schema.json`.
