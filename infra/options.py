@@ -29,8 +29,10 @@ class ContinuousIntegration(Frozen):
 
     repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
     """OWNER/NAME."""
-    subjects: tuple[str, ...] = ("ref:refs/heads/main",)
-    """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; never `*`, which is every pull request."""
+    subjects: Annotated[tuple[Annotated[str, Field(pattern=r"^[\w-]+:[\w./-]+$")], ...], Field(min_length=1)] = (
+        "ref:refs/heads/main",
+    )
+    """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; no `*`, which also is every pull request."""
     provider: str | None = None
     """ARN of the account's OpenID provider for GitHub, of which there can be one; made unless given."""
 

@@ -1,0 +1,55 @@
+"""The options of the stack: read from a file of a few lines, wrong ones told in one."""
+
+from pathlib import Path
+
+import pytest
+
+from drivetrain.infra.options import ContinuousIntegration, Options, PrivateNetwork, read_options
+from drivetrain.pipelines.errors import UserError
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "infra.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_nothing_is_added() -> None:
+    assert read_options(None) == Options()
+    assert (Options().ci, Options().network, Options().studio, Options().notify) == (None, None, False, ())
+
+
+def test_a_file_of_a_few_lines(tmp_path: Path) -> None:
+    text = "notify: [ops@example.com]\nci: {repository: acme/models}\nnetwork: {zones: 3}\nparameters: {Data: [s3://a/b]}\n"
+    assert read_options(written(tmp_path, text)) == Options(
+        notify=("ops@example.com",),
+        ci=ContinuousIntegration(repository="acme/models"),
+        network=PrivateNetwork(zones=3),
+        parameters={"Data": ("s3://a/b",)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("checkpont_days: 3\n", "checkpont_days: Extra inputs are not permitted; given 3"),
+        ("log_days: 8\n", "log_days: Input should be 1, 3, 5"),
+        ("notify: [nobody]\n", "notify.0: String should match pattern"),
+        ("ci: {repository: models}\n", "ci.repository: String should match pattern"),
+        ("ci: {repository: acme/models, subjects: ['*']}\n", "ci.subjects"),
+        ("ci: {repository: acme/models, subjects: []}\n", "ci.subjects"),
+        ("bucket: maybe\n", "bucket: Input should be 'make' or 'existing'; given 'maybe'"),
+        ("network: {zones: 0}\nlog_days: 8\n", "(1 more)"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UserError) as told:
+        read_options(path)
+    assert str(told.value).startswith(f"{path}: ")
+    assert said in str(told.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"infra\.yaml"):
+        read_options(tmp_path / "infra.yaml")
