@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from drivetrain.components import model_package
 from drivetrain.components.declaration import Component, ComponentParameter
@@ -331,7 +331,7 @@ def for_each(
 
         rate = current_item("Float")
         model = step(train, train=data["train"], learning_rate=rate)
-        sweep = for_each([0.1, 0.3], [model], name="sweep", best=largest(model.logged("val_accuracy")))
+        sweep = for_each([0.1, 0.3], [model], name="sweep", best=largest(model.logged("validation_accuracy")))
         register(model=sweep.best["model"], group="digits")
 
     Args:
@@ -352,8 +352,10 @@ def for_each(
         )
     else:
         # An object goes along as its JSON text, and its fields are taken from that.
-        texts: list[Any] = [json.dumps(one, ensure_ascii=False) if isinstance(one, Mapping) else one for one in given]
-        listed = tuple(map(as_value, texts))
+        listed = tuple(
+            as_value(json.dumps(one, ensure_ascii=False) if isinstance(one, Mapping) else one)
+            for one in cast("Sequence[Any]", given)
+        )
     return ForEachStep(
         name=name,
         display_name=display_name,
@@ -389,8 +391,8 @@ def _selector(pick: Literal["MaxBy", "MinBy"], value: Reference) -> Selector:
     if isinstance(value, PropertyRef):
         return Selector(pick=pick, step=value.step, path=value.path)
     raise SpecError(
-        f"{_shown(value)} cannot be compared between iterations: the service looks into its description of a job, not "
-        "into files. Give a metric that a training logs (step.logged('...')), a property, or a Lambda's value."
+        f"{value.described()} cannot be compared between iterations: the service looks into its description of a job, "
+        "not into files. Give a metric that a training logs (step.logged('...')), a property, or a Lambda's value."
     )
 
 

@@ -6,14 +6,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
 from drivetrain.pipelines.spec.steps import ConditionStep, FailStep, ForEachStep, JobStep, NativeStep
-from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ItemRef, Reference, ValueType, references_in, value_type
+from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ItemRef, Reference, ValueType, value_type
 
 rule = RuleBook()
 
@@ -87,19 +87,19 @@ def the_current_item_stands_in_a_body(graph: Graph) -> Iterator[str]:
 def items_have_what_is_taken_from_them(graph: Graph) -> Iterator[str]:
     for loop in _loops(graph):
         wanted = {
-            reference
+            (reference.path, reference.type): reference
             for step in loop.body
-            for reference in references_in(graph.references[step.name])
+            for reference in graph.references[step.name]
             if isinstance(reference, ItemRef)
         }
-        for reference in sorted(wanted, key=lambda one: (one.path, one.type)):
+        for _, reference in sorted(wanted.items()):
             for item in _literal(loop):
                 try:
                     found = _field(item, reference.path)
                 except LookupError as error:
                     yield f"{loop.name!r}: item {item!r:.80} has no field {reference.path!r}. {error.args[0]}"
                     break
-                kind: ValueType | None = TYPE_OF_SCALAR.get(type(found))
+                kind: ValueType | None = TYPE_OF_SCALAR.get(cast("type", type(found)))
                 if kind != reference.type and not (kind == "Integer" and reference.type == "Float"):
                     said = "an object or a list" if kind is None else kind
                     yield (
@@ -166,7 +166,8 @@ def _field(item: Any, path: str) -> Any:
     for name in path.split("."):
         if not isinstance(value, dict):
             raise LookupError("It is no object.")
-        if name not in value:
-            raise LookupError(did_you_mean(name, list(value)))  # type: ignore[reportUnknownArgumentType]
-        value = value[name]  # type: ignore[reportUnknownVariableType]
-    return value
+        fields = cast("dict[str, Any]", value)
+        if name not in fields:
+            raise LookupError(did_you_mean(name, fields))
+        value = fields[name]
+    return cast("Any", value)

@@ -276,28 +276,11 @@ class Execution:
         Raises:
             UserError: its items have no value, or are no list.
         """
-        items = iterating.items_of(step, self._scope, iterating.items_file(self._home, self._facts.id, step.name))
-        iterations = [for_each.children(step, index) for index in range(len(items))]
-        for iteration, item in zip(iterations, items, strict=True):
-            self._scope.iterate(iteration, item)
-        self._ledger.masking = self._scope.masking
-        self._options = self._options.for_iterations(for_each.body_names(step, len(items)))
+        begun = iterating.begin(step, self._home, self._facts.id, self._scope, self._ledger, self._scheduler)
+        self._options = self._options.for_iterations(begun.bodies)
         self._worker = replace(self._worker, options=self._options)
-        children = iterating.entries(iterations, items, self._scope)
-        kept = {key: value for key, value in step.arguments.items() if key != "ForEachBody"}
-        rows = self._ledger.expand_step(
-            self._facts.id, step.name, arguments={**kept, "IterableItems": items}, children=children
-        )
-        self._scheduler.expand(step, iterations, step.arguments["MaxConcurrency"])
-        done: list[str] = []
-        for name, row in rows.items():
-            if row.status is not None and row.status in DONE:
-                done.append(name)
-                self._scope.finished(name, row.response)
-                self._scheduler.settle(name, row.status)
-        self._scheduler.forget(done)
         self._observe(StepStarted(step.name, 1))
-        self._observe(StepExpanded(step.name, tuple((one.name, one.type, one.title) for one in children), tuple(done)))
+        self._observe(StepExpanded(step.name, begun.steps, begun.done))
 
     def _end_loop(self, loop: Loop, cut_off: Collection[str] = ()) -> None:
         """A ForEach has ended, since the steps of its iterations have."""

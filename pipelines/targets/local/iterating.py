@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Ended
 from drivetrain.pipelines.targets.local.events import StepStatus
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.writer import Child
-from drivetrain.pipelines.targets.local.scheduler import Loop
+from drivetrain.pipelines.targets.local.ledger.writer import Child, LedgerWriter
+from drivetrain.pipelines.targets.local.scheduler import DONE, Loop, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope, IterationScope
 
 _ITEMS = "items.json"
@@ -52,6 +53,44 @@ def items_of(step: StepNode, scope: ExecutionScope, file: Path) -> list[Json]:
         json.dump(items, out)
     beside.replace(file)
     return items
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The iterations of a ForEach that begins: `steps` are theirs (name, type, display name), `done` those that an
+    earlier process has done, `bodies` the step of the body that each is made of."""
+
+    steps: tuple[tuple[str, str, str], ...]
+    done: tuple[str, ...]
+    bodies: Mapping[str, str]
+
+
+def begin(
+    step: StepNode, home: Home, execution: str, scope: ExecutionScope, ledger: LedgerWriter, scheduler: Scheduler
+) -> Begun:
+    """Let the steps of a ForEach's iterations come: into the scope, the ledger and the scheduler.
+
+    Raises:
+        UserError: its items have no value, or are no list.
+    """
+    items = items_of(step, scope, items_file(home, execution, step.name))
+    iterations = [for_each.children(step, index) for index in range(len(items))]
+    for iteration, item in zip(iterations, items, strict=True):
+        scope.iterate(iteration, item)
+    ledger.masking = scope.masking
+    children = entries(iterations, items, scope)
+    kept = {key: value for key, value in step.arguments.items() if key != "ForEachBody"}
+    rows = ledger.expand_step(execution, step.name, arguments={**kept, "IterableItems": items}, children=children)
+    scheduler.expand(step, iterations, step.arguments["MaxConcurrency"])
+    done: list[str] = []
+    for name, row in rows.items():
+        if row.status is not None and row.status in DONE:
+            done.append(name)
+            scope.finished(name, row.response)
+            scheduler.settle(name, row.status)
+    scheduler.forget(done)
+    steps = tuple((one.name, one.type, one.title) for one in children)
+    return Begun(steps, tuple(done), for_each.body_names(step, len(items)))
 
 
 def entries(iterations: Sequence[Sequence[StepNode]], items: Sequence[Json], scope: ExecutionScope) -> list[Child]:

@@ -7,12 +7,17 @@ Starting; an attempt that is retried is no change of status; a step that is not 
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.ledger.json_column import dump
+
+if TYPE_CHECKING:
+    import sqlite3
 
 EXECUTION = "SageMaker Model Building Pipeline Execution Status Change"
 STEP = "SageMaker Model Building Pipeline Execution Step Status Change"
@@ -28,6 +33,46 @@ _JOBS: Mapping[str, tuple[str, str]] = {
 }
 _NAMED_BY_STEP: Mapping[str, str] = {"Processing": "processing-job", "Training": "training-job"}
 _LONGEST_REASON = 1024
+
+
+_INSERT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
+
+
+def enter_execution_event(db: sqlite3.Connection, facts: Facts, execution: str, before: str | None) -> None:
+    """Enter the event of the status that an execution has come to, in the transaction that made it so."""
+    status, started, ended = db.execute(
+        "SELECT status, started, ended FROM executions WHERE id = ?", (execution,)
+    ).fetchone()
+    now = time.time()
+    event = execution_event(facts, before, status, started=started, ended=ended, now=now)
+    db.execute(_INSERT, (execution, None, now, dump(event)))
+
+
+def enter_step_event(db: sqlite3.Connection, facts: Facts, execution: str, step: str, before: str | None) -> None:
+    """Enter the event of the status that a step has come to, in the transaction that made it so.
+
+    Args:
+        before: the status from which it came; Starting or Executing, as it must be, unless given.
+    """
+    kind, status, started, ended, response, cache_of, reason = db.execute(
+        "SELECT type, status, started, ended, response, cache_of, reason FROM steps WHERE execution = ? AND name = ?",
+        (execution, step),
+    ).fetchone()
+    now = time.time()
+    event = step_event(
+        facts,
+        step,
+        kind,
+        before or ("Starting" if status == "Executing" else "Executing"),
+        "Succeeded" if status == "Cached" else status,
+        started=started,
+        ended=ended,
+        now=now,
+        response=json.loads(response) if status != "Executing" else {},
+        cache_of=cache_of,
+        reason=reason,
+    )
+    db.execute(_INSERT, (execution, step, now, dump(event)))
 
 
 def execution_event(

@@ -8,7 +8,6 @@ finds it after a kill only repeats the moves. Before it, the attempt never happe
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,17 +19,15 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.ledger.json_column import dump
 from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
-from drivetrain.pipelines.targets.local.ledger.status_events import execution_event, step_event
+from drivetrain.pipelines.targets.local.ledger.status_events import enter_execution_event, enter_step_event
 
 if TYPE_CHECKING:
     import sqlite3
-
-
-_INSERT_EVENT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
 
 
 class LedgerFullError(UserError):
@@ -138,7 +135,7 @@ class LedgerWriter(Ledger):
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?)",
-                (execution, pipeline, now, definition_hash, request_hash, _dump(self.masking(parameters))),
+                (execution, pipeline, now, definition_hash, request_hash, dump(self.masking(parameters))),
             )
             db.executemany(
                 "INSERT INTO steps (execution, pipeline, position, name, type, display_name) VALUES (?, ?, ?, ?, ?, ?)",
@@ -184,7 +181,7 @@ class LedgerWriter(Ledger):
         with self._transaction() as db:
             db.execute(
                 "UPDATE executions SET definition_hash = ?, request_hash = ?, parameters = ? WHERE id = ?",
-                (definition_hash, request_hash, _dump(self.masking(parameters)), execution),
+                (definition_hash, request_hash, dump(self.masking(parameters)), execution),
             )
             pipeline, attempts = _known_steps(db, execution)
             kept = {name for name, _, _ in steps} - set(again)
@@ -228,12 +225,12 @@ class LedgerWriter(Ledger):
     ) -> int:
         """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed
         execution counts on)."""
-        fields = None if cache_fields is None else _dump(self.masking(cache_fields))
+        fields = None if cache_fields is None else dump(self.masking(cache_fields))
         with self._transaction() as db:
             db.execute(
                 "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, why = ?, arguments = ?, "
                 "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
-                (time.time(), _dump(list(why)), _dump(self.masking(arguments)), cache_key, fields, execution, step),
+                (time.time(), dump(list(why)), dump(self.masking(arguments)), cache_key, fields, execution, step),
             )
             self._tell_step(db, execution, step)
             return _next_attempt(db, execution, step)
@@ -248,7 +245,7 @@ class LedgerWriter(Ledger):
         with self._transaction() as db:
             db.execute(
                 "UPDATE attempts SET processes = ? WHERE execution = ? AND step = ? AND number = ?",
-                (_dump([asdict(process) for process in processes]), execution, step, number),
+                (dump([asdict(process) for process in processes]), execution, step, number),
             )
 
     def publish(
@@ -267,11 +264,11 @@ class LedgerWriter(Ledger):
         with self._transaction() as db:
             db.execute(
                 "UPDATE attempts SET status = 'Publishing', moves = ? WHERE execution = ? AND step = ? AND number = ?",
-                (_dump([asdict(move) for move in moves]), execution, step, number),
+                (dump([asdict(move) for move in moves]), execution, step, number),
             )
             db.execute(
                 "UPDATE steps SET response = ?, value = ? WHERE execution = ? AND name = ?",
-                (_dump(self.masking(response)), value, execution, step),
+                (dump(self.masking(response)), value, execution, step),
             )
             db.executemany(
                 "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)",
@@ -346,10 +343,10 @@ class LedgerWriter(Ledger):
                     status,
                     None if status == "NotExecuted" else now,
                     now,
-                    _dump(self.masking(arguments or {})),
-                    _dump(self.masking(response or {})),
-                    *(value, reason, cache_of, _dump(list(why)), cache_key),
-                    None if cache_fields is None else _dump(self.masking(cache_fields)),
+                    dump(self.masking(arguments or {})),
+                    dump(self.masking(response or {})),
+                    *(value, reason, cache_of, dump(list(why)), cache_key),
+                    None if cache_fields is None else dump(self.masking(cache_fields)),
                     *(execution, step),
                 ),
             )
@@ -366,7 +363,7 @@ class LedgerWriter(Ledger):
             db.execute(
                 "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, arguments = ? WHERE execution = ? "
                 "AND name = ?",
-                (time.time(), _dump(self.masking(arguments)), execution, step),
+                (time.time(), dump(self.masking(arguments)), execution, step),
             )
             db.executemany(
                 # Attempts stay as a history where a step was entered before.
@@ -401,46 +398,21 @@ class LedgerWriter(Ledger):
             db.execute(
                 "UPDATE steps SET status = ?, ended = ?, response = ?, value = ?, reason = ? WHERE execution = ? AND "
                 "name = ?",
-                (status, now, _dump(self.masking(response)), value, reason, execution, step),
+                (status, now, dump(self.masking(response)), value, reason, execution, step),
             )
             self._tell_step(db, execution, step)
             row = db.execute("SELECT started FROM steps WHERE execution = ? AND name = ?", (execution, step))
             return now - row.fetchone()[0]
 
     def _tell_execution(self, db: sqlite3.Connection, execution: str, before: str | None) -> None:
-        if self.facts is None:
-            return
-        status, started, ended = db.execute(
-            "SELECT status, started, ended FROM executions WHERE id = ?", (execution,)
-        ).fetchone()
-        now = time.time()
-        event = execution_event(self.facts, before, status, started=started, ended=ended, now=now)
-        db.execute(_INSERT_EVENT, (execution, None, now, _dump(event)))
+        """Enter the event of the status that the execution has come to."""
+        if self.facts is not None:
+            enter_execution_event(db, self.facts, execution, before)
 
     def _tell_step(self, db: sqlite3.Connection, execution: str, step: str, before: str | None = None) -> None:
         """Enter the event of the status that a step has come to."""
-        if self.facts is None:
-            return
-        kind, status, started, ended, response, cache_of, reason = db.execute(
-            "SELECT type, status, started, ended, response, cache_of, reason FROM steps WHERE execution = ? AND "
-            "name = ?",
-            (execution, step),
-        ).fetchone()
-        now = time.time()
-        event = step_event(
-            self.facts,
-            step,
-            kind,
-            before or ("Starting" if status == "Executing" else "Executing"),
-            "Succeeded" if status == "Cached" else status,
-            started=started,
-            ended=ended,
-            now=now,
-            response=json.loads(response) if status != "Executing" else {},
-            cache_of=cache_of,
-            reason=reason,
-        )
-        db.execute(_INSERT_EVENT, (execution, step, now, _dump(event)))
+        if self.facts is not None:
+            enter_step_event(db, self.facts, execution, step, before)
 
     def note_step(self, execution: str, step: str, value: str) -> None:
         """What is worth knowing of a step that is under way; its result takes the place."""
@@ -502,9 +474,3 @@ def _end_attempt(
         "WHERE execution = ? AND step = ? AND number = ?",
         (status, time.time(), reason, error_type, execution, step, number),
     )
-
-
-def _dump(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair (from the JSON that a program wrote) cannot be encoded; as an escape it survives.
-    return text if text.isascii() else re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)
