@@ -40,6 +40,7 @@ COMMANDS = {
     "evaluations": "evaluations",
     "models": "models",
     "triggers": "triggers",
+    "serve": "serve",
     "prices": "prices",
     "version": "version",
 }

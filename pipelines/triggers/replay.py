@@ -38,6 +38,9 @@ class Answer:
     token: str | None = None
     """The ClientRequestToken of the start."""
 
+    matched: bool = False
+    """The event is one that the trigger waits for, so that something else decided: a loop, a duplicate, a limit."""
+
 
 def replay(
     pipeline: Pipeline, event: Mapping[str, Any], *, earlier: Iterable[Earlier] = (), now: datetime | None = None
@@ -102,11 +105,13 @@ def _answer(
         reasons.append(f"loop guard: the model was registered by this pipeline's own execution {by}")
     looked_for = pattern(trigger, arn, where)
     mismatches = explain(looked_for, event)
+    guard = "detail.MetadataProperties.GeneratedBy" if guarded else None
+    mismatches = [mismatch for mismatch in mismatches if mismatch.field != guard]
+    matched = not mismatches
     if any(mismatch.field in ("source", "detail-type") for mismatch in mismatches):
         reasons.append(f"it waits for other events: {looked_for['detail-type'][0]} of {looked_for['source'][0]}")
     else:
-        guard = "detail.MetadataProperties.GeneratedBy" if guarded else None
-        reasons += [str(mismatch) for mismatch in mismatches if mismatch.field != guard]
+        reasons += map(str, mismatches)
     if not reasons:
         try:
             decision = decide(request(pipeline, trigger, arn), event, earlier, now)
@@ -114,6 +119,6 @@ def _answer(
             reasons.append(f"the start would fail: {error}")
         else:
             if not isinstance(decision, Skip):
-                return Answer(trigger.name, trigger.kind, True, decision.parameters, token=decision.token)
+                return Answer(trigger.name, trigger.kind, True, decision.parameters, token=decision.token, matched=True)
             reasons.append(decision.reason)
-    return Answer(trigger.name, trigger.kind, False, reasons=tuple(reasons))
+    return Answer(trigger.name, trigger.kind, False, reasons=tuple(reasons), matched=matched)

@@ -142,7 +142,7 @@ def decide(request: Request, event: Mapping[str, Any], earlier: Iterable[Earlier
     if request.loop_guard and is_execution_of(by, request.pipeline_arn):
         return Skip(f"loop guard: the model was registered by this pipeline's own execution {by}")
     digest = token(request, event, now)
-    name = f"{request.trigger}-{digest[:_DIGITS]}"
+    name = start_name(request.trigger, digest)
     executions = list(earlier)
     if any(one.name == name for one in executions):
         return Skip(f"duplicate: execution {name} was started for it")
@@ -152,6 +152,11 @@ def decide(request: Request, event: Mapping[str, Any], earlier: Iterable[Earlier
         if len(recent) >= request.starts:
             return Skip(f"rate limit: {len(recent)} starts in the last {request.seconds:,} s; at most {request.starts}")
     return Start(digest, name, parameters(request.parameters, event))
+
+
+def start_name(trigger: str, digest: str) -> str:
+    """The display name of an execution: by it, a later delivery knows what was started."""
+    return f"{trigger}-{digest[:_DIGITS]}"
 
 
 def looked_back(request: Request) -> timedelta:

@@ -1,0 +1,1 @@
+"""Triggers on this machine: schedules, and what happens in the local registry and ledger, start local runs."""

@@ -1,0 +1,67 @@
+"""What triggers started here, kept in the home: so that nothing starts twice and limits hold over a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.triggers.starting import Earlier
+
+FILE = "started.jsonl"
+
+
+class History:
+    """A line a start, appended before the start: a crash in between loses a start, and never doubles one."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read what there is; the end of a line that a crash cut off is taken away.
+
+        Raises:
+            UserError: the file holds something else.
+        """
+        self._path = folder / FILE
+        self._guard = threading.Lock()
+        self._known: dict[str, list[Earlier]] = {}
+        content = self._path.read_bytes() if self._path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            os.truncate(self._path, len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                said = json.loads(line)
+                found = Earlier(str(said["name"]), datetime.fromisoformat(said["started"]))
+                self._known.setdefault(str(said["pipeline"]), []).append(found)
+            except (ValueError, KeyError, TypeError):
+                raise UserError(
+                    f"{self._path}, line {number}: not a start. Move the file away to begin anew."
+                ) from None
+
+    def of(self, pipeline: str) -> tuple[Earlier, ...]:
+        """The starts of a pipeline, the oldest first."""
+        with self._guard:
+            return tuple(self._known.get(pipeline, ()))
+
+    def add(self, pipeline: str, name: str, started: datetime, parameters: Mapping[str, str]) -> None:
+        """Keep a start, on disk when this returns.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        record: dict[str, Any] = {
+            "pipeline": pipeline,
+            "name": name,
+            "started": started.isoformat(),
+            "parameters": sorted(parameters),  # names alone: a value may be a secret
+        }
+        with self._guard:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self._known.setdefault(pipeline, []).append(Earlier(name, started))

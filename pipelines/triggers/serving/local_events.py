@@ -1,0 +1,91 @@
+"""What happened here, as the events that EventBridge would deliver: registered models, ended executions."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.pipelines.triggers.starting import REGISTRY
+
+if TYPE_CHECKING:
+    from drivetrain.components.registries import ModelEvent, ModelVersion, Registry
+    from drivetrain.pipelines.targets.local.home import Home
+
+_NAMESPACE = uuid.UUID("5f3a3c1e-8a53-4b0c-9d5c-6a0d7f1f2b11")
+_RECENT = 100
+
+
+class Watch:
+    """The events since it was made, each once. Not for several threads."""
+
+    def __init__(self, registry: Registry, home: Home) -> None:
+        self._registry = registry
+        self._home = home
+        self._since = time.time()
+        self._last_model = max((event.id for event in registry.events()), default=0)
+        self._told: set[tuple[str, int]] = set()
+
+    def events(self) -> Iterator[Mapping[str, Any]]:
+        """What is new since the last time: models first, then executions, each in their order."""
+        for change in self._registry.events(after=self._last_model):
+            self._last_model = change.id
+            yield package_event(self._registry.version(change.group, change.version), change)
+        yield from self._ended()
+
+    def _ended(self) -> Iterator[Mapping[str, Any]]:
+        from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+
+        with Ledger(self._home) as ledger:
+            found = [
+                (row.id, told)
+                for row in ledger.executions(_RECENT)
+                if row.ended is not None and row.ended >= self._since
+                for told in ledger.events(row.id)
+                if told.step is None and told.time >= self._since
+            ]
+        for execution, told in sorted(found, key=lambda pair: pair[1].time):
+            if (execution, told.number) not in self._told:
+                self._told.add((execution, told.number))
+                yield told.event
+
+
+def package_event(version: ModelVersion, change: ModelEvent) -> dict[str, Any]:
+    """`SageMaker Model Package State Change` for a change of a version in a local registry.
+
+    Fields as in https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html; the status
+    is that after the change, whatever has come since.
+    """
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(change.at))
+    package: Mapping[str, Any] = version.package
+    said: Any = package.get("MetadataProperties")
+    maker: dict[str, Any] = dict(cast(Mapping[str, Any], said if isinstance(said, Mapping) else {}))
+    if version.execution is not None:
+        maker.setdefault("GeneratedBy", version.execution)
+    detail: dict[str, Any] = {
+        "ModelPackageGroupName": version.group,
+        "ModelPackageVersion": version.version,
+        "ModelPackageArn": version.arn,
+        "CreationTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(version.created_at)),
+        "ModelPackageStatus": "Completed",
+        "ModelApprovalStatus": change.status,
+        "MetadataProperties": maker,
+        "UpdatedModelPackageFields": list(change.updated_fields),
+        # To the microsecond: two decisions within a second are two changes.
+        "LastModifiedTime": f"{change.at:.6f}",
+    }
+    for name in ("InferenceSpecification", "ModelLifeCycle", "CustomerMetadataProperties"):
+        if name in package:
+            detail[name] = package[name]
+    return {
+        "version": "0",
+        "id": str(uuid.uuid5(_NAMESPACE, f"{version.arn}/{change.id}/{change.at!r}")),
+        "detail-type": REGISTRY,
+        "source": "aws.sagemaker",
+        "account": version.arn.split(":")[4],
+        "time": moment,
+        "region": version.arn.split(":")[3],
+        "resources": [version.arn],
+        "detail": detail,
+    }

@@ -1,0 +1,117 @@
+"""Starts runs, one at a time for each pipeline, each a process of its own with a log."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drivetrain.pipelines.spec.pipeline import Pipeline
+
+GRACE_S = 60.0
+"""What a run may take to end in order before it is killed."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A pipeline whose triggers are served, and the words by which `drivetrain run` finds it."""
+
+    pipeline: Pipeline
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A start: of which pipeline, by which trigger, under which name."""
+
+    served: Served
+    trigger: str
+    name: str
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def run_command(begun: Begun) -> list[str]:
+    """The command line of a run."""
+    given = [part for name, value in begun.parameters.items() for part in ("--param", f"{name}={value}")]
+    return [sys.executable, "-m", "drivetrain.pipelines.cli.main", "run", *begun.served.arguments, *given]
+
+
+class Runs:
+    """Runs that wait and runs that work; `stop` ends all of them."""
+
+    def __init__(
+        self,
+        logs: Path,
+        ended: Callable[[Begun, int | OSError, Path], None],
+        command: Callable[[Begun], Sequence[str]] = run_command,
+    ) -> None:
+        self._logs = logs
+        self._ended = ended
+        self._command = command
+        self._guard = threading.Lock()
+        self._stopping = False
+        self._queues: dict[str, queue.Queue[Begun | None]] = {}
+        self._threads: list[threading.Thread] = []
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, begun: Begun) -> None:
+        """Run it as soon as the pipeline's earlier ones have ended. `ended` is told, from a thread of the pipeline."""
+        name = begun.served.pipeline.name
+        with self._guard:
+            if self._stopping:
+                return
+            if name not in self._queues:
+                self._queues[name] = queue.Queue()
+                thread = threading.Thread(target=self._work, args=(name,), name=f"runs of {name}")
+                self._threads.append(thread)
+                thread.start()
+            self._queues[name].put(begun)
+
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """End what works, forget what waits, and return when no process is left."""
+        with self._guard:
+            self._stopping = True
+            for waiting in self._queues.values():
+                waiting.put(None)
+            children = list(self._children.values())
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+        for child in children:
+            try:
+                child.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                child.kill()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, name: str) -> None:
+        while (begun := self._queues[name].get()) is not None:
+            log = self._logs / f"{begun.name}.log"
+            with self._guard:
+                if self._stopping:
+                    return
+                try:
+                    self._children[name] = child = self._process(begun, log)
+                except OSError as error:
+                    self._ended(begun, error, log)
+                    continue
+            code = child.wait()
+            with self._guard:
+                del self._children[name]
+            self._ended(begun, code, log)
+
+    def _process(self, begun: Begun, log: Path) -> subprocess.Popen[bytes]:
+        with log.open("ab") as file:
+            # A session of its own: an interrupt typed at the terminal comes once, and from us.
+            return subprocess.Popen(
+                list(self._command(begun)),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )

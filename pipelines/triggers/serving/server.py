@@ -1,0 +1,170 @@
+"""The local equivalent of rules and schedules: a scheduler for the clocks, a look at what happened every second."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.spec.triggers import EventTrigger, Schedule
+from drivetrain.pipelines.triggers.replay import replay
+from drivetrain.pipelines.triggers.resources import text
+from drivetrain.pipelines.triggers.schedules import Clock, clock
+from drivetrain.pipelines.triggers.serving.history import History
+from drivetrain.pipelines.triggers.serving.local_events import Watch
+from drivetrain.pipelines.triggers.serving.runs import Begun, Runs, Served
+from drivetrain.pipelines.triggers.starting import REGISTRY, start_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from drivetrain.components.registries import Registry
+    from drivetrain.pipelines.targets.local.home import Home
+
+POLL_S = 1.0
+_JOB_ERROR = 2**13
+"""APScheduler's EVENT_JOB_ERROR, which is imported with it only."""
+
+LATE_S = 3_600
+"""A machine that slept starts what it missed, once, if it is not later than the service would be."""
+
+
+class ClockTrigger:
+    """A schedule as APScheduler asks for it (it is registered as one of its triggers)."""
+
+    def __init__(self, read: Clock) -> None:
+        self._read = read
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
+        found = next(self._read.next_times(previous or now), None)
+        return None if found is None else found.astimezone(UTC)
+
+
+class Server:
+    """Serves the triggers of some pipelines until it is stopped."""
+
+    def __init__(
+        self,
+        served: Sequence[Served],
+        registry: Registry,
+        home: Home,
+        say: Callable[[str], None],
+        *,
+        poll_s: float = POLL_S,
+        command: Callable[[Begun], Sequence[str]] | None = None,
+    ) -> None:
+        """Read what was started before; from here on events count.
+
+        Raises:
+            UserError: APScheduler is not installed, the registry keeps no history, or the home is served already.
+        """
+        if not registry.keeps_history:
+            raise UserError("This registry tells nothing of its changes, so events cannot be served. Give a local one.")
+        self._scheduler = _scheduler()
+        self._served = tuple(served)
+        self._say = say
+        folder: Path = home.root / "serving"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(folder)
+        self._history = History(folder)
+        self._watch = Watch(registry, home)
+        self._runs = Runs(folder, self._ended, **({} if command is None else {"command": command}))
+        self._one_at_a_time = threading.Lock()
+        for one in self._served:
+            for trigger in one.pipeline.triggers:
+                if isinstance(trigger, Schedule) and trigger.enabled:
+                    self._scheduler.add_job(
+                        self._by_clock, ClockTrigger(clock(trigger)), args=(one, trigger), name=trigger.name
+                    )
+        self._scheduler.add_listener(self._failed, _JOB_ERROR)
+        self._scheduler.add_job(self.poll, "interval", seconds=poll_s, name="look at what happened")
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """End: no start after this, and no run left when it returns."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        self._runs.stop()
+        self._lock.close()
+
+    def poll(self) -> None:
+        """Look at what happened since the last time, and start what it fires."""
+        for event in self._watch.events():
+            for one in self._served:
+                self._by_event(one, event)
+
+    def _by_event(self, one: Served, event: Any) -> None:
+        pipeline = one.pipeline
+        if event["detail-type"] == REGISTRY:
+            # The local registry is of no region; that of the pipeline is in the ARNs of its executions.
+            event = {**event, "region": pipeline.deployment.region}
+        with self._one_at_a_time:
+            now = datetime.now(UTC)
+            for answer in replay(pipeline, event, earlier=self._history.of(pipeline.name), now=now):
+                trigger = next(given for given in pipeline.triggers if given.name == answer.trigger)
+                if answer.starts:
+                    assert answer.token is not None
+                    self._begin(
+                        Begun(one, answer.trigger, start_name(answer.trigger, answer.token), answer.parameters), now
+                    )
+                elif isinstance(trigger, EventTrigger) and answer.matched:
+                    self._say(f"{pipeline.name} / {answer.trigger} does not start: {answer.reasons[0]}")
+
+    def _by_clock(self, one: Served, trigger: Schedule) -> None:
+        with self._one_at_a_time:
+            now = datetime.now(UTC)
+            digest = hashlib.sha256(f"{one.pipeline.name}/{trigger.name}/{now.isoformat()}".encode()).hexdigest()
+            given = {name: text(value) for name, value in trigger.parameters.items()}
+            self._begin(Begun(one, trigger.name, start_name(trigger.name, digest), given), now)
+
+    def _begin(self, begun: Begun, now: datetime) -> None:
+        self._history.add(begun.served.pipeline.name, begun.name, now, begun.parameters)
+        self._say(f"{begun.served.pipeline.name} / {begun.trigger} starts {begun.name}")
+        self._runs.start(begun)
+
+    def _failed(self, failure: Any) -> None:
+        self._say(f"failed: {type(failure.exception).__name__}: {failure.exception}\n{failure.traceback}")
+
+    def _ended(self, begun: Begun, code: int | OSError, log: Path) -> None:
+        how = "succeeded" if code == 0 else f"ended with exit code {code}"
+        if isinstance(code, OSError):
+            how = f"could not be started ({code})"
+        self._say(f"{begun.served.pipeline.name} / {begun.name} {how}: {log}")
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """A file that this process alone has: two servers of one home would start everything twice."""
+    import fcntl
+
+    file = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise UserError(
+            f"{folder.parent} is being served already. End that, or give another folder by --home."
+        ) from None
+    return file
+
+
+def _scheduler() -> Any:
+    try:
+        background: Any = importlib.import_module("apscheduler.schedulers.background")
+        base: Any = importlib.import_module("apscheduler.triggers.base")
+    except ImportError:
+        raise UserError("Serving triggers needs APScheduler. Install it: pip install 'drivetrain[serve]'.") from None
+    assert importlib.import_module("apscheduler.events").EVENT_JOB_ERROR == _JOB_ERROR
+    base.BaseTrigger.register(ClockTrigger)
+    # What fails is said by the server; without a handler Python would print it a second time.
+    logging.getLogger("apscheduler").addHandler(logging.NullHandler())
+    return background.BackgroundScheduler(
+        timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": LATE_S}
+    )

@@ -1,0 +1,361 @@
+"""Triggers on this machine: approvals and ended runs start runs, once, one at a time, and none is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.components.registries import open_registry
+from drivetrain.pipelines import (
+    Limit,
+    Parameter,
+    Pipeline,
+    PipelineFinished,
+    RegistryEvent,
+    Schedule,
+    UserError,
+)
+from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.triggers.schedules import clock
+from drivetrain.pipelines.triggers.serving.history import FILE, History
+from drivetrain.pipelines.triggers.serving.local_events import package_event
+from drivetrain.pipelines.triggers.serving.runs import Begun, Runs, Served, run_command
+from drivetrain.pipelines.triggers.serving.server import ClockTrigger, Server
+
+OWN = "arn:aws:sagemaker:us-east-1:000000000000:pipeline/retrain/execution/abc"
+APPROVED = RegistryEvent(name="approved", group="digits", parameters={"Model": "$.detail.ModelPackageArn"})
+WAIT_S = 30.0
+
+
+def pipeline(*triggers: Any, name: str = "retrain") -> Pipeline:
+    return Pipeline(name=name, parameters=[Parameter.string("Model", "none")], triggers=triggers)
+
+
+def python(code: str) -> Callable[[Begun], list[str]]:
+    return lambda begun: [sys.executable, "-I", "-S", "-c", code, begun.name, json.dumps(dict(begun.parameters))]
+
+
+class World:
+    """A home with a registry, a server over it, and what it said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder / "home")
+        self.home.create()
+        self.registry = open_registry(f"local:{self.home.ledger}")
+        self.said: queue.Queue[str] = queue.Queue()
+        self.servers: list[Server] = []
+
+    def serve(self, *pipelines: Pipeline, code: str = "import sys; print(sys.argv[1:])", **options: Any) -> Server:
+        served = [Served(one, (one.name,)) for one in pipelines]
+        made = Server(served, self.registry, self.home, self.said.put, command=python(code), **options)
+        self.servers.append(made)
+        return made
+
+    def approve(self, digit: str, execution: str | None = None) -> None:
+        version, _ = self.registry.register(
+            "digits", digit * 64, {"ModelPackageGroupName": "digits"}, execution=execution
+        )
+        self.registry.set_status("digits", version, "Approved")
+
+    def run(self, pipeline: str, status: Any) -> None:
+        """An execution as the local runner enters it."""
+        id = f"run-{pipeline}-{status}"
+        with LedgerWriter(self.home) as ledger:
+            ledger.facts = Facts(id=id, pipeline=pipeline, region="us-east-1", account="000000000000", started=0.0)
+            ledger.begin(id, pipeline, definition_hash="d", request_hash="r", parameters={}, steps=())
+            ledger.finish(id, status, None)
+
+    def next(self) -> str:
+        return self.said.get(timeout=WAIT_S)
+
+    def started(self) -> list[str]:
+        path = self.home.root / "serving" / FILE
+        return [json.loads(line)["name"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    for server in made.servers:
+        server.stop()
+
+
+def test_an_approval_starts_a_run(world: World) -> None:
+    world.approve("a")  # before anybody looked
+    server = world.serve(pipeline(APPROVED))
+    server.poll()
+    assert world.started() == []
+    world.approve("b")
+    server.poll()
+    (name,) = world.started()
+    assert world.next() == f"retrain / approved starts {name}"
+    log = world.home.root / "serving" / f"{name}.log"
+    assert world.next() == f"retrain / {name} succeeded: {log}"
+    arn = "arn:aws:sagemaker:us-east-1:000000000000:model-package/digits/2"
+    assert f'\'{{"Model": "{arn}"}}\'' in log.read_text()
+    server.poll()
+    assert len(world.started()) == 1
+
+
+def test_every_decision_is_a_change_of_its_own(world: World) -> None:
+    server = world.serve(pipeline(APPROVED))
+    world.approve("a")
+    world.registry.set_status("digits", 1, "Rejected")
+    world.registry.set_status("digits", 1, "Approved")
+    server.poll()
+    assert len(set(world.started())) == 2
+
+
+def test_the_own_models_start_nothing_and_it_is_said(world: World) -> None:
+    server = world.serve(pipeline(APPROVED))
+    world.approve("a", execution=OWN)
+    server.poll()
+    assert world.next().startswith("retrain / approved does not start: loop guard")
+    assert world.started() == []
+
+
+def test_a_limit_holds_over_a_restart(world: World) -> None:
+    limited = APPROVED.model_copy(update={"limit": Limit(starts=1, every="1 day")})
+    first = world.serve(pipeline(limited))
+    world.approve("a")
+    first.poll()
+    first.stop()
+    second = world.serve(pipeline(limited))
+    world.approve("b")
+    second.poll()
+    assert len(world.started()) == 1
+    lines = [world.next() for _ in range(world.said.qsize())]
+    assert any("rate limit: 1 starts in the last 86,400 s" in line for line in lines)
+
+
+def test_another_pipelines_end_starts_a_run(world: World) -> None:
+    server = world.serve(pipeline(PipelineFinished(name="features", pipeline="Features")))
+    world.run("features", "Succeeded")
+    world.run("features2", "Succeeded")
+    world.run("features", "Failed")
+    server.poll()
+    (name,) = world.started()
+    assert world.next() == f"retrain / features starts {name}"
+    server.poll()
+    assert len(world.started()) == 1
+
+
+def test_failures_of_a_run_are_said(world: World) -> None:
+    server = world.serve(pipeline(APPROVED), code="import sys; sys.exit('no data')")
+    world.approve("a")
+    server.poll()
+    assert "starts" in world.next()
+    said = world.next()
+    assert "ended with exit code 1" in said
+    assert Path(said.rpartition(": ")[2]).read_text() == "no data\n"
+
+
+def test_a_home_is_served_once(world: World) -> None:
+    server = world.serve(pipeline(APPROVED))
+    with pytest.raises(UserError, match="is being served already"):
+        world.serve(pipeline(APPROVED))
+    server.stop()
+    world.serve(pipeline(APPROVED))
+
+
+class Soon:
+    """A clock that runs once, just after it is asked for the first time."""
+
+    def __init__(self, trigger: Schedule) -> None:
+        self._asked = False
+
+    def next_times(self, after: datetime) -> Iterator[datetime]:
+        if not self._asked:
+            self._asked = True
+            yield after + timedelta(milliseconds=50)
+
+
+def test_by_the_clock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through APScheduler itself: a schedule that is due runs once, with its parameters; one that is off does not."""
+    from drivetrain.pipelines.triggers.serving import server as module
+
+    monkeypatch.setattr(module, "clock", Soon)
+    once = Schedule(name="once", rate="1 day", parameters={"Model": "m"})
+    off = Schedule(name="off", rate="1 day", enabled=False)
+    server = world.serve(pipeline(once, off))
+    server.start()
+    assert world.next().startswith("retrain / once starts once-")
+    assert "succeeded" in (ended := world.next())
+    assert '{"Model": "m"}' in Path(ended.rpartition(": ")[2]).read_text()
+    assert len(world.started()) == 1
+
+
+def test_the_server_looks_by_itself(world: World) -> None:
+    server = world.serve(pipeline(APPROVED), poll_s=0.05)
+    server.start()
+    world.approve("a")
+    assert "approved starts" in world.next()
+
+
+def test_what_goes_wrong_is_said(world: World) -> None:
+    server = world.serve(pipeline(APPROVED), poll_s=0.05)
+    (world.home.root / "serving" / FILE).mkdir()
+    server.start()
+    world.approve("a")
+    said = world.next()
+    assert said.startswith("failed: IsADirectoryError") and "in _begin" in said
+
+
+def test_the_clock_as_apscheduler_asks() -> None:
+    trigger = ClockTrigger(clock(Schedule(name="s", cron="30 1 * * ? *", timezone="America/New_York")))
+    now = datetime(2026, 10, 31, 12, tzinfo=UTC)
+    first = trigger.get_next_fire_time(None, now)
+    second = trigger.get_next_fire_time(first, now)
+    assert [str(time) for time in (first, second)] == ["2026-11-01 05:30:00+00:00", "2026-11-02 06:30:00+00:00"]
+    assert ClockTrigger(clock(Schedule(name="s", at="2026-01-01T00:00:00"))).get_next_fire_time(None, now) is None
+
+
+def test_the_event_of_a_decision(world: World) -> None:
+    world.approve("a", execution=OWN)
+    created, approved = world.registry.events()
+    version = world.registry.version("digits", 1)
+    event = package_event(version, approved)
+    assert event["detail"]["UpdatedModelPackageFields"] == ["ModelApprovalStatus"]
+    assert event["detail"]["ModelApprovalStatus"] == "Approved"
+    assert event["detail"]["MetadataProperties"] == {"GeneratedBy": OWN}
+    assert (event["account"], event["region"]) == ("000000000000", "us-east-1")
+    assert event["resources"] == [event["detail"]["ModelPackageArn"]] == [version.arn]
+    before = package_event(version, created)
+    assert before["detail"]["ModelApprovalStatus"] == "PendingManualApproval"  # as it was then
+    assert before["detail"]["UpdatedModelPackageFields"] == [] and before["id"] != event["id"]
+    assert package_event(version, approved) == event
+
+
+def test_what_is_run() -> None:
+    served = Served(pipeline(), ("again.py", "--home", "h"))
+    command = run_command(Begun(served, "t", "t-1", {"Model": "a b", "X": "-1"}))
+    assert command[1:] == [
+        *("-m", "drivetrain.pipelines.cli.main", "run", "again.py", "--home", "h"),
+        *("--param", "Model=a b", "--param", "X=-1"),
+    ]
+
+
+def begun(name: str, of: str = "p") -> Begun:
+    return Begun(Served(pipeline(name=of), ()), "t", name)
+
+
+def test_runs_of_one_pipeline_follow_each_other(tmp_path: Path) -> None:
+    ended: queue.Queue[str] = queue.Queue()
+    code = (
+        "import os, sys\n"
+        "os.close(os.open('working', os.O_CREAT | os.O_EXCL))\n"  # fails while another one works
+        "print(sys.argv[1])\n"
+        "os.unlink('working')\n"
+    )
+    runs = Runs(
+        tmp_path,
+        lambda one, code, log: ended.put(f"{one.name} {code}"),
+        python(f"import os; os.chdir({str(tmp_path)!r})\n{code}"),
+    )
+    try:
+        for place in range(4):
+            runs.start(begun(f"r{place}"))
+        assert [ended.get(timeout=WAIT_S) for _ in range(4)] == [f"r{place} 0" for place in range(4)]
+    finally:
+        runs.stop()
+
+
+def test_stop_leaves_no_process_and_starts_none(tmp_path: Path) -> None:
+    ended: queue.Queue[tuple[str, int | OSError]] = queue.Queue()
+    code = (
+        "import os, signal, sys, time\n"
+        f"open({str(tmp_path)!r} + '/' + sys.argv[1], 'w').write(str(os.getpid()))\n"
+        "time.sleep(600)\n"
+    )
+    runs = Runs(tmp_path, lambda one, code, log: ended.put((one.name, code)), python(code))
+    runs.start(begun("first"))
+    runs.start(begun("waits"))
+    runs.start(begun("other", of="q"))
+    deadline = time.monotonic() + WAIT_S
+    while not all((tmp_path / name).exists() and (tmp_path / name).read_text() for name in ("first", "other")):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    runs.stop()
+    assert sorted(ended.get_nowait()[0] for _ in range(2)) == ["first", "other"] and ended.empty()
+    for name in ("first", "other"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / name).read_text()), 0)
+    runs.start(begun("late"))
+    assert not (tmp_path / "late.log").exists() and not (tmp_path / "waits.log").exists()
+
+
+def test_a_run_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    ended: queue.Queue[int | OSError] = queue.Queue()
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"open({str(tmp_path / 'ready')!r}, 'w').close()\n"
+        "time.sleep(600)\n"
+    )
+    runs = Runs(tmp_path, lambda one, code, log: ended.put(code), python(code))
+    runs.start(begun("deaf"))
+    deadline = time.monotonic() + WAIT_S
+    while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    runs.stop(grace_s=0.1)
+    assert ended.get_nowait() == -9
+
+
+def test_a_run_that_cannot_be_started_holds_up_no_other(tmp_path: Path) -> None:
+    ended: queue.Queue[tuple[str, Any]] = queue.Queue()
+
+    def command(one: Begun) -> list[str]:
+        return ["/nonexistent/python"] if one.name == "bad" else [sys.executable, "-I", "-S", "-c", ""]
+
+    runs = Runs(tmp_path, lambda one, code, log: ended.put((one.name, code)), command)
+    try:
+        runs.start(begun("bad"))
+        runs.start(begun("good"))
+        name, code = ended.get(timeout=WAIT_S)
+        assert name == "bad" and isinstance(code, FileNotFoundError)
+        assert ended.get(timeout=WAIT_S) == ("good", 0)
+    finally:
+        runs.stop()
+
+
+def test_history(tmp_path: Path) -> None:
+    times = [datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in range(3)]
+    made = History(tmp_path)
+    for place, moment in enumerate(times):
+        made.add("p", f"t-{place}", moment, {"Token": "secret"})
+    made.add("q", "t-9", times[0], {})
+    assert "secret" not in (tmp_path / FILE).read_text()
+    found = History(tmp_path).of("p")
+    assert [one.name for one in found] == ["t-0", "t-1", "t-2"]
+    assert all(one.started < two.started for one, two in pairwise(found))
+    assert History(tmp_path).of("r") == ()
+
+
+def test_history_after_a_crash_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    made = History(tmp_path)
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    made.add("p", "t-0", moment, {})
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"pipeline": "p", "na')
+    again = History(tmp_path)
+    again.add("p", "t-1", moment, {})
+    assert [one.name for one in History(tmp_path).of("p")] == ["t-0", "t-1"]
+    with (tmp_path / FILE).open("a") as file:
+        file.write("[]\n")
+    with pytest.raises(UserError, match="line 3: not a start"):
+        History(tmp_path)
