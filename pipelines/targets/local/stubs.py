@@ -40,7 +40,13 @@ RETURN = "Return"
 def check(step: StepNode, plan: Plan) -> list[str]:
     """What is wrong with a step's stub, before anything starts."""
     stub: Any = plan.options.stubs[step.name]
+    from drivetrain.pipelines.targets.local.step_types import find
+
     where = f"--stub {step.name}"
+    if getattr(find(step.type), "INLINE", False):
+        return [
+            f"{where}: a {step.type} step decides at once, and nothing stands for it. Allowed: steps that it reads."
+        ]
     if not isinstance(stub, dict):
         return [f"{where}: given {stub!r:.60}. Allowed: a JSON object."]
     given = cast("dict[str, Any]", stub)
