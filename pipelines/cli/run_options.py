@@ -56,7 +56,8 @@ def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
 
 
 def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
-    """`IMAGE=COMMAND` texts; the command is split into words as a shell would, and no shell ever sees it.
+    """`IMAGE=COMMAND` texts; the command is split into words as a shell would, and no shell ever sees it. Programs of
+    the working folder get their whole path, since the job starts in a folder of its own.
 
     Raises:
         UserError: an empty command, or one with an open quote.
@@ -69,8 +70,13 @@ def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
             raise UserError(f"--image-command {image}: {text!r}: {str(error).lower()}.") from None
         if not words:
             raise UserError(f"--image-command {image}: the command is empty. Give what runs in the image's place.")
-        found[image] = words
+        found[image] = tuple(map(_whole_path, words))
     return found
+
+
+def _whole_path(word: str) -> str:
+    path = Path(word)
+    return str(path.absolute()) if (path.suffix in (".py", ".sh") or "/" in word) and path.is_file() else word
 
 
 def selected(given: Iterable[str] | None, source: str | None) -> tuple[str, ...]:

@@ -49,6 +49,15 @@ def test_an_images_command_is_split_and_never_run_by_a_shell() -> None:
         image_commands(["img='x"])
 
 
+def test_a_program_beside_the_user_is_found_from_a_jobs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("serve.py", "python", "gone"):
+        (tmp_path / name).touch()
+    (tmp_path / "gone").unlink()
+    words = image_commands(["img=python serve.py ./python gone.py ./gone"])["img"]
+    assert words == ("python", str(tmp_path / "serve.py"), str(tmp_path / "python"), "gone.py", "./gone")
+
+
 def test_local_data(tmp_path: Path) -> None:
     folder = tmp_path / "a=b"
     folder.mkdir()
