@@ -47,9 +47,9 @@ from drivetrain.pipelines.targets.sagemaker.assets import (
 )
 from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
 from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, inference_image, missing, stock_image
+from drivetrain.pipelines.targets.sagemaker.job_options import mlflow_fields
 from drivetrain.pipelines.targets.sagemaker.jobs import (
     Site,
-    mlflow_fields,
     processing_arguments,
     property_files,
     training_arguments,

@@ -24,7 +24,7 @@ from drivetrain.pipelines import (
 )
 from drivetrain.pipelines.spec.pipeline import Pipeline as SpecPipeline
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-from drivetrain.pipelines.targets.sagemaker.jobs import EFA_VARIABLES
+from drivetrain.pipelines.targets.sagemaker.job_options import EFA_VARIABLES
 from drivetrain.pipelines.targets.sagemaker.service_model import service
 
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
