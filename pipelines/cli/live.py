@@ -19,6 +19,7 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionStarted,
     StepExpanded,
     StepFinished,
+    StepNoted,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class LiveProgress:
         if isinstance(event, CacheExplained):
             for line in explanation(event):
                 self.console.print(Text(printable(line), style="dim"), soft_wrap=True)
+        elif isinstance(event, StepNoted) and event.asks:
+            self.console.print(Text(printable(f"{event.step} {event.note}")), soft_wrap=True)
         elif isinstance(event, StepFinished) and step is not None and not self._all_fit():
             self.console.print(self._line(step, self.console.width))
         else:

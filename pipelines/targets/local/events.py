@@ -111,11 +111,12 @@ class StepRestarted:
 @dataclass(frozen=True)
 class StepNoted:
     """What is worth knowing of a step under way, in a few words: "7 of 20 trainings, best accuracy 0.93 (004)". The
-    next note takes its place."""
+    next note takes its place. `asks` says that the step waits for the user, who must be able to read all of it."""
 
     step: str
     attempt: int
     note: str
+    asks: bool = False
 
 
 @dataclass(frozen=True)

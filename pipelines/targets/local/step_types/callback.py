@@ -77,7 +77,7 @@ def _waited_for(context: StepContext, question: callbacks.Question) -> callbacks
     wanted = "".join(f" --output {name}={kind.upper()}" for name, kind in question.outputs.items())
     note = f"waits for: drivetrain runs callback {question.token}{wanted}{home}"
     context.ledger.note_step(context.facts.id, context.step.name, note)
-    context.post(StepNoted(context.step.name, context.attempt, note))
+    context.post(StepNoted(context.step.name, context.attempt, note, asks=True))
     while (answer := callbacks.taken(context.home, question)) is None:
         if context.control.stopping.wait(_LOOK_EVERY_S):
             raise StepStoppedError

@@ -9,6 +9,7 @@ from drivetrain.pipelines.targets.local.events import (
     ExecutionStarted,
     MetricLogged,
     StepFinished,
+    StepNoted,
     StepRetrying,
     StepStarted,
 )
@@ -100,3 +101,16 @@ def test_a_retry_and_a_failure() -> None:
     screen.progress(StepFinished("train", "Failed", 5.0, reason="Traceback\n\x1b[31mValueError: no"))
     assert screen.lines()[2].startswith("✗ Train it  failed        5.00 s  attempt 2,")
     assert "ValueError: no" in screen.lines()[2] and "\x1b" not in screen.lines()[2]
+
+
+def test_what_the_user_is_asked_is_told_whole_and_what_is_only_worth_knowing_is_cut() -> None:
+    asked = "waits for: drivetrain runs callback h2Xc0pQ9aB --output approved=BOOLEAN --home /some/where/far/away"
+    for asks in (True, False):
+        screen = Screen(width=60)
+        with screen.progress:
+            screen.progress(ExecutionStarted("e-1", "retraining", STEPS))
+            screen.progress(StepStarted("train", 1))
+            screen.progress(StepNoted("train", 1, asked, asks=asks))
+        # A terminal breaks the long line as it likes; copied, it is one.
+        assert (f"train {asked}" in screen.file.getvalue()) == asks
+        assert all(len(line) <= 60 for line in screen.lines())
