@@ -51,7 +51,7 @@ test-image: setup .venvs/image/.installed  ## Run each program with only what th
 .venvs/infra/.installed: tests/infra-requirements.txt pyproject.toml
 	@$(PYTHON) -m venv .venvs/infra
 	@.venvs/infra/bin/python $(PIP_INSTALL) --upgrade pip
-	@.venvs/infra/bin/python $(PIP_INSTALL) -r tests/infra-requirements.txt --editable .
+	@PYTHONWARNINGS=ignore .venvs/infra/bin/python $(PIP_INSTALL) -r tests/infra-requirements.txt --editable .
 	@touch $@
 
 test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it to cdk-nag, cfn-lint and its policies
