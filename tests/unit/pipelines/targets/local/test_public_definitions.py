@@ -28,8 +28,26 @@ for name, part in (("train", lines[:2]), ("validation", lines[2:3]), ("test", li
     folder = pathlib.Path("/opt/ml/processing") / name
     (folder / f"{name}.csv").write_text("\\n".join(part))
 """
+BATCH = "s3://sagemaker-us-west-2-000000000000/abalone/abalone-dataset-batch"
+
+# One image trains and serves, as its word says.
 TRAIN = """
-import json, pathlib
+import json, os, pathlib, sys
+if sys.argv[1:] == ["serve"]:
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+    rings = pathlib.Path("/opt/ml/model/xgboost-model").read_bytes()
+    class Requests(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(b"")
+        def do_POST(self):
+            rows = self.rfile.read(int(self.headers["Content-Length"])).splitlines()
+            self.answer(b",".join(rings for _ in rows))
+        def answer(self, body):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+    HTTPServer(("127.0.0.1", int(os.environ["SAGEMAKER_BIND_TO_PORT"])), Requests).serve_forever()
 given = json.loads(pathlib.Path("/opt/ml/input/config/hyperparameters.json").read_text())
 assert given["num_round"] == "50"
 rows = pathlib.Path("/opt/ml/input/data/train/train.csv").read_text().splitlines()
@@ -55,10 +73,11 @@ def abalone(runs: LocalRuns, tmp_path: Path) -> dict[str, Any]:
         code = steps[step].arguments["ProcessingInputs"][-1]["S3Input"]["S3Uri"]
         runs.store.put(code, program.encode())
     (tmp_path / "xgboost.py").write_text(TRAIN)
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch" / "rows.csv").write_text("0.1\n0.2\n")
     return {
-        "data": {DATA: str(data)},
+        "data": {DATA: str(data), BATCH: str(tmp_path / "batch")},
         "image_commands": {"sagemaker-xgboost": (sys.executable, str(tmp_path / "xgboost.py"))},
-        "stubs": {"AbaloneCreateModel-CreateModel": {"ModelName": "abalone"}, "AbaloneTransform": {}},
     }
 
 
@@ -78,6 +97,7 @@ def test_the_abalone_example_runs_from_its_definition_as_it_is(runs: LocalRuns, 
     version = LocalRegistry(runs.home.ledger).version("AbaloneModelPackageGroupName", "latest")
     assert version.metrics["regression_metrics.mse.value"] == 4.5
     assert version.status == "PendingManualApproval"
+    assert runs.read("s3://sagemaker-us-west-2-000000000000/AbaloneTransform/rows.csv.out") == "2,2"
 
 
 def test_the_abalone_example_fails_by_its_own_decision(runs: LocalRuns, tmp_path: Path) -> None:
