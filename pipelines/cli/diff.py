@@ -43,7 +43,12 @@ def diff(
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:
-        say_json([change.to_json() for change in changes])
+        from drivetrain.pipelines.definition.change_words import name_of
+        from drivetrain.pipelines.targets.local.ledger.masking import mask
+
+        written = ((change.to_json(), name_of(change.place)) for change in changes)
+        hidden = ("old", "new")
+        say_json([{k: mask(v, name) if k in hidden else v for k, v in change.items()} for change, name in written])
     else:
         say("\n".join(map(printable, describe_all(changes))) or "No difference.")
     return DIFFERENT if exit_code and changes else 0

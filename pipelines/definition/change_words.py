@@ -15,7 +15,9 @@ from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal, is_expression
 from drivetrain.pipelines.definition.place import Place, Position, Segment
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.secret_names import looks_secret
 
+MASK = "***"
 _MAX_SHOWN = 72
 _MOST_LEAVES = 3
 _BRANCHES = {"IfSteps": "if {} holds", "ElseSteps": "if {} does not hold"}
@@ -105,8 +107,11 @@ def added_steps(changes: Iterable[Change]) -> set[str | None]:
 
 
 def describe(change: Change) -> str:
-    """A change in one line."""
-    place, old, new = change.place, change.old, change.new
+    """A change in one line; what looks like a secret by its name is not shown."""
+    place = change.place
+    old, new = (hidden(value, place) for value in (change.old, change.new))
+    if old == new == MASK:
+        return f"{change.step or 'definition'}: {_what(place[2:])} changed ({MASK})"
     root = place[0] if place else ""
     if root == places.STEPS and len(place) == 2:
         return _whole_step(str(place[1]), old, new)
@@ -119,6 +124,18 @@ def describe(change: Change) -> str:
     if root != places.STEPS:
         return f"{_what(place[1:])} {_arrow(old, new)}"
     return f"{place[1]}: {_in_step(place[2:], old, new)}"
+
+
+def hidden(value: Any, place: Place) -> Any:
+    """The value, or MASK for text that looks like a secret by the name of its place; an ARN only names one."""
+    is_text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
+    return MASK if is_text and looks_secret(name_of(place)) and not str(value).startswith("arn:") else value
+
+
+def name_of(place: Place) -> str:
+    """The name under which people know what stands at a place: a variable's, a flag's, a parameter's."""
+    named = place[1:2] if place[:1] == (places.PARAMETERS,) else place[-1:]
+    return named[0] if named and isinstance(named[0], str) else ""
 
 
 def shown(value: Any) -> str:
@@ -135,7 +152,8 @@ def shown(value: Any) -> str:
     if isinstance(given, list) and any(isinstance(item, dict) and not is_expression(item) for item in given):
         return f"a list of {len(given)}"
     if isinstance(given, list):
-        return _short("[" + ", ".join(shown(item) for item in given) + "]")
+        before = ("", *given)
+        return _short("[" + ", ".join(_token(item, flag) for item, flag in zip(given, before, strict=False)) + "]")
     return json.dumps(given)
 
 
@@ -251,7 +269,7 @@ def _whole_parameter(name: str, old: Value, new: Value) -> str:
     given = new if old is ABSENT else old
     if not isinstance(given, dict):
         return f"parameter {name} {_arrow(old, new)}"
-    default = f", default {shown(given['DefaultValue'])}" if "DefaultValue" in given else ""
+    default = f", default {shown(hidden(given['DefaultValue'], (name,)))}" if "DefaultValue" in given else ""
     return f"parameter {name} {'added' if old is ABSENT else 'removed'} ({_type(given)}{default})"
 
 
@@ -288,7 +306,17 @@ def _arguments(old: Value, new: Value) -> str:
 
 
 def _flag(key: Segment, old: Value, new: Value) -> str:
-    return f"{key} {_arrow(_bare(key, old), _bare(key, new))}".strip()
+    before, after = (hidden(_bare(key, value), (key,)) for value in (old, new))
+    return f"{key} changed ({MASK})" if before == after else f"{key} {_arrow(before, after)}".strip()
+
+
+def _token(item: Json, flag: Json) -> str:
+    """One of a list of arguments; `flag` is what stands before it."""
+    own, equals, _ = item.partition("=") if isinstance(item, str) and item.startswith("-") else ("", "", "")
+    if equals and looks_secret(own):
+        return f"{own}={MASK}"
+    is_value = isinstance(flag, str) and flag.startswith("-") and not own
+    return shown(hidden(item, (flag,))) if is_value and isinstance(flag, str) else shown(item)
 
 
 def _bare(key: Segment, entry: Value) -> Value:

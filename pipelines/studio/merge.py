@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.change_words import shown
+from drivetrain.pipelines.definition.change_words import hidden, shown
 from drivetrain.pipelines.definition.difference import between
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.outline import Outline, assembled, outline
@@ -45,7 +45,7 @@ class Conflict:
     def __str__(self) -> str:
         if self.why:
             return f"{self.where}: {self.why}"
-        was, code, studio = shown(self.applied), shown(self.code), shown(self.deployed)
+        was, code, studio = (shown(hidden(value, self.place)) for value in (self.applied, self.code, self.deployed))
         return f"{self.where}: was {was}, the code has {code}, Studio has {studio}"
 
     def to_json(self) -> dict[str, Any]:

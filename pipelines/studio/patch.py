@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.change_words import added_steps, describe_all, shown
+from drivetrain.pipelines.definition.change_words import added_steps, describe_all, hidden, name_of, shown
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.json_text import Json
@@ -66,7 +66,8 @@ class Patch:
                 if fits or alike(after, edit.place, here, edit.new):
                     after = put(after, edit.place, edit.new) if fits else after
                     continue
-                why = f": it expects {shown(edit.old)}, and the code now has {shown(here)}."
+                expected, there = (shown(hidden(value, edit.place)) for value in (edit.old, here))
+                why = f": it expects {expected}, and the code now has {there}."
             except NoSuchPlaceError as error:
                 why = f". {error}"
             message = (
@@ -85,8 +86,14 @@ class Patch:
         """Write the file, whole or not at all; equal patches give equal bytes.
 
         Raises:
-            UserError: the place cannot be written, or there is more than `read` takes.
+            UserError: the place cannot be written, there is more than `read` takes, or a secret would be kept in it.
         """
+        for edit in self.edits:
+            if _holds_secret(edit):
+                raise UserError(
+                    f"{path.name} is kept in git, and the edit at {edit.where} looks like a secret. Everyone who may "
+                    "describe the pipeline reads it: take it out in Studio, renew it, and give the ARN of a secret."
+                )
         from drivetrain.pipelines.cli.files import write_text
 
         text = self.text()
@@ -177,6 +184,18 @@ def _value(given: Mapping[str, Json], member: str, where: str) -> Value:
     if spelled in given:
         return patch_text.from_json_text(given[spelled], f"{where}: {spelled}")
     return given.get(member, ABSENT)
+
+
+def _holds_secret(edit: Change) -> bool:
+    from drivetrain.pipelines.targets.local.ledger.masking import mask
+
+    found: list[str] = []
+    for value in (edit.old, edit.new):
+        default = value.get("DefaultValue") if isinstance(value, dict) and edit.place[0] == places.PARAMETERS else None
+        for given in (value, default):
+            if given is not ABSENT:
+                mask(given, name_of(edit.place), found)
+    return any(text and not text.startswith(("arn:", "{")) for text in found)
 
 
 def _as_yaml(edit: Change) -> dict[str, Json]:

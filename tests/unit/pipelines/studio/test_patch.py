@@ -1,6 +1,7 @@
 """The patch file: it gives back what was merged, it is readable, and it says when an edit no longer fits."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.pipelines.definition.change import ABSENT, Change
+from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio import patch as patches
@@ -222,3 +224,47 @@ def test_edits_that_do_not_fit_can_be_left_out() -> None:
     }
     [message] = left_out
     assert "epochs does not fit the code any more: it expects 20, and the code now has 40." in message
+
+
+@pytest.mark.parametrize(
+    "in_studio",
+    [
+        lambda s: s["prepare"]["Arguments"]["Environment"].update(API_TOKEN="canary-1"),
+        lambda s: s["stop"]["Arguments"].update(ContainerArguments=["--password", "canary-1"]),
+        lambda s: s["stop"]["Arguments"].update(ContainerArguments=["--x", "1", "--x", "1", "--password=canary-1"]),
+        lambda s: s["stop"]["Arguments"].update(ContainerArguments=["--x", "1", "--x", "1", "--password", "canary-1"]),
+        lambda s: s["prepare"]["Arguments"]["AppSpecification"]["ContainerArguments"].extend(["--token", "canary-1"]),
+        lambda s: s["prepare"]["Arguments"]["AppSpecification"].update(
+            ContainerArguments=["--token", "canary-1", "--label", "y"]
+        ),
+        lambda s: s[""]["Parameters"][1].update(Name="ApiToken", DefaultValue="canary-1"),
+        lambda s: s[""]["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-1"}),
+        lambda s: s["train"]["Arguments"].update(Environment={"DB_PASSWORD": "canary-1"}),
+        lambda s: s[""]["Steps"].append({"Name": "x", "Type": "Lambda", "Arguments": {"secret": "canary-1"}}),
+    ],
+)
+def test_a_secret_is_neither_kept_nor_shown(in_studio: Callable[[dict[str, Any]], object], tmp_path: Path) -> None:
+    edits = merge(RETRAINING, RETRAINING, altered(in_studio)).edits
+    with pytest.raises(UserError, match="looks like a secret") as told:
+        Patch("retraining", edits).write(tmp_path / "retraining.studio.yaml")
+    assert not list(tmp_path.iterdir())
+    assert "canary" not in "\n".join([str(told.value), *describe_all(edits)])
+
+
+def test_the_name_of_a_secret_is_no_secret(tmp_path: Path) -> None:
+    arn = "arn:aws:secretsmanager:us-east-1:000000000000:secret:db"
+    edits = merge(
+        RETRAINING, RETRAINING, altered(lambda s: s["prepare"]["Arguments"]["Environment"].update(DB_SECRET=arn))
+    ).edits
+    Patch("retraining", edits).write(tmp_path / "retraining.studio.yaml")
+    assert patches.read(tmp_path / "retraining.studio.yaml").edits == edits
+
+
+def test_a_secret_in_conflict_is_not_shown() -> None:
+    def token(text: str) -> Definition:
+        return altered(lambda s: s["prepare"]["Arguments"]["Environment"].update(API_TOKEN=text))
+
+    [conflict] = merge(RETRAINING, token("canary-1"), token("canary-2")).conflicts
+    assert "canary" not in str(conflict) and "the code has ***, Studio has ***" in str(conflict)
+    [change] = differences(token("canary-1"), token("canary-2"))
+    assert describe_all([change]) == ["prepare: environment API_TOKEN changed (***)"]
