@@ -95,11 +95,11 @@ def items_have_what_is_taken_from_them(graph: Graph) -> Iterator[str]:
         for _, reference in sorted(wanted.items()):
             for item in _literal(loop):
                 try:
-                    found = _field(item, reference.path)
+                    found: object = _field(item, reference.path)
                 except LookupError as error:
                     yield f"{loop.name!r}: item {item!r:.80} has no field {reference.path!r}. {error.args[0]}"
                     break
-                kind: ValueType | None = TYPE_OF_SCALAR.get(cast("type", type(found)))
+                kind: ValueType | None = TYPE_OF_SCALAR.get(type(found))
                 if kind != reference.type and not (kind == "Integer" and reference.type == "Float"):
                     said = "an object or a list" if kind is None else kind
                     yield (
@@ -151,7 +151,7 @@ def _literal(loop: ForEachStep) -> list[Any]:
     return [item for item in items if not isinstance(item, Reference)]
 
 
-def _field(item: Any, path: str) -> Any:
+def _field(item: object, path: str) -> object:
     """A field of an item that is the JSON text of an object; the item itself without a path.
 
     Raises:
@@ -160,7 +160,7 @@ def _field(item: Any, path: str) -> Any:
     if not path:
         return item
     try:
-        value: Any = json.loads(item) if isinstance(item, str) else None
+        value: object = json.loads(item) if isinstance(item, str) else None
     except ValueError:
         value = None
     for name in path.split("."):
@@ -170,4 +170,4 @@ def _field(item: Any, path: str) -> Any:
         if name not in fields:
             raise LookupError(did_you_mean(name, fields))
         value = fields[name]
-    return cast("Any", value)
+    return value
