@@ -45,7 +45,7 @@ def test_the_differences_lead_from_one_to_the_other(two: tuple[Definition, Defin
     assert len({change.place for change in found}) == len(found)
     assert {change.kind for change in found} <= set(KINDS)
     assert tuple(Change.from_json(json.loads(json.dumps(change.to_json()))) for change in found) == found
-    assert all("\n" not in line for line in describe_all(found))
+    assert all(line.isprintable() for line in describe_all(found))
 
 
 @given(versions(2))
@@ -290,3 +290,9 @@ def test_text_that_holds_json_is_said_by_what_differs_in_it() -> None:
         return {"Steps": [{"Name": "register", "Type": "RegisterModel", "Arguments": arguments}]}
 
     assert describe_all(differences(card("20"), card("30"))) == ["register: model card epochs 20 -> 30"]
+
+
+def test_a_name_cannot_break_its_line() -> None:
+    old = {"Steps": [{"Name": "a\nb", "Type": "Fail", "Arguments": {"\x1b[2J": 1}}]}
+    new = {"Steps": [{"Name": "a\nb", "Type": "Fail", "Arguments": {"\x1b[2J": 2}}]}
+    assert describe_all(differences(old, new)) == ['a\\nb: "\\u001b[2J" 1 -> 2']
