@@ -17,14 +17,22 @@ from typing import Any
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.expressions import references
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import jobs, programs
+from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.masking import contains_mask
+from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage.channels import member, text
 from drivetrain.pipelines.targets.local.storage.outputs import Publication
 from drivetrain.pipelines.targets.local.transforming import inputs, settings
-from drivetrain.pipelines.targets.local.transforming.containers import containers, from_package, problems, serving
+from drivetrain.pipelines.targets.local.transforming.containers import (
+    Serving,
+    containers,
+    folder_of,
+    from_package,
+    problems,
+    serving,
+)
 
 _DRIVER = "drivetrain.pipelines.targets.local.transforming.driver"
 _MODEL_FIELDS = ("PrimaryContainer", "Containers")
@@ -47,9 +55,8 @@ def check(step: StepNode, plan: Plan) -> list[str]:
             f"that of a Model step{stub}"
         )
         return found
-    makers = {name: given for name, given in plan.others.items() if "AlgorithmSpecification" in given}
     try:
-        found += [f"{where}: {each}{stub}" for each in problems(model, plan.options, plan.store, makers)]
+        found += [f"{where}: {each}{stub}" for each in problems(model, plan)]
     except UserError as error:
         found.append(f"{where}: {error}")
     return found
@@ -80,23 +87,31 @@ def run(context: StepContext) -> StepResult:
     if found := list(settings.problems(arguments)):  # of what was not known before the run
         raise UserError("; ".join(found))
     response = {**arguments, **described(context)}
-    container = _container(context)
     [host] = jobs.hosts(context, 1)
-    model = inputs.bring_model(context, container, host.root)
+    model: list[ArtifactEntry] = []
+    servers: list[Serving] = []
+    found_containers = _containers(context)
+    for number, container in enumerate(found_containers):
+        folder = folder_of(number, len(found_containers))
+        suffix = f"-{number}" if folder else ""
+        model += inputs.bring_model(context, container, host.root / folder, suffix)
+        servers.append(serving(container, host.root, folder, context.options))
     data, files = inputs.bring_data(context, host.root)
-    server = serving(container, host.root, context.options)
-    _lay_out(context, host.root, {"server": server.command, "arguments": arguments, "files": files})
+    told = [{"command": server.command, "environment": server.environment} for server in servers]
+    _lay_out(host.root, {"servers": told, "arguments": arguments, "files": files})
     context.logs.mkdir(parents=True, exist_ok=True)
-    notes = [*server.notes, *(["DataCaptureConfig is not imitated here."] if "DataCaptureConfig" in arguments else [])]
+    notes = [note for server in servers for note in server.notes]
+    if "DataCaptureConfig" in arguments:
+        notes.append("DataCaptureConfig is not imitated here.")
     (context.logs / f"{host.name}.log").write_text("".join(f"note: {note}\n" for note in notes), encoding="utf-8")
     started = time.time()
     job = Job(
         command=(sys.executable, "-P", "-m", _DRIVER, "/opt/ml"),
-        environment=_environment(context, container),
+        environment=_environment(context),
         hosts=(host,),
         log_folder=context.logs,
         mode=context.options.mode,
-        code=("/opt/ml/model/code", "/opt/ml/code"),
+        code=tuple(f"/opt/ml/{name}" for name in ("model/code", "code", "containers")),
     )
     context.run_job(job)
 
@@ -114,14 +129,14 @@ def run(context: StepContext) -> StepResult:
     )
 
 
-def _lay_out(context: StepContext, root: Path, plan: Mapping[str, Any]) -> None:
+def _lay_out(root: Path, plan: Mapping[str, Any]) -> None:
     (root / inputs.OUTPUT).mkdir(parents=True)
     (root / "output").mkdir(exist_ok=True)
     (root / inputs.PLAN).write_text(json.dumps(plan), encoding="utf-8")
 
 
-def _environment(context: StepContext, container: Mapping[str, Any]) -> dict[str, str]:
-    """The container's variables, the job's over them, and those that tell a container of a batch transform."""
+def _environment(context: StepContext) -> dict[str, str]:
+    """The job's variables, and those that tell a container of a batch transform."""
     arguments = context.arguments
     told = {"SAGEMAKER_BATCH": "true"}
     if arguments.get("MaxPayloadInMB") is not None:
@@ -132,7 +147,7 @@ def _environment(context: StepContext, container: Mapping[str, Any]) -> dict[str
         )
     if arguments.get("MaxConcurrentTransforms") is not None:
         told["SAGEMAKER_MAX_CONCURRENT_TRANSFORMS"] = str(arguments["MaxConcurrentTransforms"])
-    return {**programs.environment(container), **jobs.job_environment(context), **told}
+    return {**jobs.job_environment(context), **told}
 
 
 def _planned_model(plan: Plan) -> Mapping[str, Any] | None:
@@ -145,11 +160,11 @@ def _planned_model(plan: Plan) -> Mapping[str, Any] | None:
     return next((given for given in models.values() if given.get("ModelName") == name and name is not None), None)
 
 
-def _container(context: StepContext) -> Mapping[str, Any]:
-    """The one container of the model that a Model step of this execution made.
+def _containers(context: StepContext) -> list[Mapping[str, Any]]:
+    """The containers of the model that a Model step of this execution made.
 
     Raises:
-        UserError: there is no such model, or it has several containers.
+        UserError: there is no such model, or one that a batch transform does not take.
     """
     from drivetrain.components.registries.local import LocalRegistry
 
@@ -162,9 +177,6 @@ def _container(context: StepContext) -> Mapping[str, Any]:
                     f"model {name!r} has a variable that is kept nowhere, since its name looks like a secret's. Give "
                     "it to the Transform step (Environment)."
                 )
-            if len(found) != 1 or found[0].get("Mode") == "MultiModel":
-                raise UserError(
-                    f"model {name!r} has {len(found)} containers. Allowed on this machine: one SingleModel."
-                )
-            return from_package(found[0], LocalRegistry(context.home.ledger, region=context.facts.region))
+            registry = LocalRegistry(context.home.ledger, region=context.facts.region)
+            return [from_package(container, registry) for container in found]
     raise UserError(f"there is no model {name!r} in this run. Make it with a Model step.")

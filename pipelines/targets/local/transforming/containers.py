@@ -1,6 +1,6 @@
-"""The container behind a ModelName, and what serves it on this machine.
+"""The containers behind a ModelName, and what serves them on this machine.
 
-A model has one of: the command that the user gives for its image, which is started with the word `serve`, as the
+A container has one of: the command that the user gives for its image, which is started with the word `serve`, as the
 service starts an image; or code of its own in the archive (code/inference.py, or what SAGEMAKER_PROGRAM names).
 """
 
@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.components.declaration import CODE_CHANNEL
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.trainings import TRAIN
+from drivetrain.pipelines.targets.local.containers.mounts import BASE
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.programs import environment, image_command
-from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
-from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+from drivetrain.pipelines.targets.local.storage.channels import entries, member, missing, text
 
 if TYPE_CHECKING:
     from drivetrain.components.registries.local import LocalRegistry
+    from drivetrain.pipelines.targets.local.context import Plan
 
 PROGRAM, SUBMIT_DIRECTORY = "SAGEMAKER_PROGRAM", "SAGEMAKER_SUBMIT_DIRECTORY"
-MODEL, CODE = "/opt/ml/model", "/opt/ml/code"
+MODEL_FOLDER = "SM_MODEL_DIR"
 DEFAULT_PROGRAM = "inference.py"
 _SERVER = Path(__file__).with_name("server.py")
 _PACKAGE = ":model-package/"
@@ -64,38 +65,40 @@ def from_package(container: Mapping[str, Any], registry: LocalRegistry) -> Mappi
     return {**(found[0] if found else {}), **container}
 
 
-def problems(
-    model: Mapping[str, Any], options: Options, store: ObjectStore, makers: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
+def problems(model: Mapping[str, Any], plan: Plan) -> Iterator[str]:
     """Why a model could not be served here, as far as it is known before the run.
 
     Args:
         model: CreateModel's arguments, resolved as far as they can be.
-        makers: step name -> arguments of the Training steps of the definition.
     """
     found = containers(model)
-    if len(found) != 1:
-        yield (
-            f"its model has {len(found)} containers, one after the other. Allowed on this machine: one; or give its "
-            "results"
-        )
+    if (member(model, "InferenceExecutionConfig") or {}).get("Mode") == "Direct":
+        yield "its model's containers are invoked directly, which a batch transform does not do. Allowed: Serial"
         return
-    container = found[0]
-    if container.get("Mode") == "MultiModel":
-        yield "its model is a MultiModel container, which a batch transform does not take. Allowed: SingleModel"
-        return
-    if "ModelPackageName" in container or image_command(container.get("Image"), options) is not None:
-        return  # of a package it is known once it is registered
+    for container in found:
+        if container.get("Mode") == "MultiModel":
+            yield "its model is a MultiModel container, which a batch transform does not take. Allowed: SingleModel"
+        elif "ModelPackageName" in container:  # what a version brings is known once it is registered
+            continue
+        elif image_command(container.get("Image"), plan.options) is None:
+            yield from _code_problems(container, plan)
+
+
+def _code_problems(container: Mapping[str, Any], plan: Plan) -> Iterator[str]:
     given = member(container, "Environment") or {}
-    if given.get(PROGRAM) or given.get(SUBMIT_DIRECTORY):
+    submitted, program = given.get(SUBMIT_DIRECTORY), given.get(PROGRAM)
+    if isinstance(submitted, str) and submitted.startswith("s3://"):
+        if not plan.is_written(submitted) and not plan.store.exists(submitted):
+            yield missing(SUBMIT_DIRECTORY, submitted, plan.store).removesuffix(".")
         return
     uris = data_uris(container)
-    if uris and all(_may_bring_code(uri, store, makers) for uri in uris):
+    script = program if isinstance(program, str) else DEFAULT_PROGRAM
+    if uris and all(_may_bring_code(uri, script, plan, told=bool(program)) for uri in uris):
         return
     image = container.get("Image")
     shown = image if isinstance(image, str) else "IMAGE"
     yield (
-        f"what serves its model is not known here: the archive brings no code/{DEFAULT_PROGRAM} that is known of. Give "
+        f"what serves its model is not known here: the archive brings no code/{script} that is known of. Give "
         f"--image-command '{shown}=COMMAND' (COMMAND serve answers /ping and /invocations on $SAGEMAKER_BIND_TO_PORT)"
     )
 
@@ -105,24 +108,33 @@ class Serving:
     """What to start, as the container sees it, and what a reader of the log should know."""
 
     command: tuple[str, ...]
+    environment: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
 
-def serving(container: Mapping[str, Any], root: Path, options: Options) -> Serving:
-    """What serves a container whose model lies in root/model (and its code, where that is apart, in root/code).
+def folder_of(number: int, count: int) -> str:
+    """Where a container's model and code lie, below /opt/ml: of several, each has a folder of its own."""
+    return "" if count == 1 else f"containers/{number}/"
+
+
+def serving(container: Mapping[str, Any], root: Path, folder: str, options: Options) -> Serving:
+    """What serves a container.
+
+    Args:
+        root: the folder that becomes /opt/ml.
+        folder: the container's own in it (`folder_of`); its model lies in `model`, code that is apart in `code`.
 
     Raises:
         UserError: nobody says how.
     """
+    given = environment(container)
+    variables = {**given, MODEL_FOLDER: f"{BASE}/{folder}model"}
     command = image_command(container.get("Image"), options)
     if command is not None:
-        return Serving((*command, "serve"))
-    given = environment(container)
+        return Serving((*command, "serve"), variables)
     program = given.get(PROGRAM) or DEFAULT_PROGRAM
-    apart = (root / "code").is_dir()
-    folder = f"{CODE}" if apart else f"{MODEL}/code"
-    local = root / "code" if apart else root / "model" / "code"
-    if Path(program).is_absolute() or ".." in Path(program).parts or not (local / program).is_file():
+    code = f"{folder}code" if (root / folder / "code").is_dir() else f"{folder}model/code"
+    if Path(program).is_absolute() or ".." in Path(program).parts or not (root / code / program).is_file():
         raise UserError(
             f"the model brings no code/{program}, which would answer for it. Give --image-command "
             f"'{container.get('Image')}=COMMAND' (COMMAND serve answers /ping and /invocations on "
@@ -130,25 +142,25 @@ def serving(container: Mapping[str, Any], root: Path, options: Options) -> Servi
         )
     notes = (
         ("requirements.txt is not installed locally: the model's code sees this environment's packages.",)
-        if (local / "requirements.txt").exists()
+        if (root / code / "requirements.txt").exists()
         else ()
     )
-    return Serving((sys.executable, "-P", str(_SERVER), MODEL, folder, program), notes)
+    served = (f"{BASE}/{folder}model", f"{BASE}/{code}", program)
+    return Serving((sys.executable, "-P", str(_SERVER), *served), variables, notes)
 
 
-def _may_bring_code(uri: Any, store: ObjectStore, makers: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the model at `uri` has code, or its maker is one of ours, whose models have."""
-    if isinstance(uri, dict):
-        from drivetrain.pipelines.definition.expressions import references
-
-        return any(_is_ours(makers.get(get.step or "", {})) for get in references(uri))
+def _may_bring_code(uri: Any, script: str, plan: Plan, *, told: bool) -> bool:
+    """Whether the model at `uri` has the script in its code; of what is made in the run, whether it is told to be there
+    or the maker is a training of ours, whose models have."""
     known = text(uri)
-    if known is None or not store.exists(known):
-        return False
-    return any(_has_code(item.name, item.path) for item in store.find(known))
+    if known is not None and plan.store.exists(known) and not plan.is_written(known):
+        return any(_has_code(item.name, item.path, script) for item in plan.store.find(known))
+    from drivetrain.pipelines.definition.expressions import references
+
+    return told or any(_is_ours(plan.others.get(get.step or "", {})) for get in references(uri))
 
 
-def _has_code(name: str, path: Path) -> bool:
+def _has_code(name: str, path: Path, script: str) -> bool:
     if name.endswith((".tar.gz", ".tgz")):
         import tarfile
 
@@ -157,8 +169,8 @@ def _has_code(name: str, path: Path) -> bool:
                 names = {member.name.removeprefix("./") for member in archive}
         except (tarfile.TarError, OSError, EOFError):
             return True  # unpacking it says what is wrong with it
-        return f"code/{DEFAULT_PROGRAM}" in names
-    return name.endswith(f"code/{DEFAULT_PROGRAM}")
+        return f"code/{script}" in names
+    return name.endswith(f"code/{script}")
 
 
 def _is_ours(arguments: Mapping[str, Any]) -> bool:

@@ -1,8 +1,10 @@
 """The batch transform itself, in the job's own process: `python -m ...driver BASE`.
 
-BASE is /opt/ml; BASE/transform/plan.json says what to do. The server is started beside, asked until it answers its
-ping, and given every request of every file. One failure ends the job, and BASE/output/failure says it.
+BASE is /opt/ml; BASE/transform/plan.json says what to do. A server a container is started beside, asked until it
+answers its ping, and given every request of every file; of several each is given what the one before it answered. One
+failure ends the job, and BASE/output/failure says it.
 https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-batch-code.html
+https://docs.aws.amazon.com/sagemaker/latest/dg/inference-pipeline-batch.html
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -39,13 +42,21 @@ class TransformError(Exception):
 
 
 class Server:
-    """A started server that answers; `stop` ends it."""
+    """A started server that answers; `stop` ends it. The job's variables count before those of its container."""
 
-    def __init__(self, command: Sequence[str], port: int, *, startup_s: float = STARTUP_S) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        port: int,
+        environment: Mapping[str, str] | None = None,
+        *,
+        startup_s: float = STARTUP_S,
+    ) -> None:
         self.port = port
         print(f"server: {' '.join(command)} on {HOST}:{port} (${PORT_VARIABLE})", flush=True)
+        variables = {**(environment or {}), **os.environ, PORT_VARIABLE: str(port)}
         try:
-            self._process = subprocess.Popen(command, env={**os.environ, PORT_VARIABLE: str(port)})
+            self._process = subprocess.Popen(command, env=variables)
         except OSError as error:
             raise TransformError(f"the server {command[0]!r} could not be started: {error.strerror}") from None
         self._wait(time.monotonic() + startup_s, startup_s)
@@ -61,7 +72,7 @@ class Server:
     def defaults(self) -> Mapping[str, Any]:
         """What the server says of itself at /execution-parameters; nothing where it has no such page."""
         try:
-            status, body = self.ask("GET", "/execution-parameters", timeout_s=_PING_S)
+            status, body, _ = self.ask("GET", "/execution-parameters", timeout_s=_PING_S)
             said: Any = json.loads(body) if status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):
             return {}
@@ -69,12 +80,13 @@ class Server:
 
     def ask(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None, *, timeout_s: float
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, bytes, str | None]:
+        """Status, body and content type of the answer."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=timeout_s)
         try:
             connection.request(method, path, body or None, dict(headers or {}))
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, answer.read(), answer.headers.get("Content-Type")
         finally:
             connection.close()
 
@@ -97,16 +109,16 @@ class Server:
 
 
 class Transform:
-    """Files in, files out; `server` answers."""
+    """Files in, files out; `servers` answer, one after the other."""
 
-    def __init__(self, settings: Settings, server: Server) -> None:
-        said = server.defaults()
+    def __init__(self, settings: Settings, *servers: Server) -> None:
+        said = servers[0].defaults()
         self._settings = replace(
             settings,
             strategy=settings.strategy or _STRATEGIES.get(str(said.get("BatchStrategy")), records.MULTI),
             payload_mb=_first_number(settings.payload_mb, said.get("MaxPayloadInMB"), DEFAULT_PAYLOAD_MB),
         )
-        self._server = server
+        self._servers = servers
         self.requests = 0
 
     def file(self, content: bytes) -> bytes:
@@ -129,25 +141,34 @@ class Transform:
             raise TransformError(str(error)) from None
 
     def _answer(self, body: bytes) -> bytes:
-        settings, headers = self._settings, dict[str, str]()
-        if settings.content_type:
-            headers["Content-Type"] = settings.content_type
-        if settings.accept:
-            headers["Accept"] = settings.accept
         self.requests += 1
+        kind = self._settings.content_type
+        for number, server in enumerate(self._servers, start=1):
+            is_last = number == len(self._servers)
+            headers = {
+                **({"Content-Type": kind} if kind else {}),
+                **({"Accept": self._settings.accept} if is_last and self._settings.accept else {}),
+            }
+            who = "the server" if len(self._servers) == 1 else f"the server of container {number}"
+            body, kind = self._asked(server, body, headers, f"request {self.requests}: {who}")
+        return body
+
+    def _asked(self, server: Server, body: bytes, headers: Mapping[str, str], who: str) -> tuple[bytes, str | None]:
+        """The answer to one request and its content type; what fails is asked again."""
+        settings = self._settings
         for left in range(settings.retries, -1, -1):
             try:
-                status, answer = self._server.ask("POST", "/invocations", body, headers, timeout_s=settings.timeout_s)
+                status, answer, kind = server.ask("POST", "/invocations", body, headers, timeout_s=settings.timeout_s)
             except (OSError, http.client.HTTPException) as error:
                 if not left:
-                    raise TransformError(f"request {self.requests}: the server gave no answer: {error}") from None
+                    raise TransformError(f"{who} gave no answer: {error}") from None
                 continue
             if status == 200:
-                return answer
+                return answer, kind
             # A request that was refused is refused again; only what failed may succeed another time.
             if status < 500 or not left:
                 said = answer.decode("utf-8", "replace").strip()
-                raise TransformError(f"request {self.requests}: the server answered {status}: {said:.300}")
+                raise TransformError(f"{who} answered {status}: {said:.300}")
         raise AssertionError("the last try returns or raises")
 
 
@@ -160,23 +181,24 @@ def run(base: Path) -> None:
     from drivetrain.pipelines.targets.local.containers.mounts import rewrite
 
     plan: dict[str, Any] = json.loads((base / PLAN).read_text(encoding="utf-8"))
-    command = [rewrite(word, base) for word in plan["server"]]
-    with reserve_port(HOST) as held:
-        server = Server(command, held.getsockname()[1])
-        try:
-            transform = Transform(Settings.of(plan["arguments"]), server)
-            for name, output in plan["files"]:
-                try:
-                    content = transform.file((base / INPUT / name).read_bytes())
-                except TransformError as error:
-                    raise TransformError(f"{name}: {error}") from None
-                target = base / OUTPUT / output
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-                print(f"{output}: {len(content):,} bytes", flush=True)
-            (base / FOLDER / "requests").write_text(str(transform.requests), encoding="utf-8")
-        finally:
-            server.stop()
+    with ExitStack() as servers:
+        started: list[Server] = []
+        for each in plan["servers"]:
+            port = servers.enter_context(reserve_port(HOST)).getsockname()[1]
+            variables = {name: rewrite(value, base) for name, value in each["environment"].items()}
+            started.append(Server([rewrite(word, base) for word in each["command"]], port, variables))
+            servers.callback(started[-1].stop)
+        transform = Transform(Settings.of(plan["arguments"]), *started)
+        for name, output in plan["files"]:
+            try:
+                content = transform.file((base / INPUT / name).read_bytes())
+            except TransformError as error:
+                raise TransformError(f"{name}: {error}") from None
+            target = base / OUTPUT / output
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            print(f"{output}: {len(content):,} bytes", flush=True)
+        (base / FOLDER / "requests").write_text(str(transform.requests), encoding="utf-8")
 
 
 def _first_number(*values: Any) -> int:

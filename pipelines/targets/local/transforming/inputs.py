@@ -63,8 +63,13 @@ def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tu
     return entry, names
 
 
-def bring_model(context: StepContext, container: Mapping[str, Any], root: Path) -> tuple[ArtifactEntry, ...]:
-    """Unpack the model to root/model, and code that lies apart to root/code; gives what was read.
+def bring_model(
+    context: StepContext, container: Mapping[str, Any], root: Path, suffix: str = ""
+) -> tuple[ArtifactEntry, ...]:
+    """Unpack a container's model to root/model, and code that lies apart to root/code; gives what was read.
+
+    Args:
+        suffix: what tells its artifacts from those of other containers.
 
     Raises:
         UserError: nothing is there; model data of a kind that is not unpacked here.
@@ -74,20 +79,20 @@ def bring_model(context: StepContext, container: Mapping[str, Any], root: Path) 
     (root / "model").mkdir(parents=True, exist_ok=True)
     source = member(member(container, "ModelDataSource") or {}, "S3DataSource")
     if container.get("ModelDataUrl") is not None:
-        read.append(_unpacked(context, "model", str(container["ModelDataUrl"]), root / "model"))
+        read.append(_unpacked(context, f"model{suffix}", str(container["ModelDataUrl"]), root / "model"))
     elif source is not None:
         uri, packed = str(source.get("S3Uri")), source.get("CompressionType", "None") == "Gzip"
         if packed:
-            read.append(_unpacked(context, "model", uri, root / "model"))
+            read.append(_unpacked(context, f"model{suffix}", uri, root / "model"))
         else:
             objects = context.store.find(uri)
             if not objects:
                 raise UserError(channels.missing("ModelDataSource", uri, context.store))
-            read.append(_fetched(context, "model", uri, objects, root / "model"))
+            read.append(_fetched(context, f"model{suffix}", uri, objects, root / "model"))
     submitted = programs.environment(container).get(SUBMIT_DIRECTORY, "")
     if submitted.startswith("s3://"):
         (root / "code").mkdir()
-        read.append(_unpacked(context, "code", submitted, root / "code"))
+        read.append(_unpacked(context, f"code{suffix}", submitted, root / "code"))
     return tuple(read)
 
 

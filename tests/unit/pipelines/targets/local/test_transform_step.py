@@ -232,13 +232,16 @@ def test_what_cannot_be_transformed_here_is_refused_before_anything_starts(runs:
     data, model = runs.put("in/a.csv", "1"), put_model(runs)
     runs.put("models/bare.tar.gz", archive({"weights": "w"}))
     bare = model_step(f"{BUCKET}/models/bare.tar.gz")
-    two = model_step(model)
-    two["Arguments"]["Containers"] = [two["Arguments"].pop("PrimaryContainer")] * 2
+    direct = model_step(model)
+    direct["Arguments"]["InferenceExecutionConfig"] = {"Mode": "Direct"}
+    apart = {"SAGEMAKER_PROGRAM": "serve.py", "SAGEMAKER_SUBMIT_DIRECTORY": f"{BUCKET}/code/gone.tar.gz"}
     kind = {"S3DataType": "AugmentedManifestFile", "S3Uri": data}
     for steps, said in (
         ([bare, transform_step(data)], r"--image-command '000000000000.dkr.ecr.us-east-1.amazonaws.com/own:1=COMMAND'"),
         ([bare, transform_step(data)], r"--stub predict=outputs\.json"),
-        ([two, transform_step(data)], "2 containers"),
+        ([direct, transform_step(data)], "containers are invoked directly"),
+        ([model_step(model, Environment={"SAGEMAKER_PROGRAM": "x.py"}), transform_step(data)], r"no code/x\.py"),
+        ([model_step(model, Environment=apart), transform_step(data)], r"--data s3://bucket/code/gone\.tar\.gz="),
         ([model_step(model, Mode="MultiModel"), transform_step(data)], "MultiModel"),
         ([transform_step(data, model="elsewhere")], r"'?\"elsewhere\" is no model of this definition"),
         ([model_step(model), transform_step(f"{BUCKET}/nothing/")], "nothing is there"),
@@ -287,6 +290,30 @@ def test_a_model_of_this_run_and_one_of_another_maker(runs: LocalRuns) -> None:
     summary = runs.start(steps)
     assert summary.status == "Succeeded", summary.reason
     assert outputs(runs) == {"a.csv.out": "30\n"}
+
+
+def test_of_several_containers_each_is_given_what_the_one_before_it_answered(runs: LocalRuns, tmp_path: Path) -> None:
+    """An inference pipeline: code that doubles, code from elsewhere that is told how, and a command for an image."""
+    data = runs.put("in/a.csv", "1,2\n3,4\n")
+    (tmp_path / "image.py").write_text(IMAGE)
+    shout = "import os\ndef model_fn(d):\n    return os.environ['WORD']\ndef transform_fn(model, body, kind, accept):\n"
+    shout += "    assert (kind, accept) == ('text/csv', '*/*'), (kind, accept)\n    return model + body, 'text/plain'\n"
+    runs.put("code.tar.gz", archive({"shout.py": shout}))
+    variables = {"SAGEMAKER_PROGRAM": "shout.py", "SAGEMAKER_SUBMIT_DIRECTORY": f"{BUCKET}/code.tar.gz", "WORD": "so: "}
+    containers = [
+        {"Image": "first", "ModelDataUrl": put_model(runs)},
+        {"Image": "second", "ModelDataUrl": runs.put("m.tar.gz", archive({"weights": "w"})), "Environment": variables},
+        {"Image": "own"},
+    ]
+    model = {"Name": "model", "Type": "Model", "Arguments": {"ExecutionRoleArn": "r", "Containers": containers}}
+    commands = {"own": (sys.executable, str(tmp_path / "image.py"))}
+    for mode in ("auto", "rewrite"):
+        summary = runs.start([model, transform_step(data)], image_commands=commands, mode=mode)
+        assert summary.status == "Succeeded", summary.reason
+        assert outputs(runs) == {"a.csv.out": "1:true:SO: 6\n14\n"}
+    with Ledger(runs.home) as ledger:
+        read = {row.name for row in ledger.artifacts(summary.execution, "predict") if row.flow == "input"}
+    assert read == {"model-0", "model-1", "code-1", "data"}
 
 
 def test_a_registered_version_is_transformed_with(runs: LocalRuns) -> None:
