@@ -10,6 +10,7 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.triggers.event_pattern import matches
 from tests.fixtures.local_runs import LocalRuns
 
 # The fields of the documented examples; an event may lack those that have no value.
@@ -96,6 +97,19 @@ def test_a_run_tells_of_itself_and_its_steps(runs: LocalRuns) -> None:
     [cached] = [event for event in told(runs, second.execution) if event["detail"].get("stepName") == "make"]
     source = {"sourcePipelineExecutionArn": f"{pipeline}/execution/{first.execution}"}
     assert (cached["detail"]["currentStepStatus"], cached["detail"]["cacheHitResult"]) == ("Succeeded", source)
+
+
+def test_a_rule_on_another_pipelines_failure_fires_for_what_is_kept_here(runs: LocalRuns) -> None:
+    failed = runs.start([runs.processing("make", "raise SystemExit(1)")])
+    pattern = {
+        "source": ["aws.sagemaker"],
+        "detail-type": ["SageMaker Model Building Pipeline Execution Status Change"],
+        "detail": {
+            "pipelineArn": ["arn:aws:sagemaker:us-east-1:000000000000:pipeline/test"],
+            "currentPipelineExecutionStatus": ["Failed", "CompletedWithFailures"],
+        },
+    }
+    assert [matches(pattern, event) for event in told(runs, failed.execution)] == [False, False, False, True]
 
 
 def test_going_on_is_a_change_from_the_status_that_it_had(runs: LocalRuns) -> None:
