@@ -43,7 +43,7 @@ def diff(
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:
-        from drivetrain.pipelines.definition.change_words import name_of
+        from drivetrain.pipelines.definition.value_words import name_of
         from drivetrain.pipelines.targets.local.ledger.masking import mask
 
         written = ((change.to_json(), name_of(change.place)) for change in changes)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value
-from drivetrain.pipelines.definition.conditions import described, expression_text
+from drivetrain.pipelines.definition.conditions import described
 from drivetrain.pipelines.definition.entries import flags
 from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.definition.meaning import equal, is_expression
+from drivetrain.pipelines.definition.meaning import equal
 from drivetrain.pipelines.definition.place import Place, Position, Segment
+from drivetrain.pipelines.definition.value_words import MASK, arrow, hidden, short, shown
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.secret_names import looks_secret
 
-MASK = "***"
-_MAX_SHOWN = 72
-_MOST_LEAVES = 3
 _BRANCHES = {"IfSteps": "if {} holds", "ElseSteps": "if {} does not hold"}
 # The last field of a place -> the word that people use for it.
 _WORDS = {
@@ -124,41 +120,10 @@ def _described(change: Change) -> str:
     if root == places.PARAMETERS and len(place) == 2:
         return _whole_parameter(str(place[1]), old, new)
     if root == places.PARAMETERS:
-        return f"parameter {place[1]}: {_what(place[2:])} {_arrow(old, new)}"
+        return f"parameter {place[1]}: {_what(place[2:])} {arrow(old, new)}"
     if root != places.STEPS:
-        return f"{_what(place[1:])} {_arrow(old, new)}"
+        return f"{_what(place[1:])} {arrow(old, new)}"
     return f"{place[1]}: {_in_step(place[2:], old, new)}"
-
-
-def hidden(value: Any, place: Place) -> Any:
-    """The value, or MASK for text that looks like a secret by the name of its place; an ARN only names one."""
-    is_text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
-    return MASK if is_text and looks_secret(name_of(place)) and not str(value).startswith("arn:") else value
-
-
-def name_of(place: Place) -> str:
-    """The name under which people know what stands at a place: a variable's, a flag's, a parameter's."""
-    named = place[1:2] if place[:1] == (places.PARAMETERS,) else place[-1:]
-    return named[0] if named and isinstance(named[0], str) else ""
-
-
-def shown(value: Any) -> str:
-    """A value in a few words: text as it is, an expression by what it refers to, an object by its keys."""
-    given: Value = value
-    if given is ABSENT:
-        return "nothing"
-    if isinstance(given, str):
-        return _short(given if given and given.isprintable() and given == given.strip() else json.dumps(given))
-    if isinstance(given, dict):
-        if is_expression(given):
-            return _short(expression_text(given))
-        return _short("{" + ", ".join(str(key) for key in given) + "}")
-    if isinstance(given, list) and any(isinstance(item, dict) and not is_expression(item) for item in given):
-        return f"a list of {len(given)}"
-    if isinstance(given, list):
-        before = ("", *given)
-        return _short("[" + ", ".join(_token(item, flag) for item, flag in zip(given, before, strict=False)) + "]")
-    return json.dumps(given)
 
 
 def _in_step(place: Place, old: Value, new: Value) -> str:
@@ -176,7 +141,7 @@ def _in_step(place: Place, old: Value, new: Value) -> str:
         return f"condition {_condition(old)} -> {_condition(new)}"
     if len(place) > 1 and place[-2] == "Conditions":
         return f"condition {_condition(old)} -> {_condition(new)}"
-    return f"{_what(place)} {_arrow(old, new)}"
+    return f"{_what(place)} {arrow(old, new)}"
 
 
 def _what(place: Place) -> str:
@@ -203,58 +168,6 @@ def _is_name(place: Place, n: int) -> bool:
     return place[n - 1] in ("Environment", "HyperParameters", "StaticHyperParameters", *_NAMED)
 
 
-def _arrow(old: Value, new: Value) -> str:
-    if old is ABSENT:
-        return f"added: {shown(new)}" if not isinstance(new, dict) or is_expression(new) else "added"
-    if new is ABSENT:
-        return f"removed (was {shown(old)})" if not isinstance(old, dict) or is_expression(old) else "removed"
-    if (within := _within_json(old, new)) is not None:
-        return within
-    before, after = shown(old), shown(new)
-    if before == after:  # text against number, or a difference beyond what is shown
-        before, after = _around(json.dumps(old, ensure_ascii=False), json.dumps(new, ensure_ascii=False))
-    return f"{before} -> {after}"
-
-
-def _within_json(old: Value, new: Value) -> str | None:
-    """What differs between two objects that are written as text, such as a model's card: the first of it."""
-    if not (isinstance(old, str) and isinstance(new, str) and old[:1] == new[:1] == "{"):
-        return None
-    try:
-        before, after = json.loads(old), json.loads(new)
-    except (ValueError, RecursionError):
-        return None
-    found = list(islice(_leaves(before, after, ""), _MOST_LEAVES + 1))
-    if not found or len(old) + len(new) <= _MAX_SHOWN:
-        return None
-    parts = [f"{name} {shown(was)} -> {shown(now)}".strip() for name, was, now in found[:_MOST_LEAVES]]
-    return "; ".join(parts) + ("; ..." if len(found) > _MOST_LEAVES else "")
-
-
-def _leaves(old: Value, new: Value, name: str) -> Iterator[tuple[str, Value, Value]]:
-    """Name, old and new of what differs in two values; an entry of a list is named as it names itself."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        called = old.get("name")
-        for key in dict.fromkeys((*old, *new)):
-            inner = called if isinstance(called, str) and key == "value" else key
-            yield from _leaves(old.get(key, ABSENT), new.get(key, ABSENT), inner)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for one, other in zip(old, new, strict=True):
-            yield from _leaves(one, other, name)
-    elif old is ABSENT or new is ABSENT or not equal(old, new):
-        yield name, old, new
-
-
-def _around(old: str, new: str) -> tuple[str, str]:
-    """The part of two long texts in which they differ."""
-    if max(len(old), len(new)) <= _MAX_SHOWN:
-        return old, new
-    start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    start = max(0, start - 12)
-    dots = "..." if start else ""
-    return f"{dots}{_short(old[start:])}", f"{dots}{_short(new[start:])}"
-
-
 def _whole_step(name: str, old: Value, new: Value) -> str:
     if old is ABSENT:
         return f"{name} added ({_type(new)})"
@@ -269,10 +182,10 @@ def _type(step: Value) -> str:
 
 def _whole_parameter(name: str, old: Value, new: Value) -> str:
     if old is not ABSENT and new is not ABSENT:
-        return f"parameter {name} {_arrow(old, new)}"
+        return f"parameter {name} {arrow(old, new)}"
     given = new if old is ABSENT else old
     if not isinstance(given, dict):
-        return f"parameter {name} {_arrow(old, new)}"
+        return f"parameter {name} {arrow(old, new)}"
     default = f", default {shown(hidden(given['DefaultValue'], (name,)))}" if "DefaultValue" in given else ""
     return f"parameter {name} {'added' if old is ABSENT else 'removed'} ({_type(given)}{default})"
 
@@ -291,7 +204,7 @@ def _trigger(entry: Value) -> str:
 
 def _condition(value: Value) -> str:
     try:
-        return "nothing" if value is ABSENT else _short(described(value))
+        return "nothing" if value is ABSENT else short(described(value))
     except UserError:
         return shown(value)
 
@@ -300,7 +213,7 @@ def _arguments(old: Value, new: Value) -> str:
     """A program's arguments, by flag where both have flags."""
     before, after = (None if given is ABSENT else flags(given) for given in (old, new))
     if before is None or after is None:
-        return f"arguments {_arrow(old, new)}"
+        return f"arguments {arrow(old, new)}"
     parts = [
         _flag(key, before.get(key, ABSENT), after.get(key, ABSENT))
         for key in dict.fromkeys((*before, *after))
@@ -311,16 +224,7 @@ def _arguments(old: Value, new: Value) -> str:
 
 def _flag(key: Segment, old: Value, new: Value) -> str:
     before, after = (hidden(_bare(key, value), (key,)) for value in (old, new))
-    return f"{key} changed ({MASK})" if before == after else f"{key} {_arrow(before, after)}".strip()
-
-
-def _token(item: Json, flag: Json) -> str:
-    """One of a list of arguments; `flag` is what stands before it."""
-    own, equals, _ = item.partition("=") if isinstance(item, str) and item.startswith("-") else ("", "", "")
-    if equals and looks_secret(own):
-        return f"{own}={MASK}"
-    is_value = isinstance(flag, str) and flag.startswith("-") and not own
-    return shown(hidden(item, (flag,))) if is_value and isinstance(flag, str) else shown(item)
+    return f"{key} changed ({MASK})" if before == after else f"{key} {arrow(before, after)}".strip()
 
 
 def _bare(key: Segment, entry: Value) -> Value:
@@ -337,7 +241,3 @@ def _listed(names: list[str]) -> str:
 def _one_line(text: str) -> str:
     """Names may hold anything: line breaks, and what steers a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value
-from drivetrain.pipelines.definition.change_words import shown
 from drivetrain.pipelines.definition.difference import STEP, differences, same
 from drivetrain.pipelines.definition.entries import Spot, View, assembled, empty, inside, takes, view
 from drivetrain.pipelines.definition.json_text import Json
@@ -19,6 +18,7 @@ from drivetrain.pipelines.definition.meaning import says_nothing
 from drivetrain.pipelines.definition.outline import Object, Outline, outline
 from drivetrain.pipelines.definition.outline import assembled as definition_of
 from drivetrain.pipelines.definition.place import Place, Segment
+from drivetrain.pipelines.definition.value_words import shown
 from drivetrain.pipelines.errors import UserError
 
 # The lists that are laid out by name under roots of their own; whole, where that cannot be.

@@ -17,7 +17,7 @@ from drivetrain.pipelines.definition.document import Definition, StepNode
 
 # What the SDK writes (sagemaker-mlops 1.27, and the v2 line before it).
 TOP_LEVEL = frozenset(("Version", "Metadata", "Parameters", "PipelineExperimentConfig", "MlflowConfig", "Steps"))
-_EVERY_STEP = frozenset(
+EVERY_STEP = frozenset(
     ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn", "CacheConfig", "RetryPolicies")
 )
 _CHECKS = frozenset(
@@ -115,7 +115,7 @@ def _unknown_fields(definition: Definition, steps: list[StepNode]) -> Iterator[s
     for step in steps:
         own = STEP_TYPES.get(step.type)
         for field in step.raw if own is not None else ():
-            if field not in _EVERY_STEP and field not in (own or ()):
+            if field not in EVERY_STEP and field not in (own or ()):
                 yield f"{step.name}: {field}"
 
 

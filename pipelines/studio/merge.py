@@ -16,11 +16,11 @@ from typing import Any, Literal, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.change_words import hidden, shown
 from drivetrain.pipelines.definition.difference import between
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.outline import Outline, assembled, outline
 from drivetrain.pipelines.definition.place import Place, Position
+from drivetrain.pipelines.definition.value_words import hidden, shown
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
 Side = Literal["code", "studio"]

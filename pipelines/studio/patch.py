@@ -16,11 +16,12 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.change_words import added_steps, describe_all, hidden, name_of, shown
+from drivetrain.pipelines.definition.change_words import added_steps, describe_all
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.outline import assembled, outline
+from drivetrain.pipelines.definition.value_words import hidden, name_of, shown
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.studio import file_of, patch_text
 

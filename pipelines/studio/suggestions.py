@@ -17,9 +17,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from drivetrain.pipelines.definition.change import Change
-from drivetrain.pipelines.definition.change_words import shown
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.meaning import equal
+from drivetrain.pipelines.definition.value_words import shown
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.settings import Settings
 

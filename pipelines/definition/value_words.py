@@ -1,0 +1,118 @@
+"""Values of a definition as people read them: short, on one line, without what looks like a secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from drivetrain.pipelines.definition import place as places
+from drivetrain.pipelines.definition.change import ABSENT, Value
+from drivetrain.pipelines.definition.conditions import expression_text
+from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.meaning import equal, is_expression
+from drivetrain.pipelines.definition.place import Place
+from drivetrain.pipelines.secret_names import looks_secret
+
+MASK = "***"
+_MAX_SHOWN = 72
+_MOST_LEAVES = 3
+
+
+def hidden(value: Any, place: Place) -> Any:
+    """The value, or MASK for text that looks like a secret by the name of its place; an ARN only names one."""
+    is_text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
+    return MASK if is_text and looks_secret(name_of(place)) and not str(value).startswith("arn:") else value
+
+
+def name_of(place: Place) -> str:
+    """The name under which people know what stands at a place: a variable's, a flag's, a parameter's."""
+    named = place[1:2] if place[:1] == (places.PARAMETERS,) else place[-1:]
+    return named[0] if named and isinstance(named[0], str) else ""
+
+
+def shown(value: Any) -> str:
+    """A value in a few words: text as it is, an expression by what it refers to, an object by its keys."""
+    given: Value = value
+    if given is ABSENT:
+        return "nothing"
+    if isinstance(given, str):
+        return short(given if given and given.isprintable() and given == given.strip() else json.dumps(given))
+    if isinstance(given, dict):
+        if is_expression(given):
+            return short(expression_text(given))
+        return short("{" + ", ".join(str(key) for key in given) + "}")
+    if isinstance(given, list) and any(isinstance(item, dict) and not is_expression(item) for item in given):
+        return f"a list of {len(given)}"
+    if isinstance(given, list):
+        before = ("", *given)
+        return short("[" + ", ".join(_token(item, flag) for item, flag in zip(given, before, strict=False)) + "]")
+    return json.dumps(given)
+
+
+def arrow(old: Value, new: Value) -> str:
+    """`20 -> 30`, `added: 30`, `removed (was 20)`."""
+    if old is ABSENT:
+        return f"added: {shown(new)}" if not isinstance(new, dict) or is_expression(new) else "added"
+    if new is ABSENT:
+        return f"removed (was {shown(old)})" if not isinstance(old, dict) or is_expression(old) else "removed"
+    if (within := _within_json(old, new)) is not None:
+        return within
+    before, after = shown(old), shown(new)
+    if before == after:  # text against number, or a difference beyond what is shown
+        before, after = _around(json.dumps(old, ensure_ascii=False), json.dumps(new, ensure_ascii=False))
+    return f"{before} -> {after}"
+
+
+def _within_json(old: Value, new: Value) -> str | None:
+    """What differs between two objects that are written as text, such as a model's card: the first of it."""
+    if not (isinstance(old, str) and isinstance(new, str) and old[:1] == new[:1] == "{"):
+        return None
+    try:
+        before, after = json.loads(old), json.loads(new)
+    except (ValueError, RecursionError):
+        return None
+    found = list(islice(_leaves(before, after, ""), _MOST_LEAVES + 1))
+    if not found or len(old) + len(new) <= _MAX_SHOWN:
+        return None
+    parts = [f"{name} {shown(was)} -> {shown(now)}".strip() for name, was, now in found[:_MOST_LEAVES]]
+    return "; ".join(parts) + ("; ..." if len(found) > _MOST_LEAVES else "")
+
+
+def _leaves(old: Value, new: Value, name: str) -> Iterator[tuple[str, Value, Value]]:
+    """Name, old and new of what differs in two values; an entry of a list is named as it names itself."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        called = old.get("name")
+        for key in dict.fromkeys((*old, *new)):
+            inner = called if isinstance(called, str) and key == "value" else key
+            yield from _leaves(old.get(key, ABSENT), new.get(key, ABSENT), inner)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for one, other in zip(old, new, strict=True):
+            yield from _leaves(one, other, name)
+    elif old is ABSENT or new is ABSENT or not equal(old, new):
+        yield name, old, new
+
+
+def _around(old: str, new: str) -> tuple[str, str]:
+    """The part of two long texts in which they differ."""
+    if max(len(old), len(new)) <= _MAX_SHOWN:
+        return old, new
+    start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, start - 12)
+    dots = "..." if start else ""
+    return f"{dots}{short(old[start:])}", f"{dots}{short(new[start:])}"
+
+
+def _token(item: Json, flag: Json) -> str:
+    """One of a list of arguments; `flag` is what stands before it."""
+    own, equals, _ = item.partition("=") if isinstance(item, str) and item.startswith("-") else ("", "", "")
+    if equals and looks_secret(own):
+        return f"{own}={MASK}"
+    is_value = isinstance(flag, str) and flag.startswith("-") and not own
+    return shown(hidden(item, (flag,))) if is_value and isinstance(flag, str) else shown(item)
+
+
+def short(text: str) -> str:
+    """A text of at most 72 characters."""
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
