@@ -351,3 +351,35 @@ def test_what_cannot_run_is_said_before_anything_starts(runs: LocalRuns, step: d
     assert said in str(raised.value)
     with Ledger(runs.home) as ledger:
         assert ledger.executions() == []
+
+
+def test_one_in_a_branch_feeds_another_and_the_branch_not_taken_is_left_alone(runs: LocalRuns) -> None:
+    listing = {"Name": "List", "Type": "Lambda", "Arguments": {"x": ITEM}, "OutputParameters": []}
+    listing["OutputParameters"] = [{"OutputName": "items", "OutputType": "String"}]
+    inner = loop(
+        get("Steps.Each.IterationOutputs[1].List.OutputParameters['items']"),
+        lambda_step("Ask", "nobody", x=ITEM),
+        name="Next",
+    )
+    other = loop(["z"], lambda_step("Never", "nobody", x=ITEM), name="Other")
+    conditions = [{"Type": "Equals", "LeftValue": 1, "RightValue": 1}]
+    arguments = {"Conditions": conditions, "IfSteps": [loop(["a", "b"], listing), inner], "ElseSteps": [other]}
+    gate = {"Name": "Gate", "Type": "Condition", "Arguments": arguments}
+    stubs = {
+        "List": {"OutputParameters": {"items": "[]"}},
+        "List-1": {"OutputParameters": {"items": '["p", "q"]'}},
+        "Ask": {"OutputParameters": {"n": 1}},
+        "Never": {},
+    }
+    assert runs.start([gate], stubs=stubs).status == "Succeeded"
+    assert {name: row.status for name, row in rows(runs).items()} == {
+        "Gate": "Succeeded",
+        "Each": "Succeeded",
+        "List-0": "Succeeded",
+        "List-1": "Succeeded",
+        "Next": "Succeeded",
+        "Ask-0": "Succeeded",
+        "Ask-1": "Succeeded",
+        "Other": "NotExecuted",
+    }
+    assert [rows(runs)[name].item for name in ("Ask-0", "Ask-1")] == ["p", "q"]
