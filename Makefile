@@ -6,7 +6,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run test test-slow test-toolkit test-image test-infra synth check types format golden facts shapes bench faults clean
+.PHONY: help setup run test test-slow test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench faults clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -25,7 +25,7 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (under ten minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not toolkit and not image and not infra' $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not toolkit and not image and not infra and not sdk' $(ARGS)
 
 test-slow: setup  ## The slow families: launchers, kill campaigns
 	$(BIN)/python -m pytest -m 'slow' $(ARGS)
@@ -56,6 +56,15 @@ test-image: setup .venvs/image/.installed  ## Run each program with only what th
 
 test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it to cdk-nag, cfn-lint and its policies
 	$(BIN)/python -m pytest -m infra $(ARGS)
+
+.venvs/sdk/.installed: tests/sdk-requirements.txt pyproject.toml
+	@$(PYTHON) -m venv .venvs/sdk
+	@.venvs/sdk/bin/python $(PIP_INSTALL) --upgrade pip
+	@PYTHONWARNINGS=ignore .venvs/sdk/bin/python $(PIP_INSTALL) -r tests/sdk-requirements.txt --editable .
+	@touch $@
+
+test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK builds, and upsert with it
+	$(BIN)/python -m pytest -m sdk $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
