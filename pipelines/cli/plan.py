@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,14 +71,26 @@ def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
     from drivetrain.pipelines.prices.estimate import estimate
     from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
 
-    cost = estimate(wanted.desired.definition, region=wanted.account.region)
+    there = wanted.deployed
+
+    def cost() -> dict[str, Any]:
+        found = estimate(wanted.desired.definition, region=wanted.account.region)
+        return {**found.to_json(), "lines": found.lines()}
+
+    def permissions() -> dict[str, Any]:
+        from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences
+
+        deployed = None if there is None else there.definition
+        return consequences(wanted.account, wanted.desired, deployed, None if there is None else there.role)
+
     return make_plan(
         wanted.account,
         wanted.desired,
         wanted.deployed,
         discarded=tuple(discard or ()),
         origin=wanted.origin,
-        cost={**cost.to_json(), "lines": cost.lines()},
+        cost=cost,
+        permissions=permissions,
     )
 
 

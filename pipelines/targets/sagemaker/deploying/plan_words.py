@@ -8,6 +8,7 @@ from drivetrain.pipelines.definition.change_words import describe, describe_all
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, TriggerChange
 
+MAX_PERMISSIONS = 6
 SIGNS = {"create": "+", "update": "~", "delete": "-"}
 
 
@@ -38,6 +39,8 @@ def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
     yield from _drift(plan)
     if plan.steps and not plan.is_empty:
         yield from _forecast(plan.steps)
+    if plan.permissions is not None and not plan.is_empty:
+        yield from _permissions(plan)
     if plan.cost is not None and not plan.is_empty:
         yield "An execution costs:"
         for line in plan.cost["lines"]:
@@ -71,6 +74,23 @@ def _drift(plan: Plan) -> Iterator[str]:
         )
         for change in plan.overwritten:
             yield f"    {describe(change)}  ({change.where})"
+
+
+def _permissions(plan: Plan) -> Iterator[str]:
+    """What roles must be allowed; of a new pipeline only how much, since all is new."""
+    said = plan.permissions or {}
+    for role, change in said["roles"].items():
+        name = role.rpartition("/")[2]
+        if plan.action == "create":
+            yield f"Role {name} needs {len(change['added'])} permissions (docs/infrastructure.md makes them)"
+            continue
+        for sign, entries in (("+", change["added"]), ("-", change["removed"])):
+            for action, resource, _ in entries[:MAX_PERMISSIONS]:
+                yield f"{sign} role {name}: {action} on {resource}"
+            if len(entries) > MAX_PERMISSIONS:
+                yield f"{sign} role {name}: {len(entries) - MAX_PERMISSIONS} more"
+    for note in said["notes"]:
+        yield f"note: {note}"
 
 
 def _forecast(steps: Sequence[Forecast]) -> Iterator[str]:

@@ -10,7 +10,7 @@ when the code or the account are no longer what it was made of.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -217,14 +217,16 @@ def make_plan(
     *,
     discarded: Sequence[str] = (),
     origin: Json | None = None,
-    cost: Json | None = None,
+    cost: Callable[[], Json] | None = None,
+    permissions: Callable[[], Json] | None = None,
 ) -> Plan:
     """Compare the code with what is deployed.
 
     Args:
         deployed: what `deployed.read` gave.
         discarded: places (as in the plan's drift, or the beginning of one), or `all`, whose drift may be overwritten.
-        cost: of an execution, as prices/estimate.py gives it.
+        cost: gives what an execution costs (prices/estimate.py); asked where something changes.
+        permissions: gives what roles must be allowed from then on (consequences.py); asked likewise.
 
     Raises:
         UserError: AWS refuses to be read, or the record of what was applied last is gone.
@@ -261,7 +263,8 @@ def make_plan(
         discarded=tuple(discarded),
         steps=forecast(old, wanted.definition, changes),
         notes=(*wanted.notes, *warnings(wanted)),
-        cost=cost,
+        cost=None if cost is None or action == "none" else cost(),
+        permissions=None if permissions is None or action == "none" else permissions(),
         origin=origin,
     )
 

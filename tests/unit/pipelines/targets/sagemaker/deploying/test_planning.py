@@ -9,6 +9,7 @@ import pytest
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, applied_uri
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
@@ -19,7 +20,9 @@ from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Plac
 
 def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
     first = place.wanted(triggers=(place.rule(), place.schedule()))
-    fresh = place.plan(first, origin={"target": "nightly.py", "set": ["a=1"]}, cost={"total": 1.5, "lines": ["x"]})
+    fresh = place.plan(
+        first, origin={"target": "nightly.py", "set": ["a=1"]}, cost=lambda: {"total": 1.5, "lines": ["x"]}
+    )
     place.apply(first)
     place.edit(Parameters=[], Other={"a": [1.0, None]})
     later = place.plan(
@@ -194,3 +197,30 @@ def test_the_wire_text_keeps_how_numbers_were_written() -> None:
     assert wire_text(read) == text
     plain = {"a": [1.5, True, None, "é"], "b": {}}
     assert wire_text(plain) == json.dumps(plain, separators=(",", ":"))
+
+
+def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
+    first = place.wanted()
+    jobs = f"arn:aws:iam::{place.outside.number}:role/jobs"
+
+    def reading(uri: str) -> dict[str, Any]:
+        read = definition()
+        arguments = read["Steps"][0]["Arguments"]
+        arguments["RoleArn"] = jobs
+        arguments["ProcessingInputs"] = [
+            {"InputName": "raw", "S3Input": {"S3Uri": uri, "LocalPath": "/opt/ml/processing/input/raw"}}
+        ]
+        return read
+
+    old, new = reading("s3://old-data/raw/"), place.wanted(definition=reading("s3://new-data/raw/"))
+    said = consequences(place.account, new, {**old, "Metadata": new.definition["Metadata"]}, first.role)
+    assert list(said["roles"]) == [jobs]
+    assert any("new-data" in resource for _, resource, _ in said["roles"][jobs]["added"])
+    assert any("old-data" in resource for _, resource, _ in said["roles"][jobs]["removed"])
+    assert not [resource for _, resource, _ in said["roles"][jobs]["added"] if "old-data" in resource]
+    same = consequences(place.account, new, new.definition, new.role)
+    assert same["roles"] == {}
+    place.apply(first)
+    told = "\n".join(lines(place.plan(new, permissions=lambda: said)))
+    assert "+ role jobs: s3:GetObject on arn:aws:s3:::new-data/raw/" in told and "- role jobs: s3:" in told
+    assert consequences(place.account, new, None, None)["roles"][jobs]["removed"] == []
