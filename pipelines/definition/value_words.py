@@ -26,6 +26,23 @@ def hidden(value: Any, place: Place) -> Any:
     return MASK if is_text and looks_secret(name_of(place)) and not str(value).startswith("arn:") else value
 
 
+def _masked(value: Json, name: str = "") -> Json:
+    """The value, with MASK for whatever is called a secret in it."""
+    if isinstance(value, dict):
+        return {key: _masked(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(_argument(item, flag)) for item, flag in zip(value, ("", *value), strict=False)]
+    return hidden(value, (name,))
+
+
+def _argument(item: Json, flag: Json) -> Json:
+    """One of a list of arguments; `flag` is what stands before it."""
+    own, equals, _ = item.partition("=") if isinstance(item, str) and item.startswith("-") else ("", "", "")
+    if equals and looks_secret(own):
+        return f"{own}={MASK}"
+    return hidden(item, (flag,)) if isinstance(flag, str) and flag.startswith("-") and not own else item
+
+
 def name_of(place: Place) -> str:
     """The name under which people know what stands at a place: a variable's, a flag's, a parameter's."""
     named = place[1:2] if place[:1] == (places.PARAMETERS,) else place[-1:]
@@ -46,8 +63,8 @@ def shown(value: Any) -> str:
     if isinstance(given, list) and any(isinstance(item, dict) and not is_expression(item) for item in given):
         return f"a list of {len(given)}"
     if isinstance(given, list):
-        before = ("", *given)
-        return short("[" + ", ".join(_token(item, flag) for item, flag in zip(given, before, strict=False)) + "]")
+        arguments = (_argument(item, flag) for item, flag in zip(given, ("", *given), strict=False))
+        return short("[" + ", ".join(map(shown, arguments)) + "]")
     return json.dumps(given)
 
 
@@ -61,7 +78,7 @@ def arrow(old: Value, new: Value) -> str:
         return within
     before, after = shown(old), shown(new)
     if before == after:  # text against number, or a difference beyond what is shown
-        before, after = _around(json.dumps(old, ensure_ascii=False), json.dumps(new, ensure_ascii=False))
+        before, after = _around(*(json.dumps(_masked(value), ensure_ascii=False) for value in (old, new)))
     return f"{before} -> {after}"
 
 
@@ -76,7 +93,10 @@ def _within_json(old: Value, new: Value) -> str | None:
     found = list(islice(_leaves(before, after, ""), _MOST_LEAVES + 1))
     if not found or len(old) + len(new) <= _MAX_SHOWN:
         return None
-    parts = [f"{name} {shown(was)} -> {shown(now)}".strip() for name, was, now in found[:_MOST_LEAVES]]
+    parts = [
+        " ".join((name, shown(hidden(was, (name,))), "->", shown(hidden(now, (name,))))).strip()
+        for name, was, now in found[:_MOST_LEAVES]
+    ]
     return "; ".join(parts) + ("; ..." if len(found) > _MOST_LEAVES else "")
 
 
@@ -102,15 +122,6 @@ def _around(old: str, new: str) -> tuple[str, str]:
     start = max(0, start - 12)
     dots = "..." if start else ""
     return f"{dots}{short(old[start:])}", f"{dots}{short(new[start:])}"
-
-
-def _token(item: Json, flag: Json) -> str:
-    """One of a list of arguments; `flag` is what stands before it."""
-    own, equals, _ = item.partition("=") if isinstance(item, str) and item.startswith("-") else ("", "", "")
-    if equals and looks_secret(own):
-        return f"{own}={MASK}"
-    is_value = isinstance(flag, str) and flag.startswith("-") and not own
-    return shown(hidden(item, (flag,))) if is_value and isinstance(flag, str) else shown(item)
 
 
 def short(text: str) -> str:

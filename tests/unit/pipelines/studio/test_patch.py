@@ -237,6 +237,7 @@ def test_edits_that_do_not_fit_can_be_left_out() -> None:
         lambda s: s["prepare"]["Arguments"]["AppSpecification"].update(
             ContainerArguments=["--token", "canary-1", "--label", "y"]
         ),
+        lambda s: s["train"]["RetryPolicies"][0].update(api_token="canary-1"),
         lambda s: s[""]["Parameters"][1].update(Name="ApiToken", DefaultValue="canary-1"),
         lambda s: s[""]["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-1"}),
         lambda s: s["train"]["Arguments"].update(Environment={"DB_PASSWORD": "canary-1"}),
