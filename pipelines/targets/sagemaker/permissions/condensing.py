@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers, like
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Conditions, Statement, minimal
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import (
+    Conditions,
+    Statement,
+    minimal,
+    uncovered,
+)
 
 
 def condensed(statements: Iterable[Statement]) -> tuple[Statement, ...]:
@@ -16,14 +21,15 @@ def condensed(statements: Iterable[Statement]) -> tuple[Statement, ...]:
     their resources, those that differ in the values of one condition share these, and a permission that another
     statement gives under no more conditions is left out.
     """
-    found = _joined(_joined(list(statements), _same_but_resources), _same_but_one_condition)
+    found = [replace(statement, resources=minimal(statement.resources)) for statement in statements]
+    for both in (_same_but_resources, _same_but_one_condition, _same_but_resources):
+        found = _joined(found, both)
     return _named(_without_covered(found))
 
 
 def fewest(patterns: Iterable[str]) -> tuple[str, ...]:
     """The patterns that none of the others covers."""
-    unique = tuple(dict.fromkeys(patterns))
-    return tuple(one for one in unique if not any(other != one and like(other, one) for other in unique))
+    return uncovered(patterns, like)
 
 
 def _joined(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,6 +13,10 @@ Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 # Of all inline policies of a role together, white space not counted:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 MAX_POLICY_CHARACTERS = 10_240
+
+MOST_COMPARED = 256
+
+_WILDCARD = re.compile(r"[*?]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +103,30 @@ def minimal(resources: Iterable[str]) -> tuple[str, ...]:
     """The resources, each once and without those that another one covers already."""
     from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers
 
-    unique = tuple(dict.fromkeys(resources))
-    return tuple(one for one in unique if not any(other != one and covers(other, one) for other in unique))
+    return uncovered(resources, covers)
+
+
+def uncovered(patterns: Iterable[str], covers: Callable[[str, str], bool]) -> tuple[str, ...]:
+    """The patterns, each once and without those that another one covers already.
+
+    What a pattern covers begins with the text before its first wildcard, so that few need comparing. So many that no
+    policy has room for them are left as they are: comparing them would take a minute.
+    """
+    unique = tuple(dict.fromkeys(patterns))
+    if len(unique) > MOST_COMPARED:
+        return unique
+    by_beginning: dict[str, list[str]] = {}
+    for pattern in unique:
+        by_beginning.setdefault(_WILDCARD.split(pattern, maxsplit=1)[0], []).append(pattern)
+
+    def is_covered(one: str) -> bool:
+        return any(
+            other != one and covers(other, one)
+            for end in range(len(one) + 1)
+            for other in by_beginning.get(one[:end], ())
+        )
+
+    return tuple(one for one in unique if not is_covered(one))
 
 
 def _one_or_all(values: tuple[str, ...]) -> str | list[str]:

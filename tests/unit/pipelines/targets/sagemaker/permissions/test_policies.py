@@ -264,7 +264,7 @@ def test_one_role_for_all_is_said() -> None:
 
 
 def test_a_role_with_too_many_places_is_said() -> None:
-    inputs = {f"i{n}": f"s3://lake/{'x' * 40}/{n}/table" for n in range(200)}
+    inputs = {f"i{n}": f"s3://lake/{'x' * 40}/{n}/table" for n in range(3_000)}
     derived = derive({"Steps": [processing("wide", inputs, ())]}, names())
     assert any(f"IAM takes {MAX_POLICY_CHARACTERS:,}" in note for note in derived.notes)
 
