@@ -74,8 +74,16 @@ def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
     there = wanted.deployed
 
     def cost() -> dict[str, Any]:
-        found = estimate(wanted.desired.definition, region=wanted.account.region)
-        return {**found.to_json(), "lines": found.lines()}
+        from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds
+        from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
+
+        seconds, more = {}, []
+        try:
+            seconds = {} if there is None else measured_seconds(wanted.account, wanted.desired.name)
+        except ServiceError as error:  # an estimate is no reason to have no plan
+            more = [f"how long earlier executions took is not known: {error}"]
+        found = estimate(wanted.desired.definition, region=wanted.account.region, seconds=seconds)
+        return {**found.to_json(), "lines": [*found.lines(), *more]}
 
     def permissions() -> dict[str, Any]:
         from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences

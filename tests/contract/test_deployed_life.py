@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +191,18 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
     assert "is executing" in drivetrain.err
     drivetrain("stop", "nightly", started["execution"])
     playing.conclude("Stopped")
+    assert "at most" in drivetrain("plan", "nightly.py", "--set", "rows=30")
     assert "stopped" in drivetrain("executions", "nightly").lower()
     drivetrain("status", "nightly", "--follow", code=130)
+
+    # The next plan counts with the time that one that succeeded took.
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    again = Playing(drivetrain.account.backend(), drivetrain.json("start", "nightly.py")["arn"])
+    again.begin("prepare", "Processing", ProcessingStartTime=began, ProcessingEndTime=began + timedelta(minutes=7))
+    again.end("prepare", seconds=500)
+    again.conclude("Succeeded")
+    cost = drivetrain.json("plan", "nightly.py", "--set", "rows=30")["cost"]
+    assert [(step["seconds"], step["measured"]) for step in cost["steps"] if step["step"] == "prepare"] == [(420, True)]
 
     # What starts it by itself goes with the declaration.
     assert "- schedule" in drivetrain("plan", "nightly.py", *changed, "--set", "by_itself=false")

@@ -9,9 +9,10 @@ from typing import Any
 from drivetrain.pipelines.prices.table import PriceTable, age_line, current
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.execution_jobs import JobFacts, job_of
-from drivetrain.pipelines.targets.sagemaker.deploying.executions import Execution, StepRun
+from drivetrain.pipelines.targets.sagemaker.deploying.executions import Execution, StepRun, describe, executions
 
 HOUR = 3600
+LOOKED_BACK = 20
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,17 @@ def _priced(step: StepRun, job: JobFacts | None, table: PriceTable, region: str,
     return StepReport(step, job, rate * job.billable, rate * (job.seconds if job.seconds is not None else job.billable))
 
 
-def seconds_of(report: Report) -> Mapping[str, float]:
-    """Step -> how long its machines ran, for an estimate of the next execution."""
-    return {
-        item.step.name: item.job.seconds
-        for item in report.steps
-        if item.job is not None and item.job.seconds is not None
-    }
+def measured_seconds(account: Account, pipeline: str) -> Mapping[str, float]:
+    """Step -> how long its machines ran in the latest execution that succeeded, for an estimate of the next one.
+
+    A step that was taken from the cache there is left out: it ran no machine.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    for execution in executions(account, pipeline, LOOKED_BACK):
+        if execution.status == "Succeeded":
+            steps = [step for step in describe(account, execution.arn).steps if not step.cached_from]
+            jobs = {step.name: job_of(account, step) for step in steps}
+            return {name: job.seconds for name, job in jobs.items() if job is not None and job.seconds is not None}
+    return {}

@@ -22,7 +22,7 @@ from drivetrain.pipelines.targets.local.events import (
     StepStarted,
 )
 from drivetrain.pipelines.targets.sagemaker.deploying import executions
-from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import report, seconds_of
+from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds, report
 from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
 from drivetrain.pipelines.targets.sagemaker.deploying.logs import Line, read_log, step_with_logs
 from tests.fixtures.sagemaker_service.pipelines import Playing
@@ -179,7 +179,9 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
     assert found.cost == pytest.approx(0.6 + 0.6) and found.complete
     assert found.saved == pytest.approx(1.4)
     assert found.billable == 300 + 600
-    assert seconds_of(found) == {"prepare": 300, "train": 1000}
+    assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
+    executions.start(place.account, NAME)  # one that goes on does not count
+    assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
     said = found.to_json()
     assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
 
