@@ -55,6 +55,25 @@ def load(target: str, config: Path | None = None, overrides: Iterable[str] = ())
     Raises:
         UserError: no such pipeline, file or function; a file that does not import; wrong settings.
     """
+    author, source, base, beside = _located(target)
+    if config is None and beside.exists():
+        config = beside
+    if config is not None:
+        config = config.expanduser().resolve()
+    return Loaded(*_build(author, config, tuple(overrides)), source, base)
+
+
+def settings_of(target: str) -> type[Settings] | None:
+    """The class of the settings that the pipeline takes; None where it takes none.
+
+    Raises:
+        UserError: no such pipeline, file or function; a file that does not import.
+    """
+    return _settings_class(_located(target)[0])
+
+
+def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
+    """The function that makes the pipeline, the folder of its file, where relative paths start, its settings file."""
     path_text, _, function_name = target.partition(":")
     if path_text.endswith(".py"):
         path = Path(path_text).expanduser().resolve()
@@ -67,12 +86,7 @@ def load(target: str, config: Path | None = None, overrides: Iterable[str] = ())
             )
         module, source = importlib.import_module(f"drivetrain.pipelines.ready.{path_text}"), None
         base, beside = Path.cwd(), Path.cwd() / f"{path_text}.yaml"
-    author = _author(module, target, function_name or (path_text if source is None else ""))
-    if config is None and beside.exists():
-        config = beside
-    if config is not None:
-        config = config.expanduser().resolve()
-    return Loaded(*_build(author, config, tuple(overrides)), source, base)
+    return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside
 
 
 def _build(

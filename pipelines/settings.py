@@ -75,7 +75,7 @@ class LocalRun(Frozen):
 class Settings(BaseModel):
     """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     deployment: Deployment = Deployment()
     """Bucket, role, region and image on SageMaker."""

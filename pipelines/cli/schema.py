@@ -2,51 +2,66 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from drivetrain.pipelines.cli.groups import new_app
+from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.errors import UserError
 
-app = new_app()
+app = new_app(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    help="Print a JSON Schema, with which an editor completes names and underlines mistakes.\n\n"
+    "For YAML, begin the file with `# yaml-language-server: $schema=FILE`.",
+)
+
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
 
 
 @app.command()
-def schema(
-    target: Annotated[
-        str | None,
-        typer.Argument(metavar="PIPELINE", help="Of this pipeline's settings file: a name, or FILE.py[:FUNCTION]."),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")] = None,
+def settings(
+    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    output: Output = None,
 ) -> None:
-    """Print a JSON Schema of settings or definitions, for editors.
-
-    In an editor with a YAML language server, begin the settings file with the line
-    `# yaml-language-server: $schema=retraining.schema.json`.
+    """Of a pipeline's settings file.
 
     \b
     Examples:
-      drivetrain schema retraining -o retraining.schema.json
-      drivetrain schema -o definition.schema.json
+      drivetrain schema settings retraining -o retraining.schema.json
     """
-    from drivetrain.pipelines.schemas import definition_schema, settings_schema
+    from drivetrain.pipelines.loading import settings_of
+    from drivetrain.pipelines.schemas.settings import settings_schema
 
-    if target is None:
-        made = definition_schema()
-    else:
-        from drivetrain.pipelines.loading import load
+    kind = settings_of(target)
+    if kind is None:
+        raise UserError(f"{target} takes no settings, so there is no file to describe.")
+    _give(settings_schema(kind), output)
 
-        settings = load(target).settings
-        if settings is None:
-            raise UserError(f"{target} takes no settings, so there is no file to describe.")
-        made = settings_schema(type(settings))
-    text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+
+@app.command()
+def definition(output: Output = None) -> None:
+    """Of the SageMaker definitions that are written here."""
+    from drivetrain.pipelines.schemas.definition import definition_schema
+
+    _give(definition_schema(), output)
+
+
+@app.command()
+def patch(output: Output = None) -> None:
+    """Of NAME.studio.yaml, the edits made in Studio."""
+    from drivetrain.pipelines.schemas.patch import patch_schema
+
+    _give(patch_schema(), output)
+
+
+def _give(schema: dict[str, Any], output: Path | None) -> None:
+    from drivetrain.pipelines.schemas import text_of
+
     if output is None:
-        print(text, end="")
+        print(text_of(schema), end="")
         return
     from drivetrain.pipelines.cli.files import write_text
 
-    write_text(output, text)
+    write_text(output, text_of(schema))

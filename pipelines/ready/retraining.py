@@ -28,6 +28,7 @@ class Retraining(Settings):
     key: str = "id"
     """The column that identifies a row; it decides on which side of the split the row lies, for ever."""
     label: str = "label"
+    """The column that is predicted."""
     recipe: str = "digits_cnn"
     """What is learnt: a recipe of the package, or a module of your own."""
     strategy: str = "ddp"
@@ -35,11 +36,17 @@ class Retraining(Settings):
     strategy_options: str = "{}"
     """A JSON object, such as {"tensor": 2}."""
     epochs: int = 20
+    """How often the training data is gone through."""
     global_batch: int = 64
+    """Samples a step, over all processes."""
     learning_rate: float = 0.003
+    """The highest of the recipe's schedule."""
     seed: int = 7
+    """Of initial weights and the order of the samples."""
     instance_type: str = "ml.m5.xlarge"
+    """Of the training's hosts."""
     hosts: int = 1
+    """Machines of the training."""
     processes: int = 2
     """Training processes a host."""
     spot: bool = False
@@ -60,6 +67,7 @@ class Retraining(Settings):
     budgets: str = "{}"
     """By how much metrics may be worse than the champion's, a JSON object: {"accuracy@site=*": 0.02}."""
     model_group: str = "retraining"
+    """The model package group in which versions are registered."""
     intended_use: str = ""
     """What the model is for, in a sentence for its card."""
 

@@ -147,6 +147,7 @@ class Mlflow(Frozen):
     ) = None
     """None is none of them."""
     experiment: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The MLflow experiment that runs belong to."""
     run: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The run's name; of one training alone."""
 
@@ -155,7 +156,9 @@ class Roles(Frozen):
     """The IAM roles of jobs, one a kind, so that none holds what only another needs (docs/infrastructure.md)."""
 
     processing: str | None = None
+    """ARN, of processing jobs."""
     training: str | None = None
+    """ARN, of training and tuning jobs."""
     registry: str | None = None
     """Of the processing jobs that ask the model registry, such as `compare`."""
 
@@ -164,16 +167,21 @@ class Deployment(Frozen):
     """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
+    """For code, data, records, and what executions write."""
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_/-]*[A-Za-z0-9])?$")] = "pipelines"
+    """Of every key in the bucket."""
     role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
     """The pipeline's own role, and that of every job for whose kind `roles` names none."""
     roles: Roles = Roles()
+    """Of the jobs, one a kind."""
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
+    """Where pipeline, jobs and bucket are."""
     image: str | None = None
     """The container image of every step that names none; by default the stock deep-learning image."""
     wheels: str | None = None
     """A folder of wheels for what the image lacks."""
     tags: FrozenMap[str] = Field(default_factory=dict)
+    """Of the pipeline and its jobs."""
     scheduler_role: str | None = None
     """ARN of the role with which EventBridge Scheduler starts the pipeline; for schedules."""
     event_queue: str | None = None
