@@ -149,4 +149,5 @@ def test_times_rise_and_are_later(timing: Timing, after: datetime, place: str) -
     if found:  # what comes next does not depend on when one asks
         just_before = found[-1] - timedelta(seconds=1)
         if not isinstance(timing, Rate):
-            assert next(next_times(timing, just_before, zone(place))) == found[-1]
+            # In UTC: Python never calls a time that comes twice equal to one of another zone (PEP 495).
+            assert next(next_times(timing, just_before, zone(place))).astimezone(UTC) == found[-1]
