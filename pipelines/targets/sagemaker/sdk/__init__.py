@@ -1,1 +1,106 @@
-"""The SageMaker Python SDK as a partner: its Pipeline objects for what is compiled here, its data on images."""
+"""The SageMaker Python SDK (version 3) as a partner, for people who work with it.
+
+    from drivetrain.pipelines.targets.sagemaker.sdk import to_sagemaker_sdk
+
+    pipeline = to_sagemaker_sdk(compiled)               # a sagemaker.mlops.workflow.pipeline.Pipeline
+    pipeline.upsert(role_arn=role)                      # uploads the code, then creates or updates
+
+Nothing here is needed to compile, plan or apply: the SDK (pip install 'drivetrain[sagemaker]', about 1 GB) is imported
+when one of these functions is called, which takes two CPU seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.pipeline import Pipeline
+    from drivetrain.pipelines.targets.sagemaker.assets import Asset
+    from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+
+__all__ = ["definition_to_sagemaker_sdk", "to_sagemaker_sdk"]
+
+
+def to_sagemaker_sdk(
+    pipeline: Pipeline | Compiled, source: Path | None = None, base: Path | None = None, *, session: Any = None
+) -> Any:
+    """A Pipeline object of the SDK whose definition() means what `drivetrain compile` writes.
+
+    Its create, update and upsert put the pipeline's code and data into the bucket first.
+
+    Args:
+        pipeline: a compiled pipeline, or one to compile.
+        source: as of `compile_pipeline`, for a pipeline that is not compiled.
+        base: likewise.
+        session: the SDK's Session to work with; by default a new one in the deployment's region, with the credentials
+            that boto3 finds and without telemetry.
+
+    Returns:
+        `sagemaker.mlops.workflow.pipeline.Pipeline`; parameters and steps can be added to it and taken away.
+
+    Raises:
+        UserError: the SDK is not installed, or the pipeline does not compile.
+    """
+    from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
+    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+
+    compiled = pipeline if isinstance(pipeline, Compiled) else compile_pipeline(pipeline, source, base)
+    place = compiled.pipeline.deployment
+    return definition_to_sagemaker_sdk(
+        compiled.pipeline.name,
+        compiled.definition,
+        region=place.region,
+        session=session,
+        assets=compiled.assets,
+        before_upload=lambda: check_bucket(place),
+        bucket=place.bucket,
+        prefix=place.prefix,
+    )
+
+
+def definition_to_sagemaker_sdk(
+    name: str,
+    definition: Mapping[str, Any],
+    *,
+    region: str,
+    session: Any = None,
+    assets: Iterable[Asset] = (),
+    before_upload: Any = None,
+    bucket: str | None = None,
+    prefix: str | None = None,
+) -> Any:
+    """A Pipeline object of the SDK for any definition, whoever wrote it.
+
+    Conditions and loops become the SDK's own steps; every other step is carried as it is written, with what the SDK
+    needs to refer to it: name, type, dependencies and properties. What the SDK has no word for (unknown step types and
+    fields) stands in its definition() all the same.
+
+    Args:
+        name: the pipeline's.
+        definition: Version 2020-12-01.
+        region: where the pipeline is to be.
+        session: as of `to_sagemaker_sdk`.
+        assets: objects to put into the bucket before the pipeline is created or updated.
+        before_upload: called before that; what it raises ends the call.
+        bucket: of a new session, for definitions that are too long for a request.
+        prefix: of keys in it.
+
+    Raises:
+        UserError: the SDK is not installed, or the definition cannot be read.
+    """
+    from drivetrain.pipelines.definition.document import from_json
+    from drivetrain.pipelines.targets.sagemaker.sdk.modules import load, new_session
+
+    from_json(definition, f"the definition of {name}")
+    load(region)
+    from drivetrain.pipelines.targets.sagemaker.sdk.pipeline import DefinedPipeline
+
+    return DefinedPipeline(
+        name,
+        definition,
+        session or new_session(region, bucket, prefix),
+        assets=tuple(assets),
+        before_upload=before_upload,
+    )
