@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,9 +78,11 @@ def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
         from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds
         from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 
-        seconds, more = {}, []
+        seconds: Mapping[str, float] = {}
+        more: list[str] = []
         try:
-            seconds = {} if there is None else measured_seconds(wanted.account, wanted.desired.name)
+            if there is not None:
+                seconds = measured_seconds(wanted.account, wanted.desired.name)
         except ServiceError as error:  # an estimate is no reason to have no plan
             more = [f"how long earlier executions took is not known: {error}"]
         found = estimate(wanted.desired.definition, region=wanted.account.region, seconds=seconds)
