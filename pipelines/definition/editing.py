@@ -152,7 +152,13 @@ def _with(value: Value, spot: Spot, place: Place, depth: int, new: Value) -> Val
             return ABSENT
     else:
         entries[key] = made
-    return assembled(seen.form, entries)
+    result = assembled(seen.form, entries)
+    if made is not ABSENT and isinstance(result, list):
+        # An entry of a list carries its name itself.
+        again = view(result, spot)
+        if again is None or key not in again.entries:
+            raise NoSuchPlaceError(place, depth, f"is a list, in which {shown(made)} would not be {shown(key)}")
+    return result
 
 
 def _replaced(given: Object | None, name: str, value: Value) -> Object:

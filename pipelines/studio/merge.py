@@ -105,6 +105,7 @@ def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Cha
             continue
         try:
             here = find(ours, change.place)
+            put(ours, change.place, change.new)
         except NoSuchPlaceError as error:
             conflict = _lost(change.place, error.depth, base, ours, theirs)
             conflicts.setdefault(conflict.place, conflict)

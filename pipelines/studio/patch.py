@@ -192,10 +192,10 @@ def _holds_secret(edit: Change) -> bool:
 
     found: list[str] = []
     for value in (edit.old, edit.new):
-        default = value.get("DefaultValue") if isinstance(value, dict) and edit.place[0] == places.PARAMETERS else None
-        for given in (value, default):
-            if given is not ABSENT:
-                mask(given, name_of(edit.place), found)
+        if value is not ABSENT:
+            mask(value, name_of(edit.place), found)
+        if isinstance(value, dict) and edit.place[0] == places.PARAMETERS:
+            mask(cast("dict[str, Any]", value).get("DefaultValue"), name_of(edit.place), found)
     return any(text and not text.startswith(("arn:", "{")) for text in found)
 
 

@@ -257,3 +257,12 @@ def test_conflicts_as_json() -> None:
 def test_a_first_deployment_has_nothing_to_merge(name: str) -> None:
     assert merge(None, BASES[name], None).definition == BASES[name]
     assert merge(None, BASES[name], BASES[name]).conflicts == ()
+
+
+def test_entries_of_an_object_do_not_land_in_a_list() -> None:
+    def version(value: Any) -> Definition:
+        return altered(lambda s: s["train"]["Arguments"].update(Odd=value))
+
+    merged = merge(version({"x": 1}), version([]), version({"x": 1, "a": "b", "c": 2}))
+    assert {conflict.where for conflict in merged.conflicts} == {"steps.train.Arguments.Odd"}
+    assert merged.definition == version([])
