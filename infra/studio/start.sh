@@ -2,6 +2,7 @@
 # Runs when a space of Studio (JupyterLab) starts: puts drivetrain into it, once a version. A start has five minutes, so
 # what takes longer goes on in the background; a failure is told in the log and does not keep the space from starting.
 set -u
+cd /  # Python would take what lies in the folder in which it is started for installed
 
 version="${DRIVETRAIN_VERSION:-}"
 home="${HOME:-/home/sagemaker-user}"
