@@ -97,6 +97,8 @@ def inference_image(region: str, gpu: bool, framework: str = "pytorch") -> str:
 def _uri(region: str, repository: str, tag: str) -> str:
     accounts = _table()["accounts"]
     account = accounts.get(region)
+    if account is None and (host := _registry_of_sdk(region)) is not None:
+        return f"{host}/{repository}:{tag}"
     if account is None:
         raise UserError(
             f"No account for stock images is documented for region {region!r}. "
@@ -107,8 +109,38 @@ def _uri(region: str, repository: str, tag: str) -> str:
 
 
 def image_uri(framework: str, version: str | None, region: str, instance_type: str) -> str:
-    """The URI of the stock image for an instance type; see `stock_image` and `has_gpu` for what is raised."""
-    return stock_image(region, has_gpu(instance_type), framework, version).uri
+    """The URI of the stock image for an instance type; see `stock_image` and `has_gpu` for what is raised.
+
+    A framework or version that is not in images.json is looked up in the SageMaker SDK, where that is installed.
+    """
+    gpu = has_gpu(instance_type)
+    try:
+        return stock_image(region, gpu, framework, version).uri
+    except UserError as unknown:
+        from drivetrain.pipelines.targets.sagemaker.sdk.modules import installed
+
+        if version is None or not installed():
+            raise
+        from drivetrain.pipelines.targets.sagemaker.sdk.images import sdk_image_uri
+
+        try:
+            return sdk_image_uri(framework, version, region, instance_type)
+        except UserError:
+            raise unknown from None
+
+
+def _registry_of_sdk(region: str) -> str | None:
+    """The host that the SageMaker SDK names for a region; None where it is not installed, or does not know it."""
+    from drivetrain.pipelines.targets.sagemaker.sdk.modules import installed
+
+    if not installed():
+        return None
+    from drivetrain.pipelines.targets.sagemaker.sdk.images import registry
+
+    try:
+        return registry(region)
+    except UserError:
+        return None
 
 
 def has_gpu(instance_type: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any, cast
 
 from drivetrain.pipelines.definition.json_text import Json
@@ -40,6 +41,7 @@ class DefinedPipeline(_pipeline.Pipeline):
         assets: tuple[Asset, ...] = (),
         before_upload: Callable[[], None] | None = None,
     ) -> None:
+        definition = deepcopy(dict(definition))  # the steps' JSON may be changed
         names = frozenset(names_of(definition["Steps"]))
         experiment, mlflow = definition.get("PipelineExperimentConfig"), definition.get("MlflowConfig")
         kept = set(definition) - set(_WRITTEN) | {"Version", "Metadata"}

@@ -79,7 +79,7 @@ class DefinedCheck(_conditions.Condition):
 
 
 class DefinedStep(_steps.Step):
-    """A step with the JSON that a definition holds of it."""
+    """A step with the JSON that a definition holds of it: `raw`, which can be changed."""
 
     def __init__(self, raw: Object, names: Set[str]) -> None:
         kind = str(raw["Type"])
