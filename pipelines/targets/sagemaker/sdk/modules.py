@@ -11,10 +11,6 @@ from typing import Any
 
 from drivetrain.pipelines.errors import UserError
 
-INSTALL = (
-    "pip install 'drivetrain[sagemaker]' 's3fs==0.4.2' 'mlflow==3.17.2' (about 1 GB; without the two pins pip searches "
-    "for many minutes)"
-)
 _REGION = "AWS_DEFAULT_REGION"
 
 
@@ -30,7 +26,10 @@ def load(region: str) -> None:
         UserError: it is not installed, or an older version is.
     """
     if not installed():
-        raise UserError(f"Version 3 of the SageMaker Python SDK is not installed. Install it: {INSTALL}")
+        raise UserError(
+            "Version 3 of the SageMaker Python SDK is not installed here. Install it (1 GB): "
+            "pip install 'drivetrain[sagemaker]'"
+        )
     # The SDK makes clients while it is imported, which fails where no region is configured.
     with _region(region):
         importlib.import_module("sagemaker.mlops.workflow.pipeline")
