@@ -94,8 +94,15 @@ def test_nothing_is_left_in_the_environment_and_nothing_told_to_others(offline: 
     assert offline["telemetry off"] == {"TelemetryOptOut": True}
 
 
-def test_a_definition_that_cannot_be_read_is_refused(offline: dict[str, Any]) -> None:
-    assert offline["error"] == "the definition of wrong: Steps[0] ('x') has no Type. Given: Name."
+def test_what_is_wrong_is_said_in_a_line(offline: dict[str, Any]) -> None:
+    assert offline["errors"] == {
+        "no type": "the definition of wrong: Steps[0] ('stop') has no Type. Given: Name.",
+        "nobody": "Step 'last' depends on 'stpo'. Did you mean 'stop'? Allowed: stop.",
+        "trigger": "Step 'last': DependsOn: Trigger 'Faild'. Did you mean 'Failed'? Allowed: Any, Completed, Failed, "
+        "Stopped.",
+        "region": "The SDK's session works in us-east-1, and the pipeline is for eu-west-1, where its images are. Give "
+        "a session of that region, or set deployment.region.",
+    }
 
 
 def test_images_that_only_the_sdk_knows(offline: dict[str, Any]) -> None:

@@ -11,9 +11,11 @@ when one of these functions is called, which takes two CPU seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -41,7 +43,7 @@ def to_sagemaker_sdk(
         `sagemaker.mlops.workflow.pipeline.Pipeline`; parameters and steps can be added to it and taken away.
 
     Raises:
-        UserError: the SDK is not installed, or the pipeline does not compile.
+        UserError: the SDK is not installed, the pipeline does not compile, or the session is of another region.
     """
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
@@ -67,7 +69,7 @@ def definition_to_sagemaker_sdk(
     region: str,
     session: Any = None,
     assets: Iterable[Asset] = (),
-    before_upload: Any = None,
+    before_upload: Callable[[], None] | None = None,
     bucket: str | None = None,
     prefix: str | None = None,
 ) -> Any:
@@ -88,7 +90,7 @@ def definition_to_sagemaker_sdk(
         prefix: of keys in it.
 
     Raises:
-        UserError: the SDK is not installed, or the definition cannot be read.
+        UserError: the SDK is not installed, the definition cannot be read, or the session is of another region.
     """
     from drivetrain.pipelines.definition.document import from_json
     from drivetrain.pipelines.targets.sagemaker.sdk.modules import load, new_session
@@ -97,10 +99,16 @@ def definition_to_sagemaker_sdk(
     load(region)
     from drivetrain.pipelines.targets.sagemaker.sdk.pipeline import DefinedPipeline
 
+    session = session or new_session(region, bucket, prefix)
+    if session.boto_region_name != region:
+        raise UserError(
+            f"The SDK's session works in {session.boto_region_name}, and the pipeline is for {region}, where its "
+            "images are. Give a session of that region, or set deployment.region."
+        )
     return DefinedPipeline(
         name,
         definition,
-        session or new_session(region, bucket, prefix),
+        session,
         assets=tuple(assets),
         before_upload=before_upload,
     )

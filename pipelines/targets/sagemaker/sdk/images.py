@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.sdk.modules import load
 
 # The line that follows a framework's own one: newer versions, other tags, the same accounts.
 _NEWER = "-amzn2023"
+_TABLES = ("versions", "version_aliases")
 
 
 def sdk_image_uri(
@@ -59,5 +60,6 @@ def _frameworks(images: Any) -> set[str]:
 
 def _versions(config: dict[str, Any]) -> set[str]:
     """All versions and their short names, of whatever the images are for."""
-    scopes = [config] if "versions" in config else [scope for scope in config.values() if isinstance(scope, dict)]
-    return {name for scope in scopes for table in ("versions", "version_aliases") for name in scope.get(table, ())}
+    scopes: list[Any] = [config] if "versions" in config else list(config.values())
+    held = [scope for scope in scopes if isinstance(scope, dict)]
+    return {name for scope in cast("list[dict[str, Any]]", held) for table in _TABLES for name in scope.get(table, ())}

@@ -12,7 +12,7 @@ from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once
-from drivetrain.pipelines.targets.sagemaker.sdk.steps import names_of, spoken, steps_of
+from drivetrain.pipelines.targets.sagemaker.sdk.steps import all_steps, spoken, walk
 
 _pipeline: Any = importlib.import_module("sagemaker.mlops.workflow.pipeline")
 _experiment: Any = importlib.import_module("sagemaker.mlops.workflow.pipeline_experiment_config")
@@ -42,7 +42,6 @@ class DefinedPipeline(_pipeline.Pipeline):
         before_upload: Callable[[], None] | None = None,
     ) -> None:
         definition = deepcopy(dict(definition))  # the steps' JSON may be changed
-        names = frozenset(names_of(definition["Steps"]))
         experiment, mlflow = definition.get("PipelineExperimentConfig"), definition.get("MlflowConfig")
         kept = set(definition) - set(_WRITTEN) | {"Version", "Metadata"}
         if not _says_only(experiment, _EXPERIMENT):
@@ -57,14 +56,14 @@ class DefinedPipeline(_pipeline.Pipeline):
             parameters=[_parameter(raw) for raw in definition.get("Parameters") or ()],
             pipeline_experiment_config=experiment
             and _experiment.PipelineExperimentConfig(
-                *(spoken(experiment.get(field), names) for field in ("ExperimentName", "TrialName"))
+                *(spoken(experiment.get(field), frozenset()) for field in ("ExperimentName", "TrialName"))
             ),
             mlflow_config=mlflow
             and _shapes.MlflowConfig(
-                mlflow_resource_arn=spoken(mlflow.get("MlflowResourceArn"), names),
-                mlflow_experiment_name=spoken(mlflow.get("MlflowExperimentName"), names),
+                mlflow_resource_arn=spoken(mlflow.get("MlflowResourceArn"), frozenset()),
+                mlflow_experiment_name=spoken(mlflow.get("MlflowExperimentName"), frozenset()),
             ),
-            steps=steps_of(definition["Steps"], names),
+            steps=all_steps(definition["Steps"]),
             sagemaker_session=session,
         )
         self.assets = assets
@@ -78,7 +77,7 @@ class DefinedPipeline(_pipeline.Pipeline):
             if written[field] is None:
                 del written[field]
         written = {**written, **self._kept}
-        ours = {step.name: step for step in _walk(self.steps) if hasattr(step, "restore")}
+        ours = {step.name: step for step in walk(self.steps) if hasattr(step, "restore")}
         for step in _walk_json(written["Steps"]):
             if (known := ours.get(step["Name"])) is not None:
                 known.restore(step)
@@ -157,14 +156,6 @@ def _parameter(raw: Object) -> Any:
 
 def _says_only(given: Json, fields: set[str]) -> bool:
     return given is None or (isinstance(given, dict) and set(given) == fields)
-
-
-def _walk(steps: Iterable[Any]) -> Iterator[Any]:
-    """The SDK's steps, those in branches and bodies included."""
-    for step in steps:
-        yield step
-        for branch in ("if_steps", "else_steps", "for_each_body"):
-            yield from _walk(getattr(step, branch, ()))
 
 
 def _walk_json(steps: Iterable[Object]) -> Iterator[Object]:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
+from drivetrain.pipelines.errors import UserError, did_you_mean
 
 _steps: Any = importlib.import_module("sagemaker.mlops.workflow.steps")
 _dependency: Any = importlib.import_module("sagemaker.mlops.workflow.step_dependency")
@@ -41,11 +42,14 @@ Object = dict[str, Json]
 
 
 class Expression(_variable.PipelineVariable):
-    """A value that the service computes, as it is written, and the steps whose results it needs."""
+    """A value that the service computes, as it is written, and the steps whose results it needs.
 
-    def __init__(self, raw: Object, steps: Iterable[str]) -> None:
+    Of these only the ones that the SDK has objects for, which are known when all steps are made.
+    """
+
+    def __init__(self, raw: Object, names: Set[str]) -> None:
         self._raw = raw
-        self._needs = list(steps)
+        self._names = names
 
     @property
     def expr(self) -> Object:
@@ -53,7 +57,7 @@ class Expression(_variable.PipelineVariable):
 
     @property
     def _referenced_steps(self) -> list[str]:
-        return self._needs
+        return list(dict.fromkeys(name for name in _needed(self._raw) if name in self._names))
 
 
 class DefinedCheck(_conditions.Condition):
@@ -88,7 +92,7 @@ class DefinedStep(_steps.Step):
             name=raw["Name"],
             # The SDK's compiler wants one of its own types; `restore` puts an unknown one back.
             step_type=_KNOWN_TYPES.get(kind, _steps.StepTypeEnum.JOB),
-            depends_on=_edges(raw, names),
+            depends_on=_edges(raw),
             **{attribute: raw.get(field) for field, attribute in _ATTRIBUTES.items()},
         )
         self.raw = raw
@@ -148,7 +152,7 @@ class DefinedCondition(_condition.ConditionStep):
         _condition.ConditionStep.__init__(
             self,
             name=raw["Name"],
-            depends_on=_edges(raw, names),
+            depends_on=_edges(raw),
             display_name=raw.get("DisplayName"),
             description=raw.get("Description"),
             conditions=[DefinedCheck(entry, names) for entry in cast("list[Json]", arguments.get("Conditions") or [])],
@@ -178,7 +182,7 @@ class DefinedForEach(_for_each.ForEachStep):
             else None,
             display_name=raw.get("DisplayName"),
             description=raw.get("Description"),
-            depends_on=_edges(raw, names),
+            depends_on=_edges(raw),
         )
         self._kept = _kept(raw, "IterableItems", "MaxConcurrency", "ForEachBody", "Selector")
 
@@ -186,12 +190,27 @@ class DefinedForEach(_for_each.ForEachStep):
         _restore(written, self._kept)
 
 
-def steps_of(given: Json, names: Set[str]) -> list[Any]:
-    """A list of steps as the SDK's objects, in order.
+def all_steps(given: Json) -> list[Any]:
+    """The steps of a definition as the SDK's objects, in order.
 
-    Args:
-        names: of all steps of the definition, which others may need.
+    Raises:
+        UserError: a step depends on one that is not there, or in a way that the SDK does not know.
     """
+    names = set[str]()
+    made = steps_of(given, names)
+    names.update(step.name for step in walk(made))
+    for step in walk(made):
+        for entry in step.depends_on or ():
+            needed = entry if isinstance(entry, str) else entry.step_name
+            if needed not in names:
+                raise UserError(
+                    f"Step {step.name!r} depends on {needed!r}. {did_you_mean(needed, names - {step.name})}"
+                )
+    return made
+
+
+def steps_of(given: Json, names: Set[str]) -> list[Any]:
+    """A list of steps as the SDK's objects, in order; `names` will be those of all steps."""
     return [_step(raw, names) for raw in _listed(given)]
 
 
@@ -209,24 +228,19 @@ def _step(raw: Object, names: Set[str]) -> Any:
             return DefinedStep(raw, names)
 
 
-def names_of(given: Json) -> Iterator[str]:
-    """The names of all steps in a list, those in branches and bodies included."""
-    for raw in _listed(given):
-        yield str(raw["Name"])
-        arguments = _arguments(raw)
-        if raw["Type"] == "Condition":
-            yield from names_of(arguments.get("IfSteps"))
-            yield from names_of(arguments.get("ElseSteps"))
-        elif raw["Type"] == "ForEach":
-            yield from names_of(arguments.get("ForEachBody"))
+def walk(steps: Iterable[Any]) -> Iterator[Any]:
+    """The SDK's steps, those in branches and bodies included."""
+    for step in steps:
+        yield step
+        for branch in ("if_steps", "else_steps", "for_each_body"):
+            yield from walk(getattr(step, branch, ()))
 
 
 def spoken(node: Json, names: Set[str]) -> Any:
     """A copy of a value in which every expression is an object of the SDK, so that it sees which steps are needed."""
     if isinstance(node, dict):
         if is_expression(node):
-            needed = dict.fromkeys(name for name in _needed(node) if name in names)
-            return Expression(node, needed)
+            return Expression(node, names)
         return {name: spoken(value, names) for name, value in node.items()}
     if isinstance(node, list):
         return [spoken(value, names) for value in node]
@@ -245,12 +259,17 @@ def _needed(node: Json) -> Iterator[str]:
             yield from _needed(value)
 
 
-def _edges(raw: Object, names: Set[str]) -> list[Any] | None:
+def _edges(raw: Object) -> list[Any] | None:
     """What DependsOn says, in the SDK's words."""
     edges: list[Any] = []
+    known = {trigger.value: trigger for trigger in _dependency.TriggerCondition}
     for entry in cast("list[Json]", raw.get("DependsOn") or []):
-        if isinstance(entry, dict) and entry.get("Trigger") is not None:
-            edges.append(_dependency.StepDependency(entry["Step"], _dependency.TriggerCondition(entry["Trigger"])))
+        if isinstance(entry, dict) and (trigger := entry.get("Trigger")) is not None:
+            if trigger not in known:
+                raise UserError(
+                    f"Step {raw['Name']!r}: DependsOn: Trigger {trigger!r}. {did_you_mean(str(trigger), known)}"
+                )
+            edges.append(_dependency.StepDependency(entry["Step"], known[str(trigger)]))
         else:
             edges.append(entry["Step"] if isinstance(entry, dict) else entry)
     return edges or None
