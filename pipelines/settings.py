@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.plain_yaml import load_yaml, read_yaml
+from drivetrain.pipelines.secret_names import looks_secret
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import Deployment
 
@@ -205,6 +206,8 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
         return f"Setting {where} does not exist. {did_you_mean(path[-1], _fields_at(kind, path[:-1]))}{more}"
     if first["type"] == "missing":
         return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
+    if any(map(looks_secret, path)):
+        return f"Setting {where} is not of the right kind: {first['msg'].rstrip('.')}.{more}"
     given = first.get("input")
     # YAML takes 2026-01-01 for a date and 12:30 for a number.
     hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""

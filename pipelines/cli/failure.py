@@ -6,7 +6,7 @@ import re
 import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.cli.outcome import shown_path
 from drivetrain.pipelines.cli.terminal import paint
@@ -18,6 +18,7 @@ from drivetrain.pipelines.targets.local.outcomes import for_run
 if TYPE_CHECKING:
     from drivetrain.pipelines.report.facts import StepFacts
     from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.pipelines.targets.local.ledger.masking import Masking
 
 MAX_LINES = 15
 
@@ -43,7 +44,34 @@ def failure_block(home: Home, execution: str, step: StepFacts) -> str:
         return f"{header}\n{_printable(known_paths(without_host(step.reason or '')).splitlines())}"
     log, lines = end_of_log(home.logs(execution, step.name, max(step.attempts, 1)), step.reason)
     where = f"  (log: {shown_path(log)})" if log is not None else ""
-    return f"{header}{where}\n{for_run(_printable(lines), execution)}"
+    without = _masking(home.run(execution)).message
+    return f"{header}{where}\n{for_run(_printable(map(without, lines)), execution)}"
+
+
+def _masking(folder: Path) -> Masking:
+    """For the secrets that a run was given: a program may have printed one, and a terminal is looked at by others."""
+    import json
+
+    from drivetrain.pipelines.errors import UserError
+    from drivetrain.pipelines.targets.local.ledger.masking import Masking
+    from drivetrain.pipelines.targets.local.request import Request
+
+    try:
+        request = Request.load(folder)
+    except UserError:  # the run's folder was removed, and with it its logs
+        return Masking()
+    parameters = request.parameters
+
+    def with_values(node: Any) -> Any:
+        if isinstance(node, dict):
+            given = cast("dict[str, Any]", node)
+            name = str(given.get("Get")).removeprefix("Parameters.")
+            if len(given) == 1 and name in parameters:
+                return parameters[name]
+            return {key: with_values(item) for key, item in given.items()}
+        return [with_values(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node
+
+    return Masking.of(parameters, with_values(json.loads(request.text)))
 
 
 def _printable(lines: Iterable[str]) -> str:

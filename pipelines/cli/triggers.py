@@ -179,7 +179,14 @@ def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dic
 def _answer_json(answer: Answer) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {**asdict(answer), "parameters": dict(answer.parameters)}
+    return {**asdict(answer), "parameters": _shown(answer.parameters)}
+
+
+def _shown(parameters: Mapping[str, str]) -> dict[str, str]:
+    """What looks like a secret by its name is not shown."""
+    from drivetrain.pipelines.targets.local.ledger.masking import mask
+
+    return mask(dict(parameters))
 
 
 def _event_text(event: Mapping[str, Any]) -> str:
@@ -202,7 +209,8 @@ def _answers_text(found: Mapping[str, tuple[Answer, ...]]) -> str:
             name = printable(f"{pipeline} / {answer.trigger}")
             if answer.starts:
                 lines.append(f"  {paint('✓', 'Succeeded')} {name} starts it")
-                lines += [f"      {printable(f'{key} = {value}')}" for key, value in sorted(answer.parameters.items())]
+                shown = sorted(_shown(answer.parameters).items())
+                lines += [f"      {printable(f'{key} = {value}')}" for key, value in shown]
             else:
                 lines.append(f"  {paint('·', 'dim')} {name} does not")
                 lines += [f"      {printable(reason)}" for reason in answer.reasons]

@@ -120,10 +120,19 @@ def _unknown_fields(definition: Definition, steps: list[StepNode]) -> Iterator[s
 
 
 def _refused(definition: Definition, steps: list[StepNode]) -> Iterator[str]:
+    from drivetrain.pipelines.targets.local.ledger.masking import mask
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 
     parameter_types = {parameter.name: parameter.type for parameter in definition.parameters}
     step_types = {step.name: step.type for step in steps}
     for step in steps:
-        for problem in check_arguments(step.type, step.arguments, parameter_types, step_types):
-            yield f"{step.name}: {problem}"
+        of_the_definition = (parameter_types, step_types)
+        problems = [str(problem) for problem in check_arguments(step.type, step.arguments, *of_the_definition)]
+        masked = mask(step.arguments) if problems else step.arguments
+        harmless = {str(problem) for problem in check_arguments(step.type, masked, *of_the_definition)}
+        for problem in problems:
+            if problem in harmless:
+                yield f"{step.name}: {problem}"
+            else:  # it quotes what is called a secret
+                where = problem.partition(": ")[0]
+                yield f"{step.name}: {where}: not of the right form; what looks like a secret is not shown."

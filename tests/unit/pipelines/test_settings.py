@@ -121,3 +121,14 @@ def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
     built = build(Nested, file, [], {})
     assert json.loads(built.options) == {"tensor": 2, "split": [1, 2]}
     assert (built.names, built.deployment.bucket) == (("a",), "my-bucket")
+
+
+class Hidden(Settings):
+    api_key: int = 0
+
+
+@pytest.mark.parametrize("given", ["canary-1234", "[canary-1234]", "{a: canary-1234}"])
+def test_the_value_of_a_secret_is_not_said(given: str) -> None:
+    with pytest.raises(UserError, match=r"Setting api_key \(from --set\) is not of the right kind: ") as caught:
+        build(Hidden, None, [f"api_key={given}"], {})
+    assert "canary" not in str(caught.value)

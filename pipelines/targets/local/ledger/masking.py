@@ -64,17 +64,20 @@ class Masking:
 def mask(value: Any, name: str = "", found: list[str] | None = None) -> Any:
     """A copy in which values under names that look like secrets read `***`.
 
-    In a list of arguments the value after such a flag (`--api-token X`, `--api-token=X`) counts, too, and so does the
-    Value of a {"Name": ..., "Value": ...} pair. What was masked is added to `found`.
+    In a list of arguments the value after such a flag (`--api-token X`, `--api-token=X`) counts, too, and so do the
+    Value of a {"Name": ..., "Value": ...} pair and the DefaultValue of a parameter. What was masked is added to
+    `found`.
     """
     found = [] if found is None else found
     if isinstance(value, Mapping):
         given = cast("Mapping[str, Any]", value)
         pair = given.get("Name") or given.get("Key")
         masked = {key: mask(item, key, found) for key, item in given.items()}
-        if isinstance(pair, str) and looks_secret(pair) and "Value" in masked:
-            found.append(str(given["Value"]))
-            masked["Value"] = MASK
+        if isinstance(pair, str) and looks_secret(pair):
+            for member in ("Value", "DefaultValue"):
+                if member in masked:
+                    found.append(str(given[member]))
+                    masked[member] = MASK
         return masked
     if isinstance(value, list | tuple):
         return _mask_list(list(cast("list[Any]", value)), name, found)

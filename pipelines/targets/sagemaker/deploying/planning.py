@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import ABSENT, Change, differences
 from drivetrain.pipelines.definition.place import Place, text
+from drivetrain.pipelines.definition.value_words import name_of
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.ledger.masking import mask
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
@@ -278,7 +279,7 @@ def _masked(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     return tuple(
         replace(change, old=without(change.old, name), new=without(change.new, name))
         for change in changes
-        for name in [str(change.place[-1])]
+        for name in [name_of(change.place)]
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from drivetrain.pipelines.cli.failure import MAX_LINES, end_of_log, failure_block, telling_lines
 from drivetrain.pipelines.report.facts import StepFacts
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.request import Request
 
 SOURCE = "/tmp/drivetrain-1f/drivetrain-code-2a/code/source"
 DEEP = f"""\
@@ -165,3 +168,15 @@ def test_a_message_names_files_as_the_user_does(tmp_path: Path) -> None:
     reason = f"host 127.0.0.2: error: recipe 'a' cannot be used ({SOURCE}/a.py)."
     step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason=reason)
     assert failure_block(Home(tmp_path), "e", step) == "✗ train failed\nerror: recipe 'a' cannot be used (a.py)."
+
+
+def test_what_a_program_printed_of_its_secrets_is_not_shown(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    logs = home.logs("e-1", "train", 1)
+    logs.mkdir(parents=True)
+    (logs / "127.0.0.1.log").write_text("no access with canary-one, canary-two, canary-three or plain-one\n")
+    environment = {"DB_PASSWORD": {"Get": "Parameters.Plain"}, "API_TOKEN": "canary-three", "NAME": "plain-one"}
+    text = json.dumps({"Steps": [{"Name": "train", "Type": "Training", "Arguments": {"Environment": environment}}]})
+    Request(text, {"ApiKey": "canary-one", "Plain": "canary-two"}, Options(pipeline="p")).save(home.run("e-1"))
+    step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason="x")
+    assert failure_block(home, "e-1", step).splitlines()[1:] == ["no access with ***, ***, *** or plain-one"]

@@ -102,6 +102,18 @@ def test_replay(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "  · again / drift does not" in lines
 
 
+def test_replay_shows_no_secret(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PIPELINE.replace('"Model"', '"ApiToken"').replace("detail.ModelPackageArn", "detail.CustomerMetadata.key")
+    (folder / "again_and_again.py").write_text(text)
+    event = json.loads((EVENTS / "model_package.json").read_text())
+    event["detail"]["CustomerMetadata"] = {"key": "canary-1"}
+    (folder / "event.json").write_text(json.dumps(event))
+    for more in ([], ["--json"]):
+        assert main.run(["triggers", "replay", "event.json", "again_and_again.py", *more]) == 0
+        said = capsys.readouterr().out
+        assert "ApiToken" in said and "***" in said and "canary" not in said
+
+
 def test_replay_on_all_that_is_found_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "broken_one.py").write_text(
         "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    return 3\n"

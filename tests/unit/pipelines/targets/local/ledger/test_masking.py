@@ -84,3 +84,10 @@ def test_short_values_are_masked_where_their_name_says_so_only() -> None:
         "cached": "true",
         "port": "1234",
     }
+
+
+def test_the_default_of_a_parameter_with_such_a_name_is_masked() -> None:
+    found: list[str] = []
+    given = [{"Name": "ApiToken", "Type": "String", "DefaultValue": "abc-def-ghi"}, {"Name": "Rate", "DefaultValue": 1}]
+    assert mask(given, found=found) == [{"Name": "ApiToken", "Type": "String", "DefaultValue": MASK}, given[1]]
+    assert found == ["abc-def-ghi"]

@@ -88,12 +88,14 @@ def test_what_a_plan_keeps_and_shows_has_no_secret(place: Place) -> None:
             "--api-key",
             value,
         ]
+        read["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": value})
         return read
 
     place.apply(place.wanted(definition=with_secret("canary-one")))
-    place.edit(Steps=with_secret("canary-two")["Steps"])
+    edited = with_secret("canary-two")
+    place.edit(Steps=edited["Steps"], Parameters=edited["Parameters"])
     plan = place.plan(place.wanted(definition=with_secret("canary-three")))
-    assert len(plan.overwritten) == 3
+    assert len(plan.overwritten) == 4
     for text in (plan.text(), "\n".join(lines(plan)), str(plan.refusal())):
         assert "canary" not in text
 
