@@ -128,7 +128,10 @@ def test_upsert_uploads_then_creates_and_updates(online: dict[str, Any], account
     (change,) = differences(expected, json.loads(deployed["PipelineDefinition"]))
     assert (change.where, change.old, change.new) == ("steps.train.Arguments.HyperParameters.epochs", "20", "21")
     tags = account.client("sagemaker").list_tags(ResourceArn=deployed["PipelineArn"])["Tags"]
-    assert {"Key": "team", "Value": "vision"} in tags
+    assert tags == [{"Key": "team", "Value": "vision"}]
+    assert deployed["RoleArn"] == f"arn:aws:iam::{account.number}:role/pipelines"
+    assert deployed["ParallelismConfiguration"] == {"MaxParallelExecutionSteps": 3}
+    assert deployed["PipelineDescription"] == "Another one.", "what is given counts"
 
 
 def test_what_the_definition_names_lies_in_the_bucket(online: dict[str, Any], account: TestAccount) -> None:
@@ -144,4 +147,5 @@ def test_what_the_definition_names_lies_in_the_bucket(online: dict[str, Any], ac
 
 
 def test_settings_for_this_machine_are_refused_before_anything_is_written(online: dict[str, Any]) -> None:
-    assert online["defaults"].startswith("deployment.bucket is not set: 'drivetrain-local' stands for this machine.")
+    for name, said in zip(("bucket", "role"), online["unset"].values(), strict=True):
+        assert said.startswith(f"deployment.{name} is not set: ")

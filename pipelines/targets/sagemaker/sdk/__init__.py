@@ -3,7 +3,7 @@
     from drivetrain.pipelines.targets.sagemaker.sdk import to_sagemaker_sdk
 
     pipeline = to_sagemaker_sdk(compiled)               # a sagemaker.mlops.workflow.pipeline.Pipeline
-    pipeline.upsert(role_arn=role)                      # uploads the code, then creates or updates
+    pipeline.upsert()                                   # uploads the code, then creates or updates
 
 Nothing here is needed to compile, plan or apply: the SDK (pip install 'drivetrain[sagemaker]', about 1 GB) is imported
 when one of these functions is called, which takes two CPU seconds.
@@ -30,7 +30,8 @@ def to_sagemaker_sdk(
 ) -> Any:
     """A Pipeline object of the SDK whose definition() means what `drivetrain compile` writes.
 
-    Its create, update and upsert put the pipeline's code and data into the bucket first.
+    Its create, update and upsert put the pipeline's code and data into the bucket first; role, description, tags and
+    the number of steps at a time are the pipeline's own unless they are given.
 
     Args:
         pipeline: a compiled pipeline, or one to compile.
@@ -46,17 +47,24 @@ def to_sagemaker_sdk(
         UserError: the SDK is not installed, the pipeline does not compile, or the session is of another region.
     """
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
-    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
 
     compiled = pipeline if isinstance(pipeline, Compiled) else compile_pipeline(pipeline, source, base)
-    place = compiled.pipeline.deployment
+    spec = compiled.pipeline
+    place = spec.deployment
     return definition_to_sagemaker_sdk(
-        compiled.pipeline.name,
+        spec.name,
         compiled.definition,
         region=place.region,
         session=session,
         assets=compiled.assets,
-        before_upload=lambda: check_bucket(place),
+        before_upload=lambda: check_place(place),
+        defaults={
+            "role_arn": place.role,
+            "description": spec.description,
+            "tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()] or None,
+            "parallelism_config": spec.max_parallel_steps and {"MaxParallelExecutionSteps": spec.max_parallel_steps},
+        },
         bucket=place.bucket,
         prefix=place.prefix,
     )
@@ -70,6 +78,7 @@ def definition_to_sagemaker_sdk(
     session: Any = None,
     assets: Iterable[Asset] = (),
     before_upload: Callable[[], None] | None = None,
+    defaults: Mapping[str, Any] | None = None,
     bucket: str | None = None,
     prefix: str | None = None,
 ) -> Any:
@@ -86,6 +95,7 @@ def definition_to_sagemaker_sdk(
         session: as of `to_sagemaker_sdk`.
         assets: objects to put into the bucket before the pipeline is created or updated.
         before_upload: called before that; what it raises ends the call.
+        defaults: of create, update and upsert, by the names of their arguments.
         bucket: of a new session, for definitions that are too long for a request.
         prefix: of keys in it.
 
@@ -111,4 +121,5 @@ def definition_to_sagemaker_sdk(
         session,
         assets=tuple(assets),
         before_upload=before_upload,
+        defaults=defaults,
     )

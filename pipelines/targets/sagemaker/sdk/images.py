@@ -60,6 +60,5 @@ def _frameworks(images: Any) -> set[str]:
 
 def _versions(config: dict[str, Any]) -> set[str]:
     """All versions and their short names, of whatever the images are for."""
-    scopes: list[Any] = [config] if "versions" in config else list(config.values())
-    held = [scope for scope in scopes if isinstance(scope, dict)]
-    return {name for scope in cast("list[dict[str, Any]]", held) for table in _TABLES for name in scope.get(table, ())}
+    scopes = cast("list[dict[str, Any]]", [config] if "versions" in config else list(config.values()))
+    return {name for scope in scopes for table in _TABLES for name in scope.get(table, ())}

@@ -40,6 +40,7 @@ class DefinedPipeline(_pipeline.Pipeline):
         *,
         assets: tuple[Asset, ...] = (),
         before_upload: Callable[[], None] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         definition = deepcopy(dict(definition))  # the steps' JSON may be changed
         experiment, mlflow = definition.get("PipelineExperimentConfig"), definition.get("MlflowConfig")
@@ -68,6 +69,7 @@ class DefinedPipeline(_pipeline.Pipeline):
         )
         self.assets = assets
         self._before_upload = before_upload
+        self._defaults = dict(defaults or {})
         self._kept = {field: definition[field] for field in definition if field in kept}
 
     def definition(self) -> str:
@@ -94,15 +96,40 @@ class DefinedPipeline(_pipeline.Pipeline):
         account = _SessionAccount(self.sagemaker_session)
         return sum(put_once(account, asset.uri, asset.content, asset.sha256) for asset in missing(account, self.assets))
 
-    def create(self, *arguments: Any, **options: Any) -> Any:
-        """Upload, then as the SDK's: `create(role_arn, description, tags, parallelism_config)`."""
+    def create(
+        self,
+        role_arn: str | None = None,
+        description: str | None = None,
+        tags: Any = None,
+        parallelism_config: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Upload, then as the SDK's; what is not given is what the pipeline's own code says."""
         self.upload()
-        return _pipeline.Pipeline.create(self, *arguments, **options)
+        said = self._said(role_arn=role_arn, description=description, tags=tags, parallelism_config=parallelism_config)
+        return _pipeline.Pipeline.create(self, **said, **options)
 
-    def update(self, *arguments: Any, **options: Any) -> Any:
-        """Upload, then as the SDK's: `update(role_arn, description, parallelism_config)`."""
+    def update(
+        self, role_arn: str | None = None, description: str | None = None, parallelism_config: Any = None
+    ) -> Any:
+        """Upload, then as the SDK's; what is not given is what the pipeline's own code says."""
         self.upload()
-        return _pipeline.Pipeline.update(self, *arguments, **options)
+        said = self._said(role_arn=role_arn, description=description, parallelism_config=parallelism_config)
+        return _pipeline.Pipeline.update(self, **said)
+
+    def upsert(
+        self,
+        role_arn: str | None = None,
+        description: str | None = None,
+        tags: Any = None,
+        parallelism_config: Any = None,
+    ) -> Any:
+        """As the SDK's: `create`, and `update` where there is one of that name."""
+        said = self._said(role_arn=role_arn, description=description, tags=tags, parallelism_config=parallelism_config)
+        return _pipeline.Pipeline.upsert(self, **said)
+
+    def _said(self, **given: Any) -> Object:
+        return {name: self._defaults.get(name) if value is None else value for name, value in given.items()}
 
 
 class _SessionAccount(Account):
