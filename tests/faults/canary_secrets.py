@@ -1,0 +1,410 @@
+"""Secrets in the shell's environment, in definitions, arguments, settings, events and edits made in Studio: none of
+them is in what a run, a plan or a registration keeps and says, or in a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.faults.harness.families import Found, Trial
+from tests.faults.harness.leaks import Canaries
+
+if TYPE_CHECKING:
+    from tests.faults.harness.command import Ended
+    from tests.fixtures.sagemaker_service.server import Service, TestAccount
+
+FAULT = (
+    "canary secrets in environment, arguments, settings, edits: 0 in logs, definitions, checkpoints, registry, plans"
+)
+TRIALS, QUICK, AT_ONCE = 400, 20, 2
+PRELOAD = ("tests.faults.harness.command", "tests.faults.harness.training")
+PATIENCE_S = 240.0
+
+SECRET_NAMES = (
+    "API_TOKEN",
+    "DB_PASSWORD",
+    "client_secret",
+    "AwsSecretAccessKey",
+    "githubToken",
+    "credentials",
+    "apiKey",
+)
+OTHER_NAMES = ("MY_SETTING", "HTTPS_PROXY", "AWS_PROFILE", "PYTHONPATH", "MYSQL_PWD", "AWS_SESSION_TOKEN", "WANDB_KEY")
+# Where a definition's own text must lie so that the run can go on; only the owner may read there.
+KEPT_FOR_RESUMING = ("definition.json", "request.json")
+LOOKS = ("runs list", "runs show latest", "runs show latest --json", "runs show latest --events --json", "show latest")
+
+OWN = """
+from drivetrain.components import component
+from drivetrain.pipelines import Parameter, Pipeline, RegistryEvent, Settings, step
+
+
+class Own(Settings):
+    api_token: str = ""
+    tries: int = 1
+    password: int = 0
+
+
+@component
+def work(rate: str) -> None:
+    print(rate)
+
+
+def own(settings: Own) -> Pipeline:
+    environment = {"API_TOKEN": settings.api_token} if settings.api_token else {}
+    wanted = Parameter.string("ApiToken", "none")
+    return Pipeline(
+        name="own",
+        parameters=[wanted],
+        steps=[step(work, rate="1", environment=environment)],
+        triggers=[RegistryEvent(name="ok", group="g", parameters={"ApiToken": "$.detail.CustomerMetadata.token"})],
+        deployment=settings.deployment,
+    )
+"""
+
+
+class Shared:
+    """A server, and the data of a training."""
+
+    def __init__(self, folder: Path) -> None:
+        from tests.faults.harness import training
+        from tests.fixtures.sagemaker_service.server import sagemaker_service
+
+        self.service: Service = sagemaker_service()
+        self.data = training.write_data(folder / "data")
+
+
+class Place:
+    """A trial's folder, what was said in it, and what was hidden there."""
+
+    def __init__(self, given: Trial, shared: Shared) -> None:
+        self.draw, self.shared = given.draw, shared
+        self.canaries = Canaries(given.draw)
+        self.work = given.folder / "work"
+        self.work.mkdir()
+        self.home = self.work / "home"
+        self.account: TestAccount = shared.service.new_account()
+        self.did: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self.own: set[str] = set()  # files that hold what the user wrote into them
+        role = f"arn:aws:iam::{self.account.number}:role/pipelines"
+        queue = f"arn:aws:sqs:us-east-1:{self.account.number}:events"
+        queues = {"event_queue": queue, "dead_letter_queue": queue}
+        self.place = {"deployment": {"bucket": self.account.make_bucket(), "role": role, "image": "image:1", **queues}}
+        self.write("account.yaml", self.place)
+
+    def write(self, name: str, content: Any) -> None:
+        (self.work / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        self.own.add(name)
+
+    def secret_name(self) -> str:
+        return self.draw.choice(SECRET_NAMES)
+
+    def drivetrain(self, command: str | list[str], *, codes: tuple[int, ...] = (0,), **more: str) -> Ended:
+        from tests.faults.harness.command import drivetrain
+
+        words = command.split() if isinstance(command, str) else command
+        variables = {**self.account.variables, "HOME": str(self.work), "DRIVETRAIN_HOME": str(self.home), **more}
+        ended = drivetrain(self.work, *words, environment=variables)
+        self.did[" ".join(words[:2]) if words[0] in ("runs", "triggers") else words[0]] += 1
+        if ended.code not in codes:
+            self.violations.append(f"{words} ended otherwise than it should: {ended}")
+        if leaked := self.canaries.in_data((ended.out + ended.err).encode()):
+            self.violations.append(f"{words} says the secrets of {sorted(leaked)}: {ended}")
+        return ended
+
+    def search(self, *folders: Path, allowed: Callable[[str], bool] = lambda name: False) -> None:
+        """Every file of the trial but those in which the user wrote a secret down."""
+        for path, leaked in self.canaries.in_files(folders or (self.work,)).items():
+            name = str(path.relative_to(self.work)) if path.is_relative_to(self.work) else str(path)
+            if name not in self.own and not allowed(name):
+                self.violations.append(f"{name} holds the secrets of {sorted(leaked)}")
+
+
+def prepare(folder: Path) -> Shared:
+    return Shared(folder)
+
+
+def trial(given: Trial, shared: Shared) -> Found:
+    place = Place(given, shared)
+    name, way = WAYS[given.number % len(WAYS)]
+    way(place)
+    hidden = place.canaries.places()
+    if not hidden:
+        place.violations.append("nothing was hidden")
+    place.did[f"in {name}"] += 1
+    place.did["secrets hidden"] += len(hidden)
+    return Found([f"{name}: {text}" for text in place.violations], dict(place.did))
+
+
+def in_the_shell(place: Place) -> None:
+    """Steps see none of the shell's variables; what they see they print and write."""
+    shell = {name: place.canaries.new(name) for name in place.draw.sample([*SECRET_NAMES, *OTHER_NAMES], 8)}
+    shell |= {name: place.canaries.new(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    program = (
+        "import json, os; seen = json.dumps(dict(os.environ)); print(seen); "
+        "os.makedirs('/opt/ml/processing/o', exist_ok=True); "
+        "open('/opt/ml/processing/o/seen.json', 'w').write(seen)"
+    )
+    made = _processing("work", program)
+    made["Arguments"]["ProcessingOutputConfig"] = {
+        "Outputs": [
+            {
+                "OutputName": "o",
+                "S3Output": {"S3Uri": "s3://b/o", "LocalPath": "/opt/ml/processing/o", "S3UploadMode": "EndOfJob"},
+            }
+        ]
+    }
+    place.write("definition.json", _definition(made, _training("learn", "import os; print(dict(os.environ))")))
+    shell.pop("PYTHONPATH", None)
+    place.drivetrain("run -d definition.json --json", **shell)
+    for command in ("runs report latest", *LOOKS, "import definition.json -o exported.json", "check definition.json"):
+        place.drivetrain(command, **shell)
+    if len(list(place.home.rglob("seen.json"))) < 1:
+        place.violations.append("the step wrote nothing")
+    place.search()
+
+
+def in_a_definition(place: Place) -> None:
+    """In every place in which people put one, under a name that says so."""
+    draw, new = place.draw, place.canaries.new
+    token = {"Get": "Parameters.ApiToken"}
+    flag, name = draw.choice(("--api-key", "--password", "--client-secret")), place.secret_name()
+    arguments: list[Any] = [flag, new("flag")] if draw.random() < 0.7 else []
+    arguments += [f"--password={new('equals')}"] if draw.random() < 0.7 else []
+    environment = {name: new("environment"), "PLAIN": token if draw.random() < 0.5 else "x"}
+    worked = _processing("work", "pass")
+    worked["Arguments"]["AppSpecification"]["ContainerArguments"] = [*arguments, "--value", token]
+    worked["Arguments"]["Environment"] = environment
+    failing = _processing("fails", "import sys; sys.exit('refused: ' + sys.argv[-1])")
+    failing["Arguments"]["AppSpecification"]["ContainerArguments"] = [*arguments, "--last", token]
+    learnt = _training("learn", "pass", {"db_password": new("hyperparameter"), "rate": "0.1"})
+    learnt["Arguments"]["Environment"] = {place.secret_name(): new("training")}
+    learnt["Arguments"]["Tags"] = [{"Key": "password", "Value": new("tag")}]
+    learnt["CacheConfig"] = worked["CacheConfig"] = {"Enabled": True}
+    stop = {"Std:Join": {"On": " ", "Values": ["no access with", token]}}
+    stopping = {"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": stop}, "DependsOn": ["work", "learn"]}
+    parameter = {"Name": "ApiToken", "Type": "String"}
+    given: list[str] = []
+    if draw.random() < 0.5:
+        parameter["DefaultValue"] = new("default")
+    else:
+        given = ["--param", f"ApiToken={new('parameter')}"]
+    made = {**_definition(learnt, worked, failing, stopping), "Parameters": [parameter]}
+    changed = json.loads(json.dumps(made))
+    changed["Steps"][0]["Arguments"]["HyperParameters"]["db_password"] = new("changed hyperparameter")
+    changed["Steps"][1]["Arguments"]["AppSpecification"]["ContainerArguments"][0:0] = ["--token", new("added flag")]
+    changed["Steps"][1]["Arguments"]["Environment"] = {name: new("changed environment")}
+    place.write("definition.json", made)
+    place.write("changed.json", changed)
+    place.drivetrain(["run", "-d", "definition.json", *given, "--json", "--explain-cache"], codes=(1,))
+    place.drivetrain(["run", "-d", "changed.json", *given, "--explain-cache"], codes=(1,))
+    for command in (*LOOKS, "runs report latest", "runs logs latest work", "show definition.json -o d.html"):
+        place.drivetrain(command)
+    for command in (
+        "import definition.json",
+        "import definition.json --json",
+        "check definition.json",
+        "check definition.json --json",
+    ):
+        place.drivetrain(command, codes=(0, 1))
+    for command in ("diff definition.json changed.json", "diff changed.json definition.json --json"):
+        place.drivetrain(command)
+    place.drivetrain("plan -d definition.json -c account.yaml --out plan.json")
+    place.drivetrain("plan -d definition.json -c account.yaml --json")
+
+    def allowed(path: str) -> bool:
+        # Beside what is needed to go on: the log and the folder of the step that printed its own.
+        return path.startswith("home/runs/") and (path.endswith(KEPT_FOR_RESUMING) or "/fails/" in path)
+
+    place.search(allowed=allowed)
+    if (place.home / "runs").stat().st_mode & 0o077:
+        place.violations.append("others may read what is kept for resuming")
+
+
+def in_settings(place: Place) -> None:
+    """Of a pipeline that hands one to a step, and of one that is given where a number belongs."""
+    place.write("own.py", OWN)
+    name, value = place.draw.choice((("api_token", "setting"), ("password", "number"), ("tries", "")))
+    secret = place.canaries.new("setting")
+    if not value:  # a name that is not known, such as a typing error in one that is
+        name = place.draw.choice(("api_tokn_secret", "db_password"))
+    place.write("own.yaml", {**place.place, name: secret})
+    command = place.draw.choice(("check", "compile", "show", "run", "plan", "pull", "apply"))
+    way = place.draw.choice(("file", "option", "variable"))
+    if way == "variable" and name not in ("api_token", "password"):
+        way = "option"
+    more = {f"DRIVETRAIN_{name.upper()}": secret} if way == "variable" else {}
+    option = ["--set", f"{name}={secret}"] if way == "option" else []
+    if way != "file":
+        place.write("own.yaml", place.place)
+    yes = ["--yes"] if command == "apply" else []
+    ended = place.drivetrain([command, "own.py", *option, *yes], codes=(2,), **more)
+    if "secret" not in ended.err and name not in ended.err:
+        place.violations.append(f"it is not said what is wrong: {ended}")
+    place.drivetrain("schema settings own.py -o schema.json", **more)
+    place.search()
+
+
+def in_an_edit(place: Place) -> None:
+    """Somebody puts one into the deployed pipeline, in Studio."""
+    place.write("own.py", OWN)
+    place.write("own.yaml", place.place)
+    place.drivetrain("apply own.py --yes")
+    sagemaker = place.account.client("sagemaker")
+    edited = json.loads(sagemaker.describe_pipeline(PipelineName="own")["PipelineDefinition"])
+    work = next(step for step in edited["Steps"] if step["Name"] == "work")["Arguments"]
+    where = place.draw.choice(("environment", "flag", "equals", "parameter", "step"))
+    secret = place.canaries.new(where)
+    if where == "environment":
+        work.setdefault("Environment", {})[place.secret_name()] = secret
+    elif where in ("flag", "equals"):
+        more = ["--api-key", secret] if where == "flag" else [f"--api-key={secret}"]
+        work["AppSpecification"].setdefault("ContainerArguments", []).extend(more)
+    elif where == "parameter":
+        edited["Parameters"][0]["DefaultValue"] = secret
+    else:
+        edited["Steps"].append(_processing("added", "pass"))
+        edited["Steps"][-1]["Arguments"]["Environment"] = {place.secret_name(): secret}
+    sagemaker.update_pipeline(PipelineName="own", PipelineDefinition=json.dumps(edited))
+    place.did[f"edit: {where}"] += 1
+    place.drivetrain("plan own.py --out plan.json")
+    place.drivetrain("plan own.py --json")
+    place.drivetrain("apply own.py --yes", codes=(2,))
+    place.drivetrain("pull own.py --dry-run", codes=(0, 2))
+    place.drivetrain("pull own.py --json", codes=(2,))
+    place.drivetrain("pull own.py", codes=(2,))
+    place.drivetrain("status own", codes=(0, 1, 2))
+    if (place.work / "own.studio.yaml").exists():
+        place.violations.append("a secret was pulled into the code")
+    place.search()
+
+
+def in_an_event(place: Place) -> None:
+    """A trigger hands it to a parameter whose name says what it is."""
+    place.write("own.py", OWN)
+    detail = {
+        "ModelPackageGroupName": "g",
+        "ModelApprovalStatus": "Approved",
+        "UpdatedModelPackageFields": ["ModelApprovalStatus"],
+        "ModelPackageArn": "arn:aws:sagemaker:us-east-1:123456789012:model-package/g/1",
+        "CustomerMetadata": {"token": place.canaries.new("event")},
+    }
+    event = {
+        "version": "0",
+        "id": "0f2d5b3c-0000-0000-0000-000000000000",
+        "detail-type": "SageMaker Model Package State Change",
+        "source": "aws.sagemaker",
+        "account": "123456789012",
+        "time": "2026-03-04T05:06:07Z",
+        "region": "us-east-1",
+        "resources": [],
+        "detail": detail,
+    }
+    place.write("event.json", event)
+    for more in ("", " --json"):
+        ended = place.drivetrain(f"triggers replay event.json own.py{more}")
+        if "ApiToken" not in ended.out:
+            place.violations.append(f"the event starts nothing: {ended}")
+    place.search()
+
+
+def in_a_training(place: Place) -> None:
+    """In the environment of ranks that train, save and validate."""
+    from tests.faults.harness import training
+
+    names = place.draw.sample([*SECRET_NAMES, "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_SETTING"], 6)
+    hidden = {name: place.canaries.new(name) for name in names}
+    case = training.Case("2 ranks", 2, 4, {"global_batch": "8", "epochs": "2", "keep_best": "True"})
+    os.environ.update(hidden)
+    try:
+        training.uninterrupted(case, place.shared.data, place.work / "training")
+    finally:
+        for name in hidden:
+            del os.environ[name]
+    if not list(place.work.rglob("manifest.json")):
+        place.violations.append("no checkpoint was written")
+    place.search()
+
+
+def in_a_registration(place: Place) -> None:
+    """A model is trained beside secrets, and registered with what describes it."""
+    program = "import os; open('/opt/ml/model/weights', 'w').write('1')"
+    learnt = _training("learn", program, {"api_token": place.canaries.new("hyperparameter")})
+    learnt["Arguments"]["Environment"] = {place.secret_name(): place.canaries.new("environment")}
+    container = {
+        "Image": "image",
+        "ModelDataUrl": {"Get": "Steps.learn.ModelArtifacts.S3ModelArtifacts"},
+        "Environment": {place.secret_name(): place.canaries.new("container")},
+    }
+    specification = {"Containers": [container], "SupportedContentTypes": ["a/b"], "SupportedResponseMIMETypes": ["a/b"]}
+    registered = {
+        "Name": "register",
+        "Type": "RegisterModel",
+        "Arguments": {
+            "ModelPackageGroupName": "group",
+            "InferenceSpecification": specification,
+            "CustomerMetadataProperties": {"db_password": place.canaries.new("metadata"), "team": "vision"},
+        },
+    }
+    place.write("definition.json", _definition(learnt, registered))
+    place.drivetrain("run -d definition.json --json")
+    for command in (
+        *LOOKS,
+        "runs report latest",
+        "models list",
+        "models list --json",
+        "models show group 1",
+        "models show group 1 --json",
+    ):
+        place.drivetrain(command)
+    place.search(allowed=lambda path: path.startswith("home/runs/") and path.endswith(KEPT_FOR_RESUMING))
+
+
+def _definition(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2020-12-01", "Parameters": [], "Steps": list(steps)}
+
+
+def _processing(name: str, program: str) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "ProcessingResources": {
+            "ClusterConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
+        },
+        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
+        "RoleArn": "arn:aws:iam::000000000000:role/Role",
+    }
+    return {"Name": name, "Type": "Processing", "Arguments": arguments}
+
+
+def _training(name: str, program: str, hyperparameters: dict[str, str] | None = None) -> dict[str, Any]:
+    arguments = {
+        "AlgorithmSpecification": {
+            "TrainingImage": "image",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["python3", "-c", program],
+        },
+        "RoleArn": "arn:aws:iam::000000000000:role/Role",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/trained"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        "HyperParameters": dict(hyperparameters or {}),
+    }
+    return {"Name": name, "Type": "Training", "Arguments": arguments}
+
+
+WAYS: tuple[tuple[str, Callable[[Place], None]], ...] = (
+    ("the shell", in_the_shell),
+    ("a definition", in_a_definition),
+    ("settings", in_settings),
+    ("an edit", in_an_edit),
+    ("an event", in_an_event),
+    ("settings", in_settings),
+    ("a registration", in_a_registration),
+    ("a definition", in_a_definition),
+    ("an edit", in_an_edit),
+    ("a training", in_a_training),
+)

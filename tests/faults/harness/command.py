@@ -1,0 +1,106 @@
+"""`drivetrain ...` in a process that is forked from one which has imported it, and what it costs and leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivetrain.pipelines.cli import main
+
+# Of the developer's environment a command sees this, and nothing else.
+_KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
+# What commands import when they are used; a fork has it already.
+PRELOAD = (
+    "boto3",
+    "drivetrain.pipelines.loading",
+    "drivetrain.pipelines.ready.retraining",
+    "drivetrain.pipelines.report.page",
+    "drivetrain.pipelines.studio.merge",
+    "drivetrain.pipelines.studio.suggestions",
+    "drivetrain.pipelines.targets.local.runner",
+    "drivetrain.pipelines.targets.sagemaker.compile",
+    "drivetrain.pipelines.targets.sagemaker.deploying.applying",
+    "drivetrain.pipelines.targets.sagemaker.deploying.planning",
+    "drivetrain.pipelines.triggers.replay",
+    "yaml",
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. `code` is negative for a signal; `memory` is its highest, in bytes."""
+
+    code: int
+    out: str
+    err: str
+    cpu_s: float
+    memory: int
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}, {self.cpu_s:.2f} s\n{self.out[-1_500:]}\n{self.err[-1_500:]}"
+
+
+def drivetrain(folder: Path, *arguments: str, environment: Mapping[str, str]) -> Ended:
+    """`drivetrain ...` in `folder`."""
+    return forked(lambda: main.run(list(arguments)), folder, environment)
+
+
+def forked(work: Callable[[], int], folder: Path, environment: Mapping[str, str]) -> Ended:
+    """What `work` says in a process of its own; the outputs are kept in files beside `folder`."""
+    beside = folder.with_name(f"{folder.name}-said")
+    beside.mkdir(exist_ok=True)
+    out, err = beside / "out", beside / "err"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _become(work, folder, environment, out, err)
+    _, status, usage = os.wait4(pid, 0)
+    said, complained = (path.read_text("utf-8", "replace") for path in (out, err))
+    code = os.waitstatus_to_exitcode(status)
+    return Ended(code, said, complained, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def _become(work: Callable[[], int], folder: Path, environment: Mapping[str, str], out: Path, err: Path) -> None:
+    code = 99
+    try:
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        for path, number in ((out, 1), (err, 2)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            setattr(sys, name, open(number, "w", encoding="utf-8", errors="replace", closefd=False))  # noqa: SIM115
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        os.environ.clear()
+        os.environ.update({**kept, **environment})
+        os.chdir(folder)
+        code = work()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def tree(folder: Path, *, but: Path | None = None) -> dict[str, tuple[int, int, str]]:
+    """Every file and link below a folder: size, time of change, and where a link leads. Nothing below `but`."""
+    found: dict[str, tuple[int, int, str]] = {}
+    for parent, folders, files in os.walk(folder):
+        if but is not None and Path(parent) == but:
+            folders.clear()
+            continue
+        for name in [*folders, *files]:
+            path = Path(parent, name)
+            status = path.lstat()
+            link = os.readlink(path) if path.is_symlink() else ""
+            if not path.is_dir() or link:
+                found[str(path.relative_to(folder))] = (status.st_size, status.st_mtime_ns, link)
+            else:
+                found[f"{path.relative_to(folder)}/"] = (0, 0, "")
+    return found

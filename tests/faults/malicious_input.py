@@ -1,0 +1,462 @@
+"""Whatever comes in as data (definitions, settings, patches, plans, events, archives, edits of a deployed pipeline)
+carries a command, a path that leaves its folder, or a bomb: nothing runs, nothing is written outside, no trace is
+shown, and what is refused is refused within a second."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import drivetrain.components
+from tests.faults.harness import exploits
+from tests.faults.harness.exploits import Exploit
+from tests.faults.harness.families import Found, Trial
+
+if TYPE_CHECKING:
+    from tests.faults.harness.command import Ended
+    from tests.fixtures.sagemaker_service.server import Service, TestAccount
+
+FAULT = "malicious definition, settings, patch, plan, event or archive: 0 executions, 0 writes outside, refused in 1 s"
+TRIALS, QUICK, AT_ONCE = 1_000, 50, 2
+PRELOAD = ("tests.faults.harness.command",)
+PATIENCE_S = 240.0
+
+MOST_CPU_S = 1.0
+MOST_MEMORY = 1 << 30
+MOST_LINES = 3
+START = Path(next(iter(drivetrain.components.__path__))) / "start.py"
+VICTIM = '{"what": "nobody may read"}'
+EPOCHS = b"epochs: "
+# Where in a patch a value stands that the settings have under `epochs`.
+IN_A_PATCH = (
+    b"pipeline: retraining\nedits:\n- place: steps.train.Arguments.HyperParameters.epochs\n  was: '20'\n  now: "
+)
+
+YAML = (
+    Exploit("tags", exploits.yaml_tags, exploits.believe_yaml),
+    Exploit("a tag directive", exploits.yaml_tag_directive, exploits.believe_yaml),
+    Exploit("Python", exploits.python_text, exploits.believe_python),
+    Exploit("aliases", exploits.yaml_aliases),
+    Exploit("nesting", exploits.yaml_nested),
+    Exploit("size", exploits.yaml_oversized),
+)
+JSON = (
+    *YAML[:4],
+    Exploit("nesting", exploits.json_nested),
+    Exploit("size", exploits.json_oversized),
+)
+DEFINITION = (
+    "import evil.json",
+    "import evil.json -o written.json",
+    "check evil.json",
+    "check evil.json --json",
+    "diff evil.json good.json",
+    "diff good.json evil.json --json",
+    "show evil.json",
+    "show evil.json -o written.svg",
+    "show evil.json -o written.html",
+    "run -d evil.json",
+    "plan -d evil.json -c account.yaml",
+    "apply -d evil.json -c account.yaml --yes",
+)
+SETTINGS = (
+    "check retraining -c evil.yaml",
+    "compile retraining -c evil.yaml",
+    "show retraining -c evil.yaml",
+    "diff good.json retraining -c evil.yaml",
+    "run retraining -c evil.yaml",
+    "plan retraining -c evil.yaml",
+    "pull retraining -c evil.yaml",
+    "start retraining -c evil.yaml",
+    "run -d good.json -c evil.yaml",
+)
+PATCHED = (
+    "check retraining -c account.yaml",
+    "compile retraining -c account.yaml -o written.json",
+    "show retraining -c account.yaml",
+    "diff good.json retraining -c account.yaml",
+    "run retraining -c account.yaml",
+    "plan retraining -c account.yaml",
+    "apply retraining -c account.yaml --yes",
+)
+# What a command may write in the work folder, beside the home.
+WRITTEN = ("written.json", "written.svg", "written.html", "retraining.studio.yaml")
+
+
+class Shared:
+    """The server of a process, for the commands that reach into an account."""
+
+    def __init__(self) -> None:
+        from tests.fixtures.sagemaker_service.server import sagemaker_service
+
+        self.service: Service = sagemaker_service()
+
+
+class Attack:
+    """A trial's folders. `outside` is what nobody may write to; in it, deep below, the user works."""
+
+    def __init__(self, given: Trial, shared: Shared) -> None:
+        self.draw = given.draw
+        self.outside = given.folder / "outside"
+        self.work = self.outside / "a" / "b" / "work"
+        self.temporary = given.folder / "tmp"
+        self.control = given.folder / "control"
+        for folder in (self.work, self.temporary, self.control):
+            folder.mkdir(parents=True)
+        (self.outside / "victim.json").write_text(VICTIM)
+        self.canary = self.outside / "canary"
+        self.account: TestAccount = shared.service.new_account()
+        role = f"arn:aws:iam::{self.account.number}:role/pipelines"
+        self.place = {"deployment": {"bucket": self.account.make_bucket(), "role": role}}
+        self.write("account.yaml", json.dumps(self.place).encode())
+        self.write("good.json", json.dumps(sound()).encode())
+        self.did: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self.told = ""
+
+    def write(self, name: str, content: bytes) -> Path:
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def content(self, exploit: Exploit, change: Callable[[bytes], bytes] = bytes) -> bytes:
+        """The exploit, once its control has shown that it is one."""
+        seed = self.draw.random()
+        self.told = exploit.name
+        if exploit.control is not None:
+            self.believed(exploit.control, lambda canary: change(exploit.content(random.Random(seed), canary)))
+        return change(exploit.content(random.Random(seed), self.canary))
+
+    def believed(self, control: Callable[[bytes, Path], None], content: Callable[[Path], bytes]) -> None:
+        """Let a careless reader have it."""
+        from tests.faults.harness.command import forked
+
+        canary = self.control / "canary"
+
+        def read() -> int:
+            control(content(canary), self.control)
+            return 0
+
+        ended = forked(read, self.control, {})
+        self.did["exploits that work on a careless reader"] += canary.exists()
+        if not canary.exists():
+            self.violations.append(f"{self.told} is no exploit: {ended}")
+
+    def drivetrain(self, command: str | Sequence[str], *, refused: bool = False, **more: str) -> Ended:
+        """A command, and what must hold however it ended."""
+        from tests.faults.harness.command import drivetrain, tree
+
+        words = command.split() if isinstance(command, str) else list(command)
+        before = tree(self.outside, but=self.work / "home")
+        environment = {
+            **self.account.variables,
+            "HOME": str(self.work),
+            "TMPDIR": str(self.temporary),
+            "DRIVETRAIN_HOME": str(self.work / "home"),
+            **more,
+        }
+        ended = drivetrain(self.work, *words, environment=environment)
+        self.did[words[0]] += 1
+        after = tree(self.outside, but=self.work / "home")
+        written = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        written -= {f"a/b/work/{name}" for name in WRITTEN} | {
+            "a/b/work/home/",
+            "a/b/work/__pycache__/",
+            "a/b/work-said/",
+        }
+        written = {name for name in written if not name.startswith(("a/b/work-said/", "a/b/work/__pycache__/"))}
+        wrong = [f"{sorted(written)[:5]} changed"] if written else []
+        wrong += ["it was executed"] if self.canary.exists() else []
+        wrong += ["a trace is shown"] if "Traceback" in ended.out + ended.err else []
+        wrong += ["a control character is shown"] if "\x1b" in ended.out + ended.err else []
+        wrong += [f"it ended with {ended.code}"] if ended.code not in (0, 1, 2) else []
+        if refused:
+            wrong += ["it was not refused"] if ended.code != 2 or not ended.err.startswith("error: ") else []
+            wrong += [f"it took {ended.cpu_s:.2f} s"] if ended.cpu_s > MOST_CPU_S else []
+            wrong += [f"it took {ended.memory >> 20} MiB"] if ended.memory > MOST_MEMORY else []
+            wrong += ["many lines are said"] if len(ended.err.splitlines()) > MOST_LINES else []
+        self.violations += [f"{self.told}: {' '.join(words)[:200]}: {text}\n{ended}" for text in wrong]
+        return ended
+
+
+def prepare(folder: Path) -> Shared:
+    return Shared()
+
+
+def trial(given: Trial, shared: Shared) -> Found:
+    attack = Attack(given, shared)
+    name, vector = VECTORS[given.number % len(VECTORS)]
+    attack.did[f"by {name}"] += 1
+    vector(attack)
+    if left := list(attack.temporary.iterdir()):
+        attack.violations.append(f"{attack.told}: {left} is left")
+    return Found([f"{name}: {text}" for text in attack.violations], dict(attack.did))
+
+
+def sound() -> dict[str, Any]:
+    return {"Version": "2020-12-01", "Steps": [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}]}
+
+
+def by_definition(attack: Attack) -> None:
+    attack.write("evil.json", attack.content(attack.draw.choice(JSON)))
+    attack.drivetrain(attack.draw.choice(DEFINITION), refused=True)
+
+
+def by_settings(attack: Attack) -> None:
+    content = attack.content(attack.draw.choice(YAML))
+    beside = attack.draw.random() < 0.3  # found by itself
+    attack.write("retraining.yaml" if beside else "evil.yaml", content)
+    command = attack.draw.choice([each for each in SETTINGS if "-d" not in each] if beside else SETTINGS)
+    attack.drivetrain(command.removesuffix(" -c evil.yaml") if beside else command, refused=True)
+    if beside:  # which describes them without reading them
+        assert attack.drivetrain("schema settings retraining").code == 0
+
+
+def by_setting(attack: Attack) -> None:
+    content = attack.content(attack.draw.choice(YAML[:1] + YAML[2:4])).removeprefix(EPOCHS)
+    text = content.decode().strip()[:100_000]
+    command = attack.draw.choice(("check", "compile", "show", "run", "plan", "pull"))
+    if attack.draw.random() < 0.5:
+        attack.drivetrain([command, "retraining", "--set", f"epochs={text}"], refused=True)
+    else:
+        attack.drivetrain([command, "retraining"], refused=True, DRIVETRAIN_EPOCHS=text)
+
+
+def by_patch(attack: Attack) -> None:
+    exploit = attack.draw.choice((*YAML[:2], *YAML[3:]))
+    content = attack.content(exploit, lambda text: text.replace(EPOCHS, IN_A_PATCH, 1))
+    attack.write("retraining.studio.yaml", content)
+    attack.drivetrain(attack.draw.choice(PATCHED), refused=True)
+
+
+def by_plan(attack: Attack) -> None:
+    attack.write("evil.json", attack.content(attack.draw.choice(JSON)))
+    attack.drivetrain("apply --plan evil.json --yes", refused=True)
+
+
+def by_event(attack: Attack) -> None:
+    attack.write("evil.json", attack.content(attack.draw.choice(JSON)))
+    attack.drivetrain("triggers replay evil.json retraining", refused=True)
+
+
+def by_words(attack: Attack) -> None:
+    """A definition in order whose texts are commands to a shell: it is looked at, and run, and they stay texts."""
+    seed = attack.draw.random()
+    attack.told = "words of a shell"
+    program = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ.get('WORDS')]))"
+
+    def made(canary: Path) -> bytes:
+        return json.dumps(_worded(exploits.shell_words(random.Random(seed), canary), program)).encode()
+
+    attack.believed(exploits.believe_shell, made)
+    attack.write("evil.json", made(attack.canary))
+    for command in attack.draw.sample([each for each in DEFINITION if not each.startswith("run")], 3):
+        attack.drivetrain(command)
+    ended = attack.drivetrain("run -d evil.json --stub odd")
+    words = exploits.shell_words(random.Random(seed), attack.canary)
+    logs = [log.read_text() for log in (attack.work / "home").rglob("*.log")]
+    seen = [json.loads(line) for log in logs for line in log.splitlines() if line.startswith("[[")]
+    if seen != [[[*words, f"--name={words[0]}"], words[1]]]:
+        attack.violations.append(f"the program was given {seen} instead of {words}\n{ended}")
+    for command in ("runs list", "runs show latest", "runs report latest", "runs logs latest work", "show latest"):
+        attack.drivetrain(command)
+
+
+def by_deployed(attack: Attack) -> None:
+    """Somebody who may edit the deployed pipeline puts commands into it; it is pulled and compiled."""
+    attack.told = "an edit"
+    if (ended := attack.drivetrain("apply retraining -c account.yaml --yes")).code != 0:
+        attack.violations.append(f"the pipeline could not be applied\n{ended}")
+        return
+    seed = attack.draw.random()
+
+    def texts(canary: Path) -> list[str]:
+        draw = random.Random(seed)
+        tagged = exploits.yaml_tags(draw, canary).decode().removeprefix("epochs: ").strip()
+        return [*exploits.shell_words(draw, canary), tagged, f"\n- place: {tagged}\n", f"*/ {tagged}", "../../../x"]
+
+    attack.believed(exploits.believe_shell, lambda canary: json.dumps(texts(canary)).encode())
+    sagemaker = attack.account.client("sagemaker")
+    edited = json.loads(sagemaker.describe_pipeline(PipelineName="retraining")["PipelineDefinition"])
+    train = next(step for step in edited["Steps"] if step["Name"] == "train")
+    words = texts(attack.canary)
+    attack.draw.shuffle(words)
+    train["Arguments"]["HyperParameters"] |= {"epochs": words[0], words[1]: words[2]}
+    train["DisplayName"], train["Description"] = words[3][:200], words[4]
+    edited["Steps"].append({"Name": "added", "Type": "Unheard", "Arguments": {words[5]: [words[6]]}, words[0]: 1})
+    edited["Metadata"] = {words[1]: {"a": words[2]}}
+    sagemaker.update_pipeline(PipelineName="retraining", PipelineDefinition=json.dumps(edited))
+    if (ended := attack.drivetrain("pull retraining -c account.yaml")).code != 0:
+        attack.violations.append(f"the edit could not be pulled\n{ended}")
+        return
+    for command in attack.draw.sample(PATCHED[:4], 2):
+        attack.drivetrain(command)
+    attack.drivetrain("compile retraining -c account.yaml -o written.json")
+    compiled = json.loads((attack.work / "written.json").read_text())
+    found = next(step for step in compiled["Steps"] if step["Name"] == "train")
+    if found["Arguments"]["HyperParameters"] != train["Arguments"]["HyperParameters"]:
+        attack.violations.append(f"the edit came back as {found['Arguments']['HyperParameters']}")
+
+
+def by_paths(attack: Attack) -> None:
+    """Objects whose keys lead out of the store, written and read by a step."""
+    seed = attack.draw.random()
+    attack.told = "a path that leaves the store"
+    attack.believed(
+        exploits.believe_paths, lambda canary: json.dumps([exploits.paths_out(random.Random(seed), canary)]).encode()
+    )
+    uri = exploits.paths_out(random.Random(seed), attack.canary)
+    folder = "/opt/ml/processing/data"
+    way = attack.draw.choice(("output", "input", "property file", "local path", "file uri"))
+    program = f"import os; os.makedirs({folder!r}, exist_ok=True); open({folder + '/canary'!r}, 'w').write('x')"
+    step = _processing("work", program)
+    arguments = step["Arguments"]
+    output = {"OutputName": "data", "S3Output": {"S3Uri": uri, "LocalPath": folder, "S3UploadMode": "EndOfJob"}}
+    if way == "input":
+        victim = uri.replace(str(attack.canary), str(attack.outside / "victim.json"))
+        arguments["ProcessingInputs"] = [{"InputName": "in", "S3Input": {"S3Uri": victim, "LocalPath": folder}}]
+        reading = (
+            f"import os, sys; [print(open(os.path.join(at, name)).read()) for at, _, names in os.walk({folder!r}) "
+        )
+        step["Arguments"]["AppSpecification"]["ContainerEntrypoint"][2] = f"{reading}for name in names]"
+    elif way == "property file":
+        output["S3Output"]["S3Uri"] = "s3://bucket/out"
+        step["PropertyFiles"] = [
+            {"PropertyFileName": "f", "OutputName": "data", "FilePath": uri.removeprefix("s3://bucket/")}
+        ]
+    elif way == "local path":
+        output["S3Output"] |= {"S3Uri": "s3://bucket/out", "LocalPath": f"{folder}/../../../..{attack.outside}"}
+    elif way == "file uri":
+        output["S3Output"]["S3Uri"] = f"file://{attack.canary}"
+    if way != "input":
+        arguments["ProcessingOutputConfig"] = {"Outputs": [output]}
+    attack.write("evil.json", json.dumps({"Version": "2020-12-01", "Steps": [step]}).encode())
+    attack.told += f" ({way} {uri})"
+    ended = attack.drivetrain("run -d evil.json")
+    read = [log for log in (attack.work / "home").rglob("*.log") if VICTIM in log.read_text()]
+    if read or any(
+        VICTIM in path.read_text("utf-8", "replace") for path in (attack.work / "home" / "s3").rglob("*.json")
+    ):
+        attack.violations.append(f"{attack.told}: it was read\n{ended}")
+
+
+def by_names(attack: Attack) -> None:
+    """Names that would be files and folders."""
+    name = attack.draw.choice(
+        ("../../../canary", str(attack.canary), "..", "a/../../../../canary", "canary\0x", "\x1b[31mred")
+    )
+    attack.told = f"the name {name!r}"
+    step = _processing("work", "print(1)")
+    where = attack.draw.choice(("step", "input", "output", "parameter", "property file"))
+    output = {"OutputName": "data", "S3Output": {"S3Uri": "s3://bucket/o", "LocalPath": "/opt/ml/processing/o"}}
+    parameters: list[Any] = []
+    if where == "step":
+        step["Name"] = name
+    elif where == "input":
+        given = {"S3Uri": "s3://bucket/in", "LocalPath": "/opt/ml/processing/in"}
+        step["Arguments"]["ProcessingInputs"] = [{"InputName": name, "S3Input": given}]
+    elif where == "output":
+        output["OutputName"] = name
+    elif where == "parameter":
+        parameters = [{"Name": name, "Type": "String", "DefaultValue": name}]
+    else:
+        step["PropertyFiles"] = [{"PropertyFileName": name, "OutputName": "data", "FilePath": "a.json"}]
+    step["Arguments"]["ProcessingOutputConfig"] = {"Outputs": [output]}
+    attack.write("evil.json", json.dumps({"Version": "2020-12-01", "Parameters": parameters, "Steps": [step]}).encode())
+    attack.did[f"name of {where}"] += 1
+    for command in (attack.draw.choice(DEFINITION), "run -d evil.json"):
+        attack.drivetrain(command)
+
+
+def by_archive(attack: Attack) -> None:
+    """The code of a step, the source of a training: unpacked by programs that run in the step."""
+    slips = attack.draw.random() < 0.75
+    made = Exploit("an archive that leaves its folder", exploits.tar_that_leaves, exploits.believe_tar)
+    archive = attack.content(made if slips else Exploit("an archive that grows", exploits.tar_that_grows))
+    digest = hashlib.sha256(archive).hexdigest()
+    if attack.draw.random() < 0.5:
+        attack.write("home/s3/bucket/code/start.py", START.read_bytes())
+        attack.write(f"home/s3/bucket/code/{digest}.tar.gz", archive)
+        step = _processing("work", "")
+        step["Arguments"]["ProcessingInputs"] = [
+            {
+                "InputName": "code",
+                "S3Input": {"S3Uri": "s3://bucket/code/", "LocalPath": "/opt/ml/processing/input/code"},
+            }
+        ]
+        step["Arguments"]["AppSpecification"] |= {
+            "ContainerEntrypoint": ["python3", "/opt/ml/processing/input/code/start.py"],
+            "ContainerArguments": ["--code", digest, "script:train.py"],
+        }
+    else:
+        attack.write("home/s3/bucket/source.tar.gz", archive)
+        source = {"sagemaker_program": '"train.py"', "sagemaker_submit_directory": '"s3://bucket/source.tar.gz"'}
+        step = _training("work", source)
+    attack.write("evil.json", json.dumps({"Version": "2020-12-01", "Steps": [step]}).encode())
+    ended = attack.drivetrain("run -d evil.json")
+    if ended.code != 2:
+        attack.violations.append(f"{attack.told} was taken\n{ended}")
+    if ended.memory > MOST_MEMORY:
+        attack.violations.append(f"{attack.told} took {ended.memory >> 20} MiB")
+
+
+def _processing(name: str, program: str) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "ProcessingResources": {
+            "ClusterConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
+        },
+        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
+        "RoleArn": "arn:aws:iam::000000000000:role/Role",
+    }
+    return {"Name": name, "Type": "Processing", "Arguments": arguments}
+
+
+def _training(name: str, hyperparameters: dict[str, str]) -> dict[str, Any]:
+    arguments = {
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::000000000000:role/Role",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/trained"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        "HyperParameters": hyperparameters,
+    }
+    return {"Name": name, "Type": "Training", "Arguments": arguments}
+
+
+def _worded(words: list[str], program: str) -> dict[str, Any]:
+    """A definition with the words in every place that takes any text."""
+    step = _processing("work", program)
+    arguments = step["Arguments"]
+    arguments["AppSpecification"]["ContainerArguments"] = [*words, f"--name={words[0]}"]
+    arguments["AppSpecification"]["ImageUri"] = f"image{words[2]}"
+    arguments["Environment"] = {"WORDS": words[1]}
+    arguments["Tags"] = [{"Key": "a", "Value": words[2]}]
+    step |= {"DisplayName": words[0], "Description": words[1]}
+    parameters = [{"Name": "Words", "Type": "String", "DefaultValue": words[0], "EnumValues": [words[0], words[1]]}]
+    more = {"Name": "odd", "Type": words[2], "Arguments": {words[0]: words[1]}}
+    refused = {"Conditions": [{"Type": "Equals", "LeftValue": {"Get": "Parameters.Words"}, "RightValue": words[1]}]}
+    gate = {"Name": "gate", "Type": "Condition", "Arguments": {**refused, "IfSteps": [more], "ElseSteps": []}}
+    return {"Version": "2020-12-01", "Metadata": {words[0]: words[1]}, "Parameters": parameters, "Steps": [step, gate]}
+
+
+VECTORS: tuple[tuple[str, Callable[[Attack], None]], ...] = (
+    ("definition", by_definition),
+    ("settings", by_settings),
+    ("patch", by_patch),
+    ("words", by_words),
+    ("definition", by_definition),
+    ("setting", by_setting),
+    ("plan", by_plan),
+    ("paths", by_paths),
+    ("event", by_event),
+    ("settings", by_settings),
+    ("archive", by_archive),
+    ("deployed", by_deployed),
+    ("names", by_names),
+)
