@@ -44,7 +44,8 @@ class Canaries:
 
     def in_files(self, folders: Iterable[Path]) -> dict[Path, set[str]]:
         files = (path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-        return {path: found for path in files if (found := self.in_data(str(path).encode() + path.read_bytes()))}
+        found = {path: self.in_data(str(path).encode()) | self.in_data(path.read_bytes()) for path in files}
+        return {path: places for path, places in found.items() if places}
 
 
 def _base64(core: str) -> list[bytes]:
