@@ -145,9 +145,12 @@ def compare(
         if registered is None:  # else the verdict does not depend on the champion
             evaluated = _evaluated(found, candidate, data, processes)
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
-    decided = decide(candidate, champion, conditions, registered=registered)
+    is_local = kind_of(registry) == "local"
+    place = named(registry) if is_local else shown(named(registry))
+    print(f"champion of {group} in {place}: {'none' if found is None else f'version {found.version}'}", flush=True)
     # The record goes everywhere: no password, and no path of this machine.
-    told = "local" if kind_of(registry) == "local" else shown(named(registry))
+    told = "local" if is_local else place
+    decided = decide(candidate, champion, conditions, registered=registered, asked=f"{group} in the registry {told}")
     write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
     lineage = lineage_of(files, Evidence(description=describe(path)))

@@ -21,6 +21,7 @@ from drivetrain.components import model_package
 from drivetrain.components.declaration import Component, ComponentParameter
 from drivetrain.pipelines.errors import SpecError, did_you_mean
 from drivetrain.pipelines.spec.conditions import All, Condition
+from drivetrain.pipelines.spec.model_card import check_card
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.pipelines.spec.steps import (
     BaseStep,
@@ -214,11 +215,11 @@ def register(
         decision: the compare step (or its decision folder). Of the step, the verdict and the hashes are kept too: of
             the content, by which a repeated execution finds the version, of data, settings and code.
         intended_use: what the model is for; it stands on the model card.
-        card: more sections of the model card, in the service's schema: {"business_details": {...}}.
+        card: more sections of the model card, in the service's schema: {"business_details": {"business_problem": ...}}.
         metadata: names and texts of your own, of at most 256 characters.
 
     Raises:
-        SpecError: a step without the output that is needed; a section that a model card does not have.
+        SpecError: a step without the output that is needed; a section or field that a model card does not have.
     """
     if isinstance(metrics, BaseStep):
         metrics = metrics["metrics"]
@@ -264,18 +265,9 @@ def _decided(step: BaseStep) -> dict[str, Any]:
     return {name: step.text(text) for name, text in kept.items() if text in texts}
 
 
-# The schema of a model package's card
-# (https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-details.html#model-card-schema).
-_CARD_SECTIONS = (
-    *("model_overview", "intended_uses", "business_details"),
-    *("training_details", "evaluation_details", "additional_information"),
-)
-
-
 def _card(intended_use: str, card: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    for section in card or {}:
-        if section not in _CARD_SECTIONS:
-            raise SpecError(f"A model card has no section {section!r}. {did_you_mean(section, _CARD_SECTIONS)}")
+    if card is not None:
+        check_card(card)
     if not intended_use:
         return None if card is None else dict(card)
     uses = {"intended_uses": intended_use, **(card or {}).get("intended_uses", {})}

@@ -209,8 +209,7 @@ def write_report(report: Path, content: Mapping[str, Any], result: Evaluation) -
         files.write_json(report / files.BOOTSTRAP_FILE, bootstrap)
     files.write_json(report / files.CURVES_FILE, result.curves)
     quality = model_quality.model_quality(content, bootstrap, result.curves)
-    if quality is not None:
-        files.write_json(report / files.MODEL_QUALITY_FILE, quality)
+    files.write_json(report / files.MODEL_QUALITY_FILE, quality)
     for name, picture in plots.pictures(result.curves, content["metrics"]).items():
         files.write_text(report / files.PLOTS_FOLDER / name, picture)
     files.write_json(report / files.EVALUATION_FILE, content)

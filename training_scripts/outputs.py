@@ -16,6 +16,9 @@ from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Kind, Task
 from drivetrain.training_scripts.recipe import Recipe, wrong_answer
 
+# What these mean only a recipe knows.
+_WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
+
 
 class Answers(NamedTuple):
     """What a model says of n samples, on the CPU; shapes and types are those of `Samples` in metric.py."""
@@ -54,12 +57,15 @@ def answers_of(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
     Raises:
         InputError: outputs of a shape that the task does not have.
     """
+    own_scores, own_predicted = getattr(recipe, "scores", None), getattr(recipe, "predicted", None)
+    if task.kind in _WITHOUT_ANSWERS and own_scores is None and own_predicted is None:
+        return Answers(None, None)  # before gigabytes of logits are copied from the device
     outputs = outputs.detach().cpu()
     scores, predicted = _answers(recipe, task, outputs)
-    if (own := getattr(recipe, "scores", None)) is not None:
-        scores = _array(own(outputs))
-    if (own := getattr(recipe, "predicted", None)) is not None:
-        predicted = _array(own(outputs))
+    if own_scores is not None:
+        scores = _array(own_scores(outputs))
+    if own_predicted is not None:
+        predicted = _array(own_predicted(outputs))
     return Answers(scores, predicted)
 
 

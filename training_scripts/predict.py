@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.counting.finite import EXTREME, Where, check_finite
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluating.placing import WHOLE, placed
@@ -126,7 +127,8 @@ def run(
                 with torch.no_grad():
                     outputs = forward(batch.inputs)
                 if outputs is not None and number is not None:
-                    written.add(number, start, stop, _answers(recipe, task, outputs, start))
+                    where = Where(np.arange(start, stop), dataset.reader.locate)
+                    written.add(number, start, stop, _answers(recipe, task, outputs, where))
             records |= written.records
     done = {str(number): asdict(record) for number, record in records.items()}
     everything = dict(work.there)
@@ -275,19 +277,15 @@ def _rounds(
             yield None, 0, 1
 
 
-def _answers(recipe: Any, task: Task, outputs: Tensor, start: int) -> Predictions:
+def _answers(recipe: Any, task: Task, outputs: Tensor, where: Where) -> Predictions:
     """
     Raises:
         InputError: an answer is not finite.
     """
     answers = predictions_of(recipe, task, outputs)
-    for values in (answers.predicted, answers.scores):
-        if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
-            wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            raise InputError(
-                f"the model's answer to row {start + int(np.argmax(wrong))} is not finite: the model has diverged, or "
-                "a value of the data is extreme."
-            )
+    for what, values in (("score", answers.scores), ("prediction", answers.predicted)):
+        if values is not None and values.dtype.kind == "f":
+            check_finite(what, values, where, EXTREME)
     return answers
 
 

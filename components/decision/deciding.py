@@ -89,13 +89,19 @@ def check_policy(candidate: Evaluation, policy: Policy) -> None:
 
 
 def decide(
-    candidate: Evaluation, champion: Champion | None, policy: Policy, *, registered: Registered | None = None
+    candidate: Evaluation,
+    champion: Champion | None,
+    policy: Policy,
+    *,
+    registered: Registered | None = None,
+    asked: str = "",
 ) -> Decision:
     """Decide whether the candidate is registered.
 
     Args:
         champion: None where the group has no approved version: then the floors alone decide.
         registered: the version that has the candidate's content already.
+        asked: where a champion was looked for, for the reasons: "digits in the registry local".
 
     Raises:
         InputError: as `check_policy`; two evaluations that were not made on the same samples and replicates.
@@ -124,7 +130,7 @@ def decide(
     why = [
         *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
-        *_about_champion(candidate, champion, policy, difference, registered, floors),
+        *_about_champion(candidate, champion, policy, difference, registered, floors, asked),
         *_first([_about_loss(loss) for loss in losses if not loss.within], "budgets are exceeded"),
         *_about_met(floors, losses),
     ]
@@ -177,12 +183,13 @@ def _about_champion(
     difference: Difference | None,
     registered: Registered | None,
     floors: Sequence[Floor],
+    asked: str,
 ) -> list[str]:
     if champion is None:
         if registered is not None:
             return []
         value, samples = candidate.whole.metrics[policy.metric].value, candidate.whole.num_samples
-        told = "No version is approved yet, so the floors alone decide"
+        told = f"No version{f' of {asked}' if asked else ''} is approved yet, so the floors alone decide"
         below = any(not floor.met and (floor.metric, floor.slice) == (policy.metric, ALL) for floor in floors)
         return [f"{told}." if below else f"{told}: {policy.metric} is {number(value)} on {count(samples, 'sample')}."]
     if difference is None:

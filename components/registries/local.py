@@ -243,7 +243,7 @@ class LocalRegistry:
         )
 
     def _one(self, condition: str, *values: str) -> ModelVersion | None:
-        if self.named and not self._exists() and not self.path.parent.is_dir():
+        if self.named and not self.exists() and not self.path.parent.is_dir():
             raise RegistryError(
                 f"there is no folder {self.path.parent} for the registry {self.path}. Correct the path, or make the "
                 "folder."
@@ -253,7 +253,7 @@ class LocalRegistry:
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a query finds; nothing where no model was registered yet."""
-        if not self._exists():
+        if not self.exists():
             return []
         with self._connected(create=False) as database:
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'model_events'").fetchone():
@@ -264,7 +264,7 @@ class LocalRegistry:
     def _writing(self) -> Generator[sqlite3.Connection]:
         """One transaction, alone with the file: committed at the end, rolled back by any error or by death."""
         try:
-            if not self._exists():
+            if not self.exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RegistryError(f"{self.path.parent} cannot be created: {error.strerror}.") from None
@@ -280,7 +280,12 @@ class LocalRegistry:
                 raise
             database.execute("COMMIT")
 
-    def _exists(self) -> bool:
+    def exists(self) -> bool:
+        """Whether there is a database, perhaps one without models.
+
+        Raises:
+            RegistryError: something else is in its place, or it cannot be looked at.
+        """
         try:
             there = self.path.exists()
         except OSError as error:

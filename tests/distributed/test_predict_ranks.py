@@ -322,8 +322,20 @@ def test_an_answer_that_is_no_number(forked: Forked, digits: Path, model: Path, 
         tmp_path / "broken", weights, {k: v for k, v in load_model(model)[2].items() if k not in ("format", "weights")}
     )
     said = refused(ALONE, tmp_path / "broken", digits, tmp_path / "out", SETTINGS, None)
-    assert said.startswith("the model's answer to row 0 is not finite: ")
+    first = digits / "part-00000.parquet"
+    # As evaluate says it: the file, the row in it from 1, and the input before the training.
+    assert said.startswith(f"the score of {first}, row 1 is nan (4 such in the batch): values of the data there are")
+    assert said.index("the model has numbers") < said.index("diverged in training")
     assert not list((tmp_path / "out").glob("part-*"))
+
+
+def test_a_row_that_has_no_answer_is_named_by_its_file(model: Path, prepared_data: Any, tmp_path: Path) -> None:
+    columns = prepared_data.digit_columns(ROWS)
+    columns["p5"] = columns["p5"].astype(np.float64)
+    columns["p5"][33] = np.nan  # of two files of 25 rows
+    data = prepared_data.write_prepared(tmp_path / "data", columns)
+    said = refused(ALONE, model, data, tmp_path / "out", SETTINGS, None)
+    assert said.startswith(f"the score of {data / 'part-00001.parquet'}, row 9 is nan: values of the data there are")
 
 
 def by_strategy(process: Process, model: Path, data: Path, out: Path, strategy: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.training_scripts.counting.finite import EXTREME
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Floats, Ints, Kind, Samples
 
@@ -69,7 +70,7 @@ def scores(samples: Samples, kind: Kind, num_classes: int, *, probabilities: boo
     if found.size and of not in samples.checked:
         low, high = found.min(), found.max()  # NaN where one of them is
         if np.isnan(low):
-            raise InputError("a score is nan: the model has diverged, or the recipe's scores() divides by zero.")
+            raise InputError(f"a score is nan: {EXTREME}; or the recipe's scores() divides by zero.")
         if probabilities and not (low >= 0 and high <= 1):
             raise InputError(
                 f"a score is {float(low if low < 0 else high):g}, and this metric needs probabilities between 0 and 1. "
@@ -96,7 +97,7 @@ def outputs(samples: Samples, num_outputs: int) -> tuple[Floats, Floats]:
     for what, values in (("target", targets), ("prediction", predicted)):
         wrong = values[~(np.abs(values) <= LARGEST)]
         if wrong.size:
-            advice = "the model has diverged" if what == "prediction" else "correct the label column"
+            advice = EXTREME if what == "prediction" else "correct the label column"
             raise InputError(f"a {what} is {wrong[0]:g}; allowed are numbers up to {LARGEST:g}: {advice}.")
     return targets, predicted
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from drivetrain.training_scripts.counting.finite import EXTREME, Locate, Where, check_finite
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Amount, Ints, Samples, Task
 from drivetrain.training_scripts.outputs import answers_of
@@ -18,28 +17,6 @@ from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answe
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100
-_EXTREME = (
-    "values of the data there are extreme or empty, the model has numbers that are not finite or too large, or it has "
-    "diverged in training (then lower learning_rate)"
-)
-
-
-Locate = Callable[[int], str]
-"""Where a row is, for a message, as a reader says it."""
-
-
-@dataclass(frozen=True)
-class _Where:
-    """The samples of a batch, for messages."""
-
-    rows: Ints | None
-    locate: Locate | None
-
-    def of(self, place: int) -> str:
-        if self.rows is None:
-            return f"sample {place} of the batch"
-        row = int(self.rows[place])
-        return self.locate(row) if self.locate else f"row {row}"
 
 
 def samples_of(
@@ -62,7 +39,7 @@ def samples_of(
         InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
             that the task does not have.
     """
-    where = _Where(rows, locate)
+    where = Where(rows, locate)
     _check_classes(task, targets, where)  # of which torch says no more than "out of bounds"
     metrics = _own_metrics(recipe, outputs, targets)
     losses = recipe.losses(outputs, targets)
@@ -72,13 +49,13 @@ def samples_of(
     found = {"loss": _array(losses).astype(np.float64, copy=False), **values}
     for name, numbers in found.items():
         if numbers.dtype != np.bool_:
-            _check_finite(name, numbers, where, _EXTREME)
+            check_finite(name, numbers, where, EXTREME)
     if task.kind == "values":
         return Samples(losses=found["loss"], values=values)
     scores, predicted = answers_of(recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted)):
         if numbers is not None and numbers.dtype.kind == "f":
-            _check_finite(name, numbers, where, _EXTREME)
+            check_finite(name, numbers, where, EXTREME)
     wanted = _targets(recipe, task, targets, where)
     if predicted is not None and predicted.shape != wanted.shape:
         raise InputError(
@@ -129,11 +106,11 @@ def _array(values: Tensor) -> NDArray[Any]:
     return (values if values.dtype == torch.bool else values.to(torch.float64)).cpu().numpy()
 
 
-def _targets(recipe: Recipe, task: Task, targets: Tensor, where: _Where) -> NDArray[Any]:
+def _targets(recipe: Recipe, task: Task, targets: Tensor, where: Where) -> NDArray[Any]:
     """In the shape and type that `Samples` has for the task."""
     if task.kind == "regression":
         values = targets.detach().to(torch.float64).cpu().numpy()
-        _check_finite("target", values, where, "correct the label column")
+        check_finite("target", values, where, "correct the label column")
         return values.reshape(len(values), -1)
     numbers = targets.detach().cpu()
     whole = numbers.to(torch.int64)
@@ -149,7 +126,7 @@ def _targets(recipe: Recipe, task: Task, targets: Tensor, where: _Where) -> NDAr
     return found
 
 
-def _check_classes(task: Task, targets: Tensor, where: _Where) -> None:
+def _check_classes(task: Task, targets: Tensor, where: Where) -> None:
     """Every target is a class."""
     many = task.kind in ("tokens", "segmentation")
     if task.kind not in ("binary", "multiclass", "multilabel") and not (many and task.num_classes):
@@ -172,16 +149,3 @@ def _check_classes(task: Task, targets: Tensor, where: _Where) -> None:
             f"{f', and {_IGNORED} for what is not to count' if many else ''}. Correct the data, or the recipe's "
             "num_classes."
         )
-
-
-def _check_finite(what: str, values: NDArray[Any], where: _Where, advice: str) -> None:
-    # A sum is finite where all are; the other way round it may overflow, and then each is looked at.
-    if np.isfinite(values.sum()):
-        return
-    wrong = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
-    if not wrong.size:
-        return
-    first = values[wrong[0]]
-    shown = first if np.ndim(first) == 0 else first[~np.isfinite(first)].flat[0]
-    more = f" ({wrong.size} such in the batch)" if wrong.size > 1 else ""
-    raise InputError(f"the {what} of {where.of(wrong[0])} is {shown}{more}: {advice}.")

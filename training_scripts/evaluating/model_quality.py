@@ -3,7 +3,8 @@
 The forms are those of the service's own statistics.json
 (docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html). A deviation that is not known is
 left out, where the service writes the text "NaN". A form has only entries that it names; what else was measured is in
-evaluation.json.
+evaluation.json. For tasks of which the service knows no form, and where nothing was measured that a form names, there
+is one block `metrics` with entries of the same shape under our own names: a version may name the file for any task.
 """
 
 from __future__ import annotations
@@ -37,25 +38,43 @@ _SECTIONS = {
     "multiclass": ("multiclass_classification_metrics", _MULTICLASS),
     "regression": ("regression_metrics", _REGRESSION),
 }
+_OTHERS = "metrics"
 # Of a curve; the service's own have a few hundred.
 _MAX_POINTS = 250
 
 
 def model_quality(
     document: Mapping[str, Any], bootstrap: Mapping[str, Any] | None, curves: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """The file's content, or None where the service has no form for the task.
+) -> dict[str, Any]:
+    """The file's content.
 
     Args:
         document: what evaluation.json holds.
         bootstrap: what bootstrap.json holds; its deviations are the standard deviations.
         curves: what curves.json holds.
     """
-    if document["task"]["kind"] not in _SECTIONS:
-        return None
-    name, forms = _SECTIONS[document["task"]["kind"]]
     metrics: Mapping[str, Any] = document["metrics"]
     replicates: Mapping[str, Sequence[float | None]] = (bootstrap or {}).get("metrics", {})
+    section, forms = _SECTIONS.get(document["task"]["kind"], (_OTHERS, {}))
+    found = _form(section, forms, metrics, replicates, curves) if forms else {}
+    if not found:
+        section = _OTHERS
+        found = {
+            name: _entry(measured["value"], replicates.get(name, ()))
+            for name, measured in metrics.items()
+            if "_class_" not in name
+        }
+    return {"version": 0.0, "dataset": {"item_count": document["num_samples"]}, section: found}
+
+
+def _form(
+    section: str,
+    forms: Mapping[str, str],
+    metrics: Mapping[str, Any],
+    replicates: Mapping[str, Sequence[float | None]],
+    curves: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What was measured of a form that the service has."""
     found: dict[str, Any] = {}
     if matrix := curves.get("confusion_matrix"):
         found["confusion_matrix"] = {
@@ -65,7 +84,7 @@ def model_quality(
     for theirs, ours in forms.items():
         if ours in metrics:
             found[theirs] = _entry(metrics[ours]["value"], replicates.get(ours, ()))
-    if name == "binary_classification_metrics":
+    if section == "binary_classification_metrics":
         for theirs, ours in _COMPLEMENTS.items():
             if ours in metrics:
                 found[theirs] = _entry(1.0 - metrics[ours]["value"], replicates.get(ours, ()))
@@ -75,7 +94,7 @@ def model_quality(
         ):
             if curve in curves:
                 found[theirs] = {x: _thinned(curves[curve]["x"]), y: _thinned(curves[curve]["y"])}
-    return {"version": 0.0, "dataset": {"item_count": document["num_samples"]}, name: found} if found else None
+    return found
 
 
 def _entry(value: float, replicates: Sequence[float | None]) -> dict[str, float]:

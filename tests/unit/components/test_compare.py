@@ -125,7 +125,9 @@ def test_the_declaration() -> None:
     assert "difference" not in compare.metrics, "without a champion there is none"
 
 
-def test_no_group_is_a_decision(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_no_group_is_a_decision(
+    place: Place, evaluations: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
     found = place.compare(floors='{"accuracy": 0.85}')
     assert (found["register"], found["floors_met"], found["has_champion"], found["champion_version"]) == (1, 1, 0, 0)
     assert found["content_hash"] == content_hash(place.model) and found["test_data_hash"] == DATA
@@ -133,6 +135,9 @@ def test_no_group_is_a_decision(place: Place, evaluations: list[dict[str, Any]])
     assert "difference" not in found and evaluations == []
     assert (place.decided["verdict"], place.decided["champion"]) == ("register", None)
     assert "there is no champion yet" in (place.folder / "decision" / "decision.md").read_text()
+    assert "No version of digits in the registry local is approved yet" in found["why"]
+    assert f"champion of digits in {place.registry}: none\n" in capsys.readouterr().out
+    assert str(place.folder) not in json.dumps(place.decided), "no path of this machine is on record"
     assert not any((place.folder / "home").iterdir()), "asking registers nothing"
 
 

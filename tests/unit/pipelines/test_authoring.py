@@ -279,10 +279,17 @@ def test_a_version_is_registered_with_what_is_known_of_it() -> None:
 
 
 def test_a_model_card() -> None:
+    business = {"business_problem": "letters wait"}
     made = register(
-        model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"business_details": {"x": 1}}
+        model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"business_details": business}
     )
-    assert made.card == {"business_details": {"x": 1}, "intended_uses": {"intended_uses": "Reads digits."}}
+    assert made.card == {"business_details": business, "intended_uses": {"intended_uses": "Reads digits."}}
     assert register(model="s3://b/m.tar.gz", group="g").card is None
     with pytest.raises(SpecError, match=r"no section 'intended_use'\. Did you mean 'intended_uses'"):
         register(model="s3://b/m.tar.gz", group="g", card={"intended_use": {}})
+    with pytest.raises(
+        SpecError, match=r"^card\['business_details'\] of the model card has no field 'nope'\. Allowed: "
+    ):
+        register(model="s3://b/m.tar.gz", group="g", card={"business_details": {"nope": 1}})
+    with pytest.raises(SpecError, match="Give an object with purpose_of_model, intended_uses"):
+        register(model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"intended_uses": "digits"})

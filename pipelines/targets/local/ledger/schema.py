@@ -7,6 +7,7 @@ nothing and corrupts nothing; only a crash of the whole machine may lose the las
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,13 +86,36 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         _check_version(path, version)
         if version < VERSION:
-            connection.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(connection)
             _bring_up_to_date(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
     except sqlite3.DatabaseError as error:
         connection.close()
         raise _unreadable(path, error) from error
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Let readers read while somebody writes.
+
+    SQLite does not wait where two processes change this at once, as first runs do that are started together: one of
+    them is refused immediately, whatever its time limit. To begin a transaction does wait.
+
+    Raises:
+        sqlite3.OperationalError: another process holds the file for longer than the time limit.
+    """
+    import sqlite3
+
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("COMMIT")
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:

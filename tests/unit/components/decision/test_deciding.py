@@ -39,6 +39,13 @@ def test_without_a_champion_the_floors_decide(evaluation: Make) -> None:
     assert below.why[0] == "accuracy is 0.9800; at least 0.9850 is asked."
 
 
+def test_where_a_champion_was_looked_for_is_told(evaluation: Make) -> None:
+    ours, asked = evaluation({"accuracy": 0.98}), "digits in the registry mlflow:http://mlflow:5000"
+    told = f"No version of {asked} is approved yet, so the floors alone decide"
+    assert said(decide(ours, None, policy(), asked=asked)).startswith(f"{told}: accuracy is 0.9800")
+    assert f"{told}." in decide(ours, None, policy(floors='{"accuracy": 0.985}'), asked=asked).why
+
+
 def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.98, "auroc": (0.9, 0.01), "loss": (0.2, 0.05)})
     for floors, met in (

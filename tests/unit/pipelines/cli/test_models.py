@@ -193,9 +193,31 @@ def test_which_registry(drivetrain, models, decision_json: dict[str, Any], monke
     assert "Did you mean 'local'?" in drivetrain.error("models", "list", "--registry", "locl:x")
 
 
-@pytest.mark.parametrize(
-    "command", [("list",), ("list", "g"), ("show", "g"), ("compare", "g"), ("approve", "g"), ("reject", "g", "2")]
-)
+COMMANDS = [("list",), ("list", "g"), ("show", "g"), ("compare", "g"), ("approve", "g"), ("reject", "g", "2")]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("predict", "g", "--input", "rows.csv")])
+@pytest.mark.parametrize("folder", ["there", "mistyped"])
+def test_a_registry_at_a_mistyped_path_is_refused_and_not_made(
+    drivetrain, monkeypatch: pytest.MonkeyPatch, folder: str, command: tuple[str, ...]
+) -> None:
+    (drivetrain.folder / "there").mkdir()
+    drivetrain.write("rows.csv", "x\n1\n")
+    path = drivetrain.folder / folder / "leger.db"
+    said = f"local:{path}: there is no registry at {path}. Correct the path; the first model that is registered there"
+    assert drivetrain.error("models", *command, "--registry", f"local:{path}").startswith(f"error: --registry {said}")
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", f"local:{path}")
+    assert drivetrain.error("models", *command).startswith(f"error: $DRIVETRAIN_REGISTRY={said}")
+    assert sorted(each.name for each in drivetrain.folder.rglob("*")) == ["rows.csv", "there"]
+
+
+@pytest.mark.parametrize("options", [(), ("--registry", "local"), ("--registry", "local:"), ("--registry", "auto")])
+def test_where_no_path_is_named_nothing_is_registered_yet(drivetrain, options: tuple[str, ...]) -> None:
+    assert drivetrain("models", "list", *options).startswith("No model has been registered yet.")
+    assert list(drivetrain.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_registry_that_cannot_be_reached_is_one_line(
     drivetrain, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:

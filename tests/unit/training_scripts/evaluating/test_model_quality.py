@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
+import pytest
+
+from drivetrain.training_scripts.counting.result import Evaluation, Group, Measured
+from drivetrain.training_scripts.evaluate import write_report
+from drivetrain.training_scripts.evaluating.document import document as describe
 from drivetrain.training_scripts.evaluating.model_quality import model_quality
+from drivetrain.training_scripts.evaluating.settings import Settings
+from drivetrain.training_scripts.metric import Kind, Task
 
 
 def document(kind: str, **metrics: float) -> dict[str, Any]:
@@ -44,23 +53,46 @@ def test_binary() -> None:
 
 def test_multiclass_and_regression() -> None:
     found = model_quality(document("multiclass", accuracy=0.9, f1_weighted=0.8, f1_macro=0.7), None, {})
-    assert found and found["multiclass_classification_metrics"] == {
+    assert found["multiclass_classification_metrics"] == {
         "accuracy": {"value": 0.9},
         "weighted_f1": {"value": 0.8},
     }
     found = model_quality(document("regression", mae=1.0, r2=-0.5), None, {})
-    assert found and found["regression_metrics"] == {"mae": {"value": 1.0}, "r2": {"value": -0.5}}
+    assert found["regression_metrics"] == {"mae": {"value": 1.0}, "r2": {"value": -0.5}}
 
 
-def test_there_is_no_form_for_other_tasks() -> None:
-    assert model_quality(document("tokens", perplexity=3.0), None, {}) is None
-    assert model_quality(document("multiclass", loss=3.0), None, {}) is None
+@pytest.mark.parametrize("kind", sorted({*get_args(Kind)} - {"binary", "multiclass", "regression"}))
+def test_a_task_without_a_form_has_its_metrics_under_our_names(kind: str) -> None:
+    measured = document(kind, loss=1.5, perplexity=3.0, iou_class_2=0.5)
+    found = model_quality(measured, {"metrics": {"perplexity": [2.0, 4.0]}}, {})
+    assert found == {
+        "version": 0.0,
+        "dataset": {"item_count": 9},
+        "metrics": {
+            "loss": {"value": 1.5},
+            "perplexity": {"value": 3.0, "standard_deviation": statistics.stdev([2.0, 4.0])},
+        },
+    }
+
+
+def test_so_has_a_task_of_whose_form_nothing_was_measured() -> None:
+    assert model_quality(document("multiclass", loss=3.0), None, {})["metrics"] == {"loss": {"value": 3.0}}
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_report_has_the_file_that_a_registered_version_names(tmp_path: Path, kind: Kind) -> None:
+    whole = Group(num_samples=9, metrics={"loss": Measured(value=0.5), "mae": Measured(value=0.25)}, undefined={})
+    result = Evaluation(task=Task(kind, 3), whole=whole, expected_rows=9, collectives=0)
+    write_report(tmp_path, describe(result, Settings(), data={}, model={}), result)
+    found = json.loads((tmp_path / "model_quality.json").read_text())
+    section, entries = list(found.items())[-1]
+    assert section == ("regression_metrics" if kind == "regression" else "metrics")
+    assert entries["mae"] == {"value": 0.25}
 
 
 def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     many = [number / 999 for number in range(1000)]
     found = model_quality(document("binary"), None, {"roc_curve": {"x": many, "y": many}})
-    assert found
     rates = found["binary_classification_metrics"]["receiver_operating_characteristic_curve"]
     kept = rates["false_positive_rates"]
     assert len(kept) == 250

@@ -179,7 +179,10 @@ def test_the_confidence_is_that_of_what_is_predicted() -> None:
 @pytest.mark.parametrize(
     ("score", "message"),
     [
-        (np.nan, "a score is nan"),
+        (
+            np.nan,
+            "a score is nan: values of the data .*, the model has numbers .*, or it has diverged .*; or .* scores",
+        ),
         (1.25, "a score is 1.25, and this metric needs probabilities between 0 and 1"),
         (-0.5, "a score is -0.5, and this metric needs probabilities"),
         (np.inf, "a score is inf"),

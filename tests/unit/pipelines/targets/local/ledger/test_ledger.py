@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
 from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, LedgerWriter, Move, ObjectEntry
 
 STEPS = [("prepare", "Processing", "Prepare"), ("train", "Training", "train")]
@@ -244,3 +246,13 @@ def test_the_homes_place_comes_from_the_environment(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("DRIVETRAIN_HOME", str(tmp_path / "other"))
     assert Home().root == tmp_path / "other"
     assert Home(tmp_path / "third").root == tmp_path / "third"
+
+
+def test_two_first_runs_at_once_wait_for_each_other(home: Home) -> None:
+    with closing(sqlite3.connect(home.ledger, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")  # as another run does, that makes the tables
+        opened = pool.submit(open_to_write, home.ledger)
+        assert not wait([opened], timeout=0.3).done
+        other.execute("COMMIT")
+        with closing(opened.result()) as ledger:
+            assert ledger.execute("PRAGMA journal_mode").fetchone() == ("wal",)
