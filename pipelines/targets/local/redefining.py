@@ -6,15 +6,21 @@ lie where they lay.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.graph import dependencies
 from drivetrain.pipelines.targets.local.iterating import items_file
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
-from drivetrain.pipelines.targets.local.request import Request
+from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.request import Request, write_whole
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+
+_PENDING = "redefinition.json"
 
 
 def changed_steps(old: Definition, new: Definition, values: Collection[str] = ()) -> set[str]:
@@ -43,29 +49,83 @@ def given_parameters(definition: Definition, bound: Mapping[str, Any]) -> dict[s
     return {name: value for name, value in bound.items() if defaults.get(name) != value}
 
 
-def redefine(execution: str, old: Request, new: Request, ledger: LedgerWriter, store: ObjectStore) -> set[str]:
-    """Enter the new definition in the place of the old one; gives the steps that have to run (again).
+@dataclass(frozen=True, kw_only=True)
+class Redefinition:
+    """What is to be done so that an execution goes on with another definition. It lies in the run's folder from before
+    its first change until after its last, each of which may be repeated: a runner that finds it completes it.
 
-    What such a step had already brought to the store goes, so that nothing of the old stays among the new.
+    Attributes:
+        request: what is run from now on.
+        again: the steps that run (again).
+        gone: the URIs that they had written, which go, so that nothing of the old stays among the new.
+        forgotten: steps whose items, which a ForEach looks up anew, go.
     """
-    before, after = read(old.text, f"execution {execution}"), read(new.text, "the new definition")
-    names = {*old.parameters, *new.parameters}
-    again = changed_steps(
-        before, after, {name for name in names if old.parameters.get(name) != new.parameters.get(name)}
-    )
-    gone = {*again, *(set(before.by_name) - set(after.by_name))}
-    for row in ledger.steps(execution):
-        if row.name in gone or row.parent in gone:
-            for uri, _ in ledger.written(execution, row.name):
-                store.path(uri).unlink(missing_ok=True)
-    for step in gone:  # a ForEach looks its items up anew
-        items_file(ledger.home, execution, step).unlink(missing_ok=True)
-    ledger.redefine(
-        execution,
-        definition_hash=new.definition_hash,
-        request_hash=new.hash,
-        parameters=new.parameters,
-        steps=[(step.name, step.type, step.display_name or step.name) for step in after.walk()],
-        again=again,
-    )
-    return again
+
+    request: Request
+    again: frozenset[str]
+    gone: tuple[str, ...]
+    forgotten: tuple[str, ...]
+
+    @staticmethod
+    def begin(execution: str, old: Request, new: Request, ledger: LedgerWriter) -> Redefinition:
+        """Find out what is to be done, and keep it; nothing is changed yet."""
+        before, after = read(old.text, f"execution {execution}"), read(new.text, "the new definition")
+        names = {*old.parameters, *new.parameters}
+        again = changed_steps(
+            before, after, {name for name in names if old.parameters.get(name) != new.parameters.get(name)}
+        )
+        left = {*again, *(set(before.by_name) - set(after.by_name))}
+        uris = [
+            uri
+            for row in ledger.steps(execution)
+            if row.name in left or row.parent in left
+            for uri, _ in ledger.written(execution, row.name)
+        ]
+        found = Redefinition(
+            request=new, again=frozenset(again), gone=tuple(dict.fromkeys(uris)), forgotten=tuple(sorted(left))
+        )
+        kept = {
+            "definition": new.text,
+            "parameters": dict(new.parameters),
+            "options": new.options.to_json(),
+            "again": sorted(again),
+            "gone": found.gone,
+            "forgotten": found.forgotten,
+        }
+        write_whole(ledger.home.run(execution) / _PENDING, json.dumps(kept))
+        return found
+
+    @staticmethod
+    def pending(folder: Path) -> Redefinition | None:
+        """What a runner that died had begun in a run's folder; None where there is nothing."""
+        try:
+            kept = json.loads((folder / _PENDING).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return Redefinition(
+            request=Request(kept["definition"], kept["parameters"], Options.from_json(kept["options"])),
+            again=frozenset(kept["again"]),
+            gone=tuple(kept["gone"]),
+            forgotten=tuple(kept["forgotten"]),
+        )
+
+    def complete(self, execution: str, ledger: LedgerWriter, store: ObjectStore) -> None:
+        """Do it: first what is run and what is done of it, then the files. May be repeated until it has returned."""
+        new, folder = self.request, ledger.home.run(execution)
+        new.save(folder)
+        ledger.redefine(
+            execution,
+            definition_hash=new.definition_hash,
+            request_hash=new.hash,
+            parameters=new.parameters,
+            steps=[
+                (step.name, step.type, step.display_name or step.name)
+                for step in read(new.text, "the new definition").walk()
+            ],
+            again=self.again,
+        )
+        for uri in self.gone:
+            store.path(uri).unlink(missing_ok=True)
+        for step in self.forgotten:
+            items_file(ledger.home, execution, step).unlink(missing_ok=True)
+        (folder / _PENDING).unlink()

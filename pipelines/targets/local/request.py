@@ -41,9 +41,9 @@ class Request:
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / _DEFINITION, self.text)
+        write_whole(folder / _DEFINITION, self.text)
         given = {"parameters": dict(self.parameters), "options": self.options.to_json()}
-        _write(folder / _REQUEST, json.dumps(given, indent=1))
+        write_whole(folder / _REQUEST, json.dumps(given, indent=1))
 
     @staticmethod
     def load(folder: Path) -> Request:
@@ -63,7 +63,10 @@ class Request:
         return Request(text, given["parameters"], Options.from_json(given["options"]))
 
 
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    beside = path.with_name(f"{path.name}.part")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+    beside.replace(path)

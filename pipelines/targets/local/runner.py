@@ -28,7 +28,7 @@ from drivetrain.pipelines.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.other_training import refuse_another_training
-from drivetrain.pipelines.targets.local.redefining import given_parameters, redefine
+from drivetrain.pipelines.targets.local.redefining import Redefinition, given_parameters
 from drivetrain.pipelines.targets.local.request import Request
 from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
@@ -140,7 +140,6 @@ class Runner:
         """
         with Ledger(self.home) as ledger:
             row = ledger.execution(execution)
-            steps = ledger.steps(row.id)
         if row.status == "Succeeded":
             raise UserError(f"Execution {row.id} of {row.pipeline} has succeeded: there is nothing to resume.")
         with (
@@ -148,7 +147,8 @@ class Runner:
             self.home.lock(row.id),
             LedgerWriter(self.home) as ledger,
         ):
-            saved = Request.load(self.home.run(row.id))
+            saved = self._saved(row, ledger)
+            steps = ledger.steps(row.id)
             request = replace(saved, options=_going_on(options, saved.options))
             if text is not None:
                 given = given_parameters(read(saved.text, f"execution {row.id}"), saved.parameters)
@@ -163,10 +163,23 @@ class Runner:
             if text is not None:
                 self._refuse_another_training(definition, request, saved, row, steps, store)
                 settle_earlier_attempts(row.id, self.home, store, ledger)
-                redefine(row.id, saved, request, ledger, store)
-            if request != saved:
+                Redefinition.begin(row.id, saved, request, ledger).complete(row.id, ledger, store)
+            elif request != saved:
                 request.save(self.home.run(row.id))
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
+
+    def _saved(self, row: ExecutionRow, ledger: LedgerWriter) -> Request:
+        """What an execution runs, once another definition that a dead runner had begun to enter is entered."""
+        folder = self.home.run(row.id)
+        begun = Redefinition.pending(folder)
+        if begun is None:
+            return Request.load(folder)
+        request = begun.request
+        store = ObjectStore(self.home.objects, request.options.data)
+        definition = read(request.text, f"execution {row.id}")
+        ledger.masking = self._scope(definition, request, row.id, store, row.started).masking
+        begun.complete(row.id, ledger, store)
+        return request
 
     def _refuse_another_training(
         self,

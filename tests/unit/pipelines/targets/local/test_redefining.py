@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drivetrain.pipelines.definition.document import read
+from drivetrain.pipelines.targets.local import redefining
 from drivetrain.pipelines.targets.local.events import StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.redefining import changed_steps, given_parameters
 from drivetrain.pipelines.targets.local.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
@@ -78,3 +81,59 @@ def test_a_parameter_with_another_value_changes_the_steps_that_use_it(
     definition = read(runs.text(steps(runs), PARAMETERS), "d")
     assert changed_steps(definition, definition, values) == expected
     assert given_parameters(definition, {"Size": 1, "Other": "z"}) == {"Other": "z"}
+
+
+class KilledError(BaseException):
+    """The runner died here."""
+
+
+CHANGES = ["request.json", "definition.json", "ledger", "after the ledger", "outputs", "end"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("again", [False, True], ids=["as it was", "with the definition"])
+def test_a_runner_that_dies_while_it_enters_another_definition_leaves_one_that_goes_on(
+    runs: LocalRuns, monkeypatch: pytest.MonkeyPatch, change: str, again: bool
+) -> None:
+    execution = runs.start(steps(runs), parameters=PARAMETERS).execution
+    text = runs.text([*steps(runs, name="b", code="0"), runs.processing("more", "pass")], PARAMETERS)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        if change == "ledger":
+            patch.setattr(LedgerWriter, "redefine", dies)
+        elif change == "outputs":
+            patch.setattr(redefining, "items_file", dies)
+        elif change in ("request.json", "definition.json", "end"):
+            replaced, unlinked = Path.replace, Path.unlink
+
+            def replace(self: Path, target: Path) -> Path:
+                if target.name == change:
+                    raise KilledError
+                return replaced(self, target)
+
+            def unlink(self: Path, missing_ok: bool = False) -> None:
+                if change == "end" and self.name == "redefinition.json":
+                    raise KilledError
+                unlinked(self, missing_ok)
+
+            patch.setattr(Path, "replace", replace)
+            patch.setattr(Path, "unlink", unlink)
+        else:
+            entered = LedgerWriter.redefine
+
+            def enter(self: LedgerWriter, execution: str, **arguments: Any) -> None:
+                entered(self, execution, **arguments)
+                raise KilledError
+
+            patch.setattr(LedgerWriter, "redefine", enter)
+        with pytest.raises(KilledError):
+            Runner(runs.home).resume("latest", text=text)
+    runs.events = []
+    summary = Runner(runs.home, runs.events.append).resume("latest", text=text if again else None)
+    assert summary.status == "Succeeded", summary.reason
+    assert [item.name for item in runs.store.find(f"{BUCKET}/runs/{execution}/make/out/")] == ["b"]
+    assert {event.step for event in runs.of(StepStarted)} == {"make", "fail", "last", "more"}
+    assert not (runs.home.run(execution) / "redefinition.json").exists()
