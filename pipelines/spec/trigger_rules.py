@@ -7,21 +7,23 @@ Cron, rate and event paths are read here as they will be when the triggers are d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
+from drivetrain.pipelines.spec.steps import JobStep, NativeStep, Step
 from drivetrain.pipelines.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
-from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR
+from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Parameter
 
 rule = RuleBook()
 
+REGISTER_MODEL = "drivetrain.components.register_model:register_model"
 MAX_DAYS = 30
 """Of a limit's period: executions are looked at that far back."""
 
@@ -120,6 +122,24 @@ def triggers_do_not_loop(graph: Graph) -> Iterator[str]:
 
 
 @rule
+def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
+    """A package without the execution that made it starts a trigger on its own group, again and again."""
+    declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
+    for step in graph.steps:
+        found = _unnamed_registration(step)
+        if found is None:
+            continue
+        group, remedy = found
+        for trigger in graph.pipeline.triggers:
+            if isinstance(trigger, RegistryEvent) and trigger.loop_guard and _may_be(group, trigger.group, declared):
+                yield (
+                    f"step {step.name!r} may register models of group {trigger.group!r}, which trigger "
+                    f"{trigger.name!r} watches, without saying that this pipeline made them: each run could start the "
+                    f"next. {remedy}; or, if that is meant, say loop_guard=False and give a limit."
+                )
+
+
+@rule
 def registry_triggers_say_what_changed(graph: Graph) -> Iterator[str]:
     for trigger in graph.pipeline.triggers:
         if not isinstance(trigger, RegistryEvent):
@@ -135,6 +155,38 @@ def registry_triggers_say_what_changed(graph: Graph) -> Iterator[str]:
                 f"trigger {trigger.name!r} is about the stage, but waits for a change of {', '.join(trigger.changed)}. "
                 "Add 'ModelLifeCycle', or leave changed= out."
             )
+
+
+def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
+    """The group that a step registers in without naming its execution, and what to write; None for other steps.
+
+    A RegisterStep names it by itself.
+    """
+    if isinstance(step, JobStep) and step.program.target == REGISTER_MODEL:
+        # Other registries than SageMaker's and this machine's send no events.
+        registry = step.parameters.get("registry", "auto")
+        elsewhere = isinstance(registry, str) and registry.partition(":")[0] not in ("auto", "sagemaker", "local")
+        if elsewhere or step.parameters.get("execution") == ExecutionRef(field="PipelineExecutionArn"):
+            return None
+        return step.parameters.get("group"), 'Add execution=execution("PipelineExecutionArn") to the step'
+    if isinstance(step, NativeStep) and step.type == "RegisterModel":
+        arguments = _object(step.fields.get("Arguments"))
+        if _object(arguments.get("MetadataProperties")).get("GeneratedBy") == {"Get": "Execution.PipelineExecutionArn"}:
+            return None
+        remedy = 'Add "MetadataProperties": {"GeneratedBy": {"Get": "Execution.PipelineExecutionArn"}} to its Arguments'
+        return arguments.get("ModelPackageGroupName"), remedy
+    return None
+
+
+def _object(given: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+
+
+def _may_be(given: Any, group: str, declared: Mapping[str, Parameter]) -> bool:
+    """Whether a step's group may be this one: what only an execution knows may be any."""
+    if isinstance(given, ParameterRef) and given.name in declared and declared[given.name].choices:
+        return group in declared[given.name].choices
+    return given == group if isinstance(given, str) else True
 
 
 def _misfit(parameter: Parameter, value: bool | int | float | str, *, from_event: bool) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from drivetrain.components.register_model import register_model
 from drivetrain.pipelines import (
     Alarm,
     Deployment,
@@ -20,8 +21,11 @@ from drivetrain.pipelines import (
     Schedule,
     SpecError,
     Upload,
+    execution,
+    step,
 )
 from drivetrain.pipelines.spec import trigger_rules
+from drivetrain.pipelines.spec.steps import NativeStep
 
 NIGHTLY = Schedule(name="nightly", cron="0 2 * * ? *")
 
@@ -177,6 +181,59 @@ def test_rule_triggers_do_not_loop() -> None:
     own = PipelineFinished(name="again", pipeline="Mine", outcome="Failed")
     assert "without end" in refusal(own)
     assert pipeline(own.model_copy(update={"loop_guard": False})).triggers
+
+
+APPROVED = RegistryEvent(name="approved", group="digits")
+GROUP = (
+    Parameter.string("Group", "other"),
+    Parameter.string("Chosen", "other", choices=("other", "digits")),
+    Parameter.string("Elsewhere", "other", choices=("other", "more")),
+)
+THIS_RUN = {"Get": "Execution.PipelineExecutionArn"}
+
+
+def registering(**given: Any) -> Any:
+    return step(register_model, model="s3://b/m", artifact="s3://b/m", **{"group": "digits", **given})
+
+
+def native(group: str = "digits", **arguments: Any) -> NativeStep:
+    fields = {"Arguments": {"ModelPackageGroupName": group, **arguments}}
+    return NativeStep(name="add", type="RegisterModel", fields=fields)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        registering(),
+        registering(approval="Approved"),
+        registering(registry="sagemaker:eu-west-1"),
+        registering(execution=execution("PipelineExecutionId")),
+        registering(group=GROUP[0].ref()),
+        registering(group=GROUP[1].ref()),
+        native(),
+        native(MetadataProperties={"GeneratedBy": "me"}),
+    ],
+)
+def test_rule_the_loop_guard_knows_who_registered(made: Any) -> None:
+    says = refusal(APPROVED, steps=(made,), parameters=GROUP)
+    assert "each run could start the next" in says and "PipelineExecutionArn" in says
+    meant = APPROVED.model_copy(update={"loop_guard": False})
+    assert pipeline(meant, steps=(made,), parameters=GROUP).triggers
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        registering(execution=execution("PipelineExecutionArn")),
+        registering(group="other"),
+        registering(group=GROUP[2].ref()),
+        registering(registry="mlflow:http://mlflow:5000"),
+        native("other"),
+        native(MetadataProperties={"GeneratedBy": THIS_RUN}),
+    ],
+)
+def test_a_registration_that_names_its_execution_or_another_group_is_no_loop(made: Any) -> None:
+    assert pipeline(APPROVED, steps=(made,), parameters=GROUP).triggers
 
 
 def test_rule_registry_triggers_say_what_changed() -> None:
