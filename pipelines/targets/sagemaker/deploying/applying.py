@@ -10,14 +10,14 @@ The order of writes lets a crash happen anywhere; applying again ends in the sam
     6. rules and schedules, after what they start
     7. all is read again and compared
 
-An error (not a crash) in 4 to 6 takes back what was written of them. The service has no If-Match: somebody who writes
-between the reading and step 4 is not seen before 7, which then says so.
+An error (not a crash) in 4 to 6 takes back what was written of them. The service has no If-Match: the pipeline is read
+once more just before step 4, and where a version of somebody else came in between all the same, it is put back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drivetrain.pipelines.definition.difference import differences
@@ -28,6 +28,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed, applied_uri
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+from drivetrain.pipelines.targets.sagemaker.deploying.executions import versions
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once, size_of, split
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
@@ -99,6 +100,8 @@ class _Applying:
         self.tell = tell
         self.about = f"pipeline {wanted.name!r}"
         self.undo: list[tuple[str, Callable[[], bool]]] = []
+        self.theirs: Deployed | None = None
+        """What somebody else saved in the moment of the write, to be put back instead of what was read."""
         self.result = Applied("")
 
     def run(self) -> Applied:
@@ -157,10 +160,13 @@ class _Applying:
         if self.differs(there):
             self.tag(there.arn, {APPLYING: wanted.sha256})
             self.undo.append(("the tags", lambda: self.restore_tags(there)))
+            before = self.latest_version()
+            self.check_unchanged(there)
             # Before the call: it may fail on the way back, when the service has done it.
-            self.undo.append(("the pipeline", lambda: self.restore(there)))
+            self.undo.append(("the pipeline", lambda: self.restore(self.theirs or there)))
             said = self.write(self.fields())
             self.result.version = said.get("PipelineVersionId")
+            self.check_next(there, before)
             self.done(f"updated {self.about}")
         tags = {**wanted.tags, APPLIED: wanted.sha256}
         if any(there.tags.get(key) != value for key, value in tags.items()):
@@ -169,6 +175,42 @@ class _Applying:
             self.tag(there.arn, {key: value for key, value in tags.items() if there.tags.get(key) != value})
         if self.differs(there) or APPLYING in there.tags:
             self.untag(there.arn, [APPLYING])
+
+    def latest_version(self) -> int | None:
+        return next((number for number, _, _ in versions(self.account, self.wanted.name)), None)
+
+    def check_unchanged(self, there: Deployed) -> None:
+        """Just before writing: uploads take minutes, and somebody may have saved an edit meanwhile.
+
+        Raises:
+            UserError: somebody has.
+        """
+        now = reading.read_pipeline(self.account, self.wanted.name)
+        if now is None or (now.text, *_properties(now)) != (there.text, *_properties(there)):
+            raise UserError(
+                f"{self.about} was changed while apply was at work; the change is left as it is. "
+                f"See it: drivetrain plan {self.wanted.name}"
+            )
+
+    def check_next(self, there: Deployed, before: int | None) -> None:
+        """Whether the version that was written follows the one that was read.
+
+        Raises:
+            UserError: somebody's version lies between them; `theirs` is then what is to be put back.
+        """
+        ours = self.result.version
+        if before is None or ours is None or ours <= before + 1:
+            return
+        between = [number for number, _, _ in versions(self.account, self.wanted.name) if before < number < ours]
+        if not between:
+            return
+        saved = reading.read_pipeline(self.account, self.wanted.name, max(between))
+        if saved is not None:
+            self.theirs = replace(there, text=saved.text)
+        raise UserError(
+            f"{self.about}: somebody saved version {max(between)} while apply wrote version {ours}. "
+            f"See what they changed: drivetrain plan {self.wanted.name}"
+        )
 
     def differs(self, there: Deployed) -> bool:
         """Whether the pipeline itself, tags aside, is not what is wanted."""

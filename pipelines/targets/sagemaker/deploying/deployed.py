@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -96,24 +96,39 @@ def read(account: Account, name: str) -> Deployed | None:
     Raises:
         ServiceError: AWS refuses.
     """
-    about = f"pipeline {name!r}"
-    said = account.find("sagemaker", "describe_pipeline", about=about, PipelineName=name)
+    there = read_pipeline(account, name)
+    if there is None:
+        return None
+    about = f"tags of pipeline {name!r}"
+    tags = account.pages("sagemaker", "list_tags", "Tags", about=about, ResourceArn=there.arn)
+    return replace(
+        there,
+        tags={str(tag["Key"]): str(tag["Value"]) for tag in tags},
+        triggers=read_triggers(account, name, there.arn),
+    )
+
+
+def read_pipeline(account: Account, name: str, version: int | None = None) -> Deployed | None:
+    """The pipeline of that name without its tags and triggers, in one call; None where there is none.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    which = {} if version is None else {"PipelineVersionId": version}
+    said = account.find("sagemaker", "describe_pipeline", about=f"pipeline {name!r}", PipelineName=name, **which)
     if said is None:
         return None
-    arn = str(said["PipelineArn"])
-    tags = account.pages("sagemaker", "list_tags", "Tags", about=f"tags of {about}", ResourceArn=arn)
     modified = said.get("LastModifiedTime")
     parallel = members(said.get("ParallelismConfiguration"))
     return Deployed(
         name=name,
-        arn=arn,
+        arn=str(said["PipelineArn"]),
         text=str(said.get("PipelineDefinition") or "{}"),
         role=str(said["RoleArn"]),
         display_name=str(said.get("PipelineDisplayName") or name),
         description=str(said.get("PipelineDescription") or ""),
         max_parallel=int(parallel.get("MaxParallelExecutionSteps") or quotas.DEFAULT_PARALLEL_STEPS),
-        tags={str(tag["Key"]): str(tag["Value"]) for tag in tags},
-        triggers=read_triggers(account, name, arn),
+        tags={},
         modified=None if modified is None else float(modified.timestamp()),
         modified_by=_who(members(said.get("LastModifiedBy"))),
     )

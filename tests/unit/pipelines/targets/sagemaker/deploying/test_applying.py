@@ -339,6 +339,39 @@ def test_somebody_who_writes_at_the_same_time_is_told_of(place: Place) -> None:
         apply(Raced(place.outside.region), wanted, place.plan(wanted))
 
 
+class Interrupted(Account):
+    """Somebody saves an edit before or after the first call of a name."""
+
+    def __init__(self, place: Place, operation: str, *, after: bool = False) -> None:
+        super().__init__(place.outside.region)
+        self._clients = place.account._clients
+        self.place, self.operation, self.after = place, operation, after
+        self.edited = False
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+        turn = operation == self.operation and not self.edited
+        self.edited = self.edited or turn
+        if turn and not self.after:
+            self.place.edit(Steps=[processing("theirs")])
+        said = super().call(service, operation, about=about, **arguments)
+        if turn and self.after:
+            self.place.edit(Steps=[processing("theirs")])
+        return said
+
+
+@pytest.mark.parametrize("moment", ["put_object", "add_tags", "update_pipeline"])
+def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, moment: str) -> None:
+    first = place.wanted()
+    place.apply(first)
+    second = place.wanted(definition=definition("ml.m5.2xlarge"))
+    with pytest.raises(HalfDoneError, match="while apply w"):
+        apply(Interrupted(place, moment), second, place.plan(second))
+    state = place.state()["pipelines"][NAME]
+    assert [step["Name"] for step in json.loads(state["PipelineDefinition"])["Steps"]] == ["theirs"]
+    assert state["tags"] == {"team": "vision", APPLIED: first.sha256}
+    assert place.plan(second).refusal() is not None
+
+
 def test_an_object_under_a_hash_with_other_bytes_is_found_out(place: Place) -> None:
     wanted = place.wanted()
     key = wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/")
