@@ -34,8 +34,10 @@ class Request:
 
     @property
     def hash(self) -> str:
-        """Equal for requests that ask for the same run: pipeline, definition, parameters and selected steps."""
-        selected = [sorted(self.options.selected)] if self.options.selected else []
+        """Equal for requests that ask for the same run: pipeline, definition, parameters, selected steps and the
+        execution that the others are taken from."""
+        options = self.options
+        selected = [sorted(options.selected), options.selected_from] if options.selected else []
         text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters, *selected], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -206,12 +206,33 @@ class Runner:
     def find_interrupted(
         self, text: str | bytes, parameters: Mapping[str, Any], options: Options, *, source: str = "definition"
     ) -> str | None:
-        """The latest execution of the same definition, parameters and pipeline, if its runner died."""
+        """The latest execution of the same definition, parameters, pipeline, selected steps and execution that the
+        others are taken from, if its runner died.
+
+        Raises:
+            UserError: the execution that steps which are not selected are to be taken from is not there.
+        """
         bound = bind(read(text, source), parameters)
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
         with Ledger(self.home) as ledger:
+            if options.selected:
+                source = self._source(options, ledger)
+                request = replace(request, options=replace(options, selected_from=source))
             id = ledger.latest_unfinished(request.hash)
         return id if id is not None and not self.home.is_running(id) else None
+
+    def _source(self, options: Options, ledger: Ledger) -> str | None:
+        """The execution that steps which are not selected are taken from, should one that has them go on: of the
+        latest, where that was interrupted itself, the one from which it took them."""
+        if options.selected_from not in (None, "latest"):
+            return ledger.execution(options.selected_from).id
+        latest = ledger.executions(limit=1, pipeline=options.pipeline)
+        if not latest:
+            return None
+        folder = self.home.run(latest[0].id)
+        if latest[0].status != "Interrupted" or not folder.is_dir():
+            return latest[0].id
+        return Request.load(folder).options.selected_from
 
     def _with_reference(self, request: Request) -> Request:
         """The request with the execution that steps which are not selected are taken from."""

@@ -10,6 +10,7 @@ import pytest
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.events import StepStarted
+from drivetrain.pipelines.targets.local.execution import Execution
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.request import Request
@@ -172,3 +173,29 @@ def test_the_same_request_with_another_selection_is_another_request(runs: LocalR
     requests[1].save(tmp_path)
     assert Request.load(tmp_path).options.selected == ("a",)
     assert Runner(runs.home).find_interrupted('{"Steps": []}', {}, Options(pipeline="test", selected=("a",))) is None
+
+
+def test_only_a_run_that_takes_the_others_from_the_same_execution_goes_on(
+    runs: LocalRuns, steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = runs.start(steps, {"Word": "one"}, parameters=PARAMETERS).execution
+    two = runs.start(steps, {"Word": "two"}, parameters=PARAMETERS).execution
+    text = runs.text(steps, PARAMETERS)
+
+    def options(source: str | None) -> Options:
+        return Options(pipeline="test", selected=("evaluate",), selected_from=source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Execution, "run", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Runner(runs.home).start(text, {}, options(one))
+    with Ledger(runs.home) as ledger:
+        interrupted = ledger.execution("latest").id
+
+    def found(source: str | None) -> str | None:
+        return Runner(runs.home).find_interrupted(text, {}, options(source))
+
+    assert found(two) is None
+    assert found(one) == found(one[:8]) == found(None) == found("latest") == interrupted
+    assert Runner(runs.home).start(text, {}, options(two)).status == "Succeeded"
+    assert found(one) == interrupted and found(None) is None
