@@ -96,15 +96,17 @@ class Server:
             if code is not None:
                 raise TransformError(f"the server ended with {code} before it answered; its log says why")
             try:
-                if self.ask("GET", "/ping", timeout_s=_PING_S)[0] == 200:
+                status, _, _ = self.ask("GET", "/ping", timeout_s=_PING_S)
+                if status == 200:
                     return
+                said = f"answered GET /ping with {status}, not 200,"
             except (OSError, http.client.HTTPException):
-                if time.monotonic() > deadline:
-                    self.stop()
-                    raise TransformError(
-                        f"the server did not answer GET /ping on {HOST}:{self.port} (${PORT_VARIABLE}) within "
-                        f"{startup_s:.0f} s"
-                    ) from None
+                said = "did not answer GET /ping"
+            if time.monotonic() > deadline:
+                self.stop()
+                raise TransformError(
+                    f"the server {said} on {HOST}:{self.port} (${PORT_VARIABLE}) within {startup_s:.0f} s"
+                )
             time.sleep(_LOOK_EVERY_S)
 
 

@@ -16,7 +16,8 @@ import os, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Requests(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.answer(200 if self.path == "/ping" else int(sys.argv[2]), b"" if self.path == "/ping" else b"no json")
+        ping = int(sys.argv[3]) if len(sys.argv) > 3 else 200
+        self.answer(ping if self.path == "/ping" else int(sys.argv[2]), b"" if self.path == "/ping" else b"no json")
     def do_POST(self):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if sys.argv[1] == "hang up":
@@ -47,6 +48,16 @@ def test_a_command_that_is_not_there_and_one_that_never_answers() -> None:
             Server([sys.executable, "-c", "import time; time.sleep(600)"], port, startup_s=0.2)
         with pytest.raises(TransformError, match="ended with 3 before it answered"):
             Server([sys.executable, "-c", "raise SystemExit(3)"], port)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("status", ["503", "204"])
+def test_a_server_whose_ping_is_not_200_is_given_up(status: str) -> None:
+    with reserve_port(HOST) as held:
+        port = held.getsockname()[1]
+        said = rf"answered GET /ping with {status}, not 200, on 127.0.0.1:{port} .* within 2 s"
+        with pytest.raises(TransformError, match=said):
+            Server([sys.executable, "-c", SERVER, "yes", "404", status], port, startup_s=2.0)
 
 
 @pytest.mark.parametrize("status", ["404", "200"])
