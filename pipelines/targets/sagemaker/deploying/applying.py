@@ -102,6 +102,8 @@ class _Applying:
         self.undo: list[tuple[str, Callable[[], bool]]] = []
         self.theirs: Deployed | None = None
         """What somebody else saved in the moment of the write, to be put back instead of what was read."""
+        self.keeps_tags = False
+        """The pipeline holds what was written, or an edit of that: its tags go on saying what it is drift from."""
         self.result = Applied("")
 
     def run(self) -> Applied:
@@ -150,6 +152,16 @@ class _Applying:
         self.done(f"created {self.about}")
 
     def delete(self) -> bool:
+        """Delete what this apply made, but nothing that somebody has changed since.
+
+        Raises:
+            UserError: somebody has.
+        """
+        now = reading.read_pipeline(self.account, self.wanted.name)
+        if now is None:
+            return False
+        if self.differs(now):
+            raise UserError("somebody else changed it since; it is left as they have it.")
         self.account.call("sagemaker", "delete_pipeline", about=self.about, PipelineName=self.wanted.name)
         return True
 
@@ -247,10 +259,19 @@ class _Applying:
         return {"PipelineDefinitionS3Location": {"Bucket": bucket, "ObjectKey": key}}
 
     def restore(self, there: Deployed) -> bool:
-        now = reading.read(self.account, self.wanted.name)
+        """Put the pipeline back, but only over what this apply wrote.
+
+        Raises:
+            UserError: somebody else wrote since.
+        """
+        now = reading.read_pipeline(self.account, self.wanted.name)
         if now is not None and (now.text, *_properties(now)) == (there.text, *_properties(there)):
             return False
+        self.keeps_tags = True
+        if now is None or self.differs(now):
+            raise UserError("somebody else changed it since; it is left as they have it.")
         self.write(self.fields_of(there))
+        self.keeps_tags = False
         return True
 
     def write(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -267,6 +288,8 @@ class _Applying:
             self.account.call("sagemaker", "delete_tags", about=f"tags of {self.about}", ResourceArn=arn, TagKeys=names)
 
     def restore_tags(self, there: Deployed) -> bool:
+        if self.keeps_tags:
+            return False
         written = {APPLYING, APPLIED, *self.wanted.tags}
         if before := {name: there.tags[name] for name in sorted(written & set(there.tags))}:
             self.tag(there.arn, before)

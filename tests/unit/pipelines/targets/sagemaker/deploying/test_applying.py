@@ -372,6 +372,34 @@ def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, 
     assert place.plan(second).refusal() is not None
 
 
+class EditedThenDenied(Denying):
+    """Somebody saves an edit of what was just written, then a schedule is denied."""
+
+    place: Place
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+        if operation == "create_schedule":
+            self.place.edit(Parameters=[{"Name": "Theirs", "Type": "String", "DefaultValue": "x"}])
+        return super().call(service, operation, about=about, **arguments)
+
+
+@pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
+def test_what_somebody_wrote_since_is_not_taken_back(place: Place, update: bool) -> None:
+    if update:
+        place.apply(place.wanted())
+    second = place.wanted(definition=definition("ml.m5.2xlarge"), triggers=(place.schedule(),))
+    account = EditedThenDenied(place, "create_schedule")
+    account.place = place
+    with pytest.raises(HalfDoneError, match="NOT taken back: the .*pipeline .*somebody else changed it since"):
+        apply(account, second, place.plan(second))
+    state = place.state()["pipelines"][NAME]
+    edited = json.loads(state["PipelineDefinition"])
+    assert [parameter["Name"] for parameter in edited["Parameters"]] == ["Theirs"]
+    # The edit, and nothing else, is drift from what was written.
+    drift = place.plan(second).drift
+    assert {change.where.split(".")[1] for change in drift} == {"Theirs", "MinAccuracy"}
+
+
 def test_an_object_under_a_hash_with_other_bytes_is_found_out(place: Place) -> None:
     wanted = place.wanted()
     key = wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/")
