@@ -53,12 +53,20 @@ class Answer:
 
 
 def ask(
-    home: Home, *, execution: str, step: str, queue: str, arguments: Mapping[str, Any], outputs: Mapping[str, str]
+    home: Home,
+    *,
+    execution: str,
+    step: str,
+    queue: str,
+    arguments: Mapping[str, Any],
+    outputs: Mapping[str, str],
+    anew: bool = False,
 ) -> Question:
-    """Enter a step's question; an earlier one of the run that is the same and still open keeps its token."""
+    """Enter a step's question; an earlier one of the run that is the same keeps its token, and an answer that was given
+    to it counts. `anew`: the earlier ones are over, since the ledger knows what came of them."""
     for earlier in _questions(home, execution):
         if earlier.step == step:
-            if (earlier.queue, earlier.outputs, earlier.body["arguments"]) == (queue, outputs, arguments):
+            if not anew and (earlier.queue, earlier.outputs, earlier.body["arguments"]) == (queue, outputs, arguments):
                 return earlier
             _retire(home, earlier)
     token = "".join(secrets.choice(_CHARACTERS) for _ in range(TOKEN_LENGTH))
@@ -72,14 +80,13 @@ def ask(
     return question
 
 
-def taken(home: Home, question: Question) -> Answer | None:
-    """The answer to a question, once: after it the question is over. None while there is none."""
-    folder = _folder(home, question)
+def answer_to(home: Home, question: Question) -> Answer | None:
+    """The answer to a question; None while there is none. It stays: a run that dies before it has entered what came of
+    it finds it again."""
     try:
-        given = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+        given = json.loads((_folder(home, question) / _ANSWER).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    _retire(home, question)
     return Answer(given["outputs"], given["failure"])
 
 

@@ -41,6 +41,7 @@ def run(context: StepContext) -> StepResult:
         queue=queue,
         arguments=context.arguments,
         outputs={output.name: output.type for output in step.output_parameters},
+        anew=_is_settled(context),
     )
     target = context.options.callbacks.get(step.name)
     if target is not None:
@@ -58,13 +59,21 @@ def run(context: StepContext) -> StepResult:
     return StepResult(response=response, value=handlers.shown(outputs))
 
 
+def _is_settled(context: StepContext) -> bool:
+    """Whether the ledger knows what came of the attempt before this one, so that its answer was used; what was killed
+    or stopped asks the same again."""
+    attempts = context.ledger.attempts(context.facts.id, context.step.name)
+    earlier = [one for one in attempts if one.number < context.attempt]
+    return bool(earlier) and earlier[-1].status in ("Failed", "Succeeded")
+
+
 def _answered(context: StepContext, question: callbacks.Question) -> dict[str, Any]:
     """
     Raises:
         StepFailedError: the answer is a failure.
         StepStoppedError: the user stopped the run; the question stays, and its token.
     """
-    answer = callbacks.taken(context.home, question)
+    answer = callbacks.answer_to(context.home, question)
     if answer is None:  # in a run that goes on it may be there
         answer = _waited_for(context, question)
     if answer.failure is not None:
@@ -78,7 +87,7 @@ def _waited_for(context: StepContext, question: callbacks.Question) -> callbacks
     note = f"waits for: drivetrain runs callback {question.token}{wanted}{home}"
     context.ledger.note_step(context.facts.id, context.step.name, note)
     context.post(StepNoted(context.step.name, context.attempt, note, asks=True))
-    while (answer := callbacks.taken(context.home, question)) is None:
+    while (answer := callbacks.answer_to(context.home, question)) is None:
         if context.control.stopping.wait(_LOOK_EVERY_S):
             raise StepStoppedError
     return answer

@@ -13,6 +13,7 @@ from drivetrain.pipelines.targets.local import callbacks
 from drivetrain.pipelines.targets.local.callbacks import Question
 from drivetrain.pipelines.targets.local.events import Event, StepNoted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner, Summary
 from tests.fixtures.local_runs import LocalRuns
@@ -107,11 +108,11 @@ def test_a_question_keeps_its_token_over_a_run_that_was_stopped(runs: LocalRuns)
     assert again == first
     callbacks.answer(runs.home, first.token, {"x": "y"}, None)
     same = callbacks.ask(runs.home, execution="e", step="s", queue=QUEUE, arguments={"a": [1]}, outputs={"x": "String"})
-    assert same == first and callbacks.taken(runs.home, same) == callbacks.Answer({"x": "y"})
+    assert same == first and callbacks.answer_to(runs.home, same) == callbacks.Answer({"x": "y"})
     other = callbacks.ask(
-        runs.home, execution="e", step="s", queue=QUEUE, arguments={"a": [1]}, outputs={"x": "String"}
+        runs.home, execution="e", step="s", queue=QUEUE, arguments={"a": [1]}, outputs={"x": "String"}, anew=True
     )
-    assert other.token != first.token and callbacks.taken(runs.home, other) is None
+    assert other.token != first.token and callbacks.answer_to(runs.home, other) is None
     changed = callbacks.ask(
         runs.home, execution="e", step="s", queue=QUEUE, arguments={"a": [2]}, outputs={"x": "String"}
     )
@@ -170,3 +171,28 @@ def test_what_cannot_ask_is_refused_before_anything_starts(runs: LocalRuns) -> N
         with pytest.raises(UserError, match=said):
             runs.start([step], **options)
     assert callbacks.waiting(runs.home) == []
+
+
+@pytest.mark.parametrize("failure", [None, "the reviewer said no"])
+def test_an_answer_counts_that_the_runner_had_taken_when_it_died(
+    runs: LocalRuns, monkeypatch: pytest.MonkeyPatch, failure: str | None
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def answer(event: Event) -> None:
+        if isinstance(event, StepNoted):
+            [question] = callbacks.waiting(runs.home)
+            callbacks.answer(runs.home, question.token, {} if failure else {"approved": "true"}, failure)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerWriter, "finish_step" if failure else "publish", dies)
+        with pytest.raises(KilledError):
+            Runner(runs.home, answer).start(runs.text([ask()]), {}, Options(pipeline="test"))
+    runs.events = []
+    summary = Runner(runs.home, runs.events.append).resume("latest")
+    assert summary.status == ("Failed" if failure else "Succeeded") and (summary.reason or "").endswith(failure or "")
+    assert runs.of(StepNoted) == []
