@@ -83,27 +83,33 @@ class Lookup:
     def network(self, config: dict[str, Json], step: StepNode) -> Network | None:
         if not config:
             return None
-        subnets = [text for node in list_in(config, "Subnets") for text in self.texts(node, step, "a subnet")]
-        groups = [text for node in list_in(config, "SecurityGroupIds") for text in self.texts(node, step, "a group")]
+        subnets = [
+            text for node in list_in(config, "Subnets") for text in self.texts(node, step, "a subnet", whole=True)
+        ]
+        groups = [
+            text
+            for node in list_in(config, "SecurityGroupIds")
+            for text in self.texts(node, step, "a group", whole=True)
+        ]
         return Network(
             subnets=_unique(self.names.arn("ec2", f"subnet/{subnet}") for subnet in subnets),
             groups=_unique(self.names.arn("ec2", f"security-group/{group}") for group in groups),
         )
 
-    def role(self, step: StepNode, given: Json) -> str:
-        """The role of a step's job; the pipeline's own where it names none."""
-        return next(iter(self.roles(step, given, "its role")), self.names.pipeline_role)
+    def job_roles(self, step: StepNode, given: Json) -> tuple[str, ...]:
+        """The roles that a step's job may have; the pipeline's own where it names none, none where it is not known."""
+        return (self.names.pipeline_role,) if given is None else self.roles(step, given, "its role")
 
     def roles(self, step: StepNode, given: Json, what: str) -> tuple[str, ...]:
         """ARNs of roles, which may be given by their names."""
-        found = () if given is None else self.texts(given, step, what)
+        found = () if given is None else self.texts(given, step, what, whole=True)
         return tuple(
             text if text.startswith("arn:") else f"arn:{self.names.partition}:iam::{self.names.account}:role/{text}"
             for text in found
         )
 
-    def texts(self, node: Json, step: StepNode | None, what: str) -> tuple[str, ...]:
-        return self.resolver.texts(node, what if step is None else f"step {step.name!r}, {what}")
+    def texts(self, node: Json, step: StepNode | None, what: str, *, whole: bool = False) -> tuple[str, ...]:
+        return self.resolver.texts(node, what if step is None else f"step {step.name!r}, {what}", whole=whole)
 
     def example(self, text: str) -> str:
         """A name that only an execution gives: a wildcard in patterns."""

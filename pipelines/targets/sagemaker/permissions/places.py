@@ -6,6 +6,7 @@ What only an execution knows is a wildcard in a policy, and an example in a requ
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,11 @@ from drivetrain.pipelines.errors import UserError
 
 _S3 = re.compile(r"s3://([^/]+)(?:/(.*))?", re.DOTALL)
 _IMAGE = re.compile(r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z.]+/([^:@]+)(?:[:@].*)?")
-MOST_CHOICES = 64
+MOST_CHOICES = 1_024
+"""Of what one text may be, by the choices of its parameters."""
+# Inside of texts that are being put together, what only an execution knows; `Run` says what is written in its place.
+_UNKNOWN, _EXECUTION, _JOB, _JOB_END = "\x00", "\x01", "\x02", "\x03"
+_MARKS = re.compile(r"[\x00\x01]|\x02([^\x03]*)\x03")
 
 
 @dataclass(frozen=True)
@@ -61,25 +66,34 @@ class Resolver:
     """Parameter -> what it may be started with, beside its default and its choices."""
     notes: list[str] = field(default_factory=list[str])
 
-    def texts(self, node: Json, place: str) -> tuple[str, ...]:
-        """Every text that a value may be; none, and a note, where its beginning is not known.
+    def texts(self, node: Json, place: str, *, whole: bool = False) -> tuple[str, ...]:
+        """Every text that a value may be; none, and a note, where only an execution knows what bounds it.
+
+        Of `s3://` and a parameter without a default, the wildcard would be every bucket; of `function:` and one, every
+        function. So the bucket, or the beginning of the name of anything else, must stand in the definition.
 
         Args:
             place: what the value is, for the note: `step 'train', input 'data'`.
+            whole: all of it must be known, as of roles, which share their beginnings with those of others.
         """
         found = tuple(dict.fromkeys(self._texts(node)))
-        if any(text == self.run.unknown or text.startswith(f"{self.run.unknown}/") for text in found):
+        bounded = [text for text in found if (not _MARKS.search(text) if whole else _is_bounded(text))]
+        if len(bounded) < len(found):
             self.note(f"{place}: only an execution knows it, so no permission is derived for it.")
-        return tuple(text for text in found if not text.startswith(self.run.unknown))
+        return tuple(map(self._written, bounded))
 
     def names_of(self, node: Json) -> tuple[str, ...]:
         """Every name that a value may be; a wildcard or an example where only an execution knows it."""
-        return tuple(dict.fromkeys(self._texts(node)))
+        return tuple(dict.fromkeys(map(self._written, self._texts(node))))
+
+    def _written(self, text: str) -> str:
+        known = {_UNKNOWN: self.run.unknown, _EXECUTION: self.run.execution}
+        return _MARKS.sub(lambda found: known.get(found[0]) or self.run.job(found[1]), text)
 
     def job_name(self, step: StepNode, given: str = "") -> str:
         """What the service calls the step's job: by the execution, or beginning with the name that the step gives."""
         own = step.arguments.get(given) if given else None
-        name = next(iter(self._texts(own)), None) if own is not None else None
+        name = next(iter(self.names_of(own)), None) if own is not None else None
         job = self.run.job(step.name)
         return job if name is None else f"{name}-{job.rpartition('-')[2]}"
 
@@ -95,7 +109,7 @@ class Resolver:
             if name == "Std:Join" and isinstance(operand, dict):
                 return self._joined(operand)
             if name.startswith("Std:"):
-                return [self.run.unknown]
+                return [_UNKNOWN]
         if isinstance(node, str):
             return [node]
         if isinstance(node, bool) or node is None or isinstance(node, dict | list):
@@ -105,8 +119,13 @@ class Resolver:
     def _joined(self, operand: dict[str, Json]) -> list[str]:
         on, values = operand.get("On", ""), operand.get("Values")
         if not isinstance(on, str) or not isinstance(values, list):
-            return [self.run.unknown]
-        parts = [self._texts(value) or [self.run.unknown] for value in values]
+            return [_UNKNOWN]
+        parts = [self._texts(value) or [_UNKNOWN] for value in values]
+        if (count := math.prod(map(len, parts))) > MOST_CHOICES:
+            self.note(
+                f"a text of {len(parts)} parts may be {count:,} different ones, by the choices of its parameters; the "
+                f"first {MOST_CHOICES:,} of them are allowed for. Give fewer choices, or a place for all of them."
+            )
         return [on.join(chosen) for chosen in itertools.islice(itertools.product(*parts), MOST_CHOICES)]
 
     def _got(self, get: Get) -> list[str]:
@@ -115,16 +134,16 @@ class Resolver:
         if get.root == "Execution":
             known = {
                 "PipelineName": self.pipeline,
-                "PipelineExecutionId": self.run.execution,
+                "PipelineExecutionId": _EXECUTION,
             }
-            return [known.get(str(get.path[0]), self.run.unknown)]
+            return [known.get(str(get.path[0]), _UNKNOWN)]
         step = self.definition.by_name.get(get.step or "")
         if step is None:
-            return [self.run.unknown]
+            return [_UNKNOWN]
         try:
-            return self._texts(descend(cast("Json", self._described(step)), get.path)) or [self.run.unknown]
+            return self._texts(descend(cast("Json", self._described(step)), get.path)) or [_UNKNOWN]
         except LookupError:
-            return [self.run.unknown]
+            return [_UNKNOWN]
 
     def _parameter(self, name: str) -> list[str]:
         parameter = next((p for p in self.definition.parameters if p.name == name), None)
@@ -137,19 +156,19 @@ class Resolver:
                 f"parameter {name!r}: what an execution is started with instead of its default "
                 f"{str(parameter.default)!r:.80} is not allowed for."
             )
-        return given or [self.run.unknown]
+        return given or [_UNKNOWN]
 
     def _described(self, step: StepNode) -> dict[str, Any]:
         """What the service will say of a step, as far as its arguments tell."""
-        job = self.run.job(step.name)
+        job = f"{_JOB}{step.name}{_JOB_END}"
         known: dict[str, Any] = {**step.arguments, f"{step.type}JobName": job}
         if step.type == "Training":
             known["ModelArtifacts"] = {"S3ModelArtifacts": _joined_path(_output_path(step.arguments), job, MODEL_FILE)}
         if step.type == "Tuning":
             definition = cast("dict[str, Any]", step.arguments.get("TrainingJobDefinition") or {})
             path = _output_path(definition)
-            known["BestTrainingJob"] = {"TrainingJobName": self.run.unknown}
-            known["TrainingJobSummaries"] = [{"TrainingJobName": self.run.unknown}] * 10
+            known["BestTrainingJob"] = {"TrainingJobName": _UNKNOWN}
+            known["TrainingJobSummaries"] = [{"TrainingJobName": _UNKNOWN}] * 10
             known["TrainingJobDefinition"] = {**definition, "OutputDataConfig": {"S3OutputPath": path}}
         return known
 
@@ -164,6 +183,23 @@ def _output_path(arguments: Mapping[str, Any]) -> Json:
 
 def _joined_path(*parts: Json) -> Json:
     return {"Std:Join": {"On": "/", "Values": list(parts)}}
+
+
+def _is_bounded(text: str) -> bool:
+    """Whether a pattern of this text is bound to something of the definition's: see `texts`."""
+    if text.startswith("s3://"):
+        bucket = text.removeprefix("s3://").partition("/")[0]
+        return bool(bucket) and not _MARKS.search(bucket)
+    if text.startswith("arn:"):
+        *owner, resource = text.split(":", 5)
+        name = re.split("[:/]", resource, maxsplit=1)[-1]
+        return not _MARKS.search(":".join(owner)) and len(owner) == 5 and not _MARKS.match(name)
+    if (image := re.fullmatch(r"([\w.\x00-\x03-]+\.[\w.\x00-\x03-]+)/(.*)", text, re.DOTALL)) is not None:
+        return not _MARKS.search(image[1]) and not _MARKS.match(image[2])
+    if text.startswith("https://"):
+        place, _, name = text.rpartition("/")
+        return not _MARKS.search(place) and not _MARKS.match(name)
+    return not text.startswith((_UNKNOWN, _EXECUTION))
 
 
 def s3_place(uri: str) -> S3Place | None:

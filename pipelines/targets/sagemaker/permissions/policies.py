@@ -126,7 +126,9 @@ class _Builder:
     ) -> None:
         self._statements.setdefault(role, []).extend(statements)
         self._kinds.setdefault(role, []).extend((kind, *kinds) if kind else kinds)
-        self._trust[role] = trust
+        # A role may serve several kinds of work: each of its services must be able to take it on.
+        known = self._trust.setdefault(role, ())
+        self._trust[role] = (*known, *(each for each in trust if each not in known))
 
     def policies(self) -> tuple[Policy, ...]:
         return tuple(

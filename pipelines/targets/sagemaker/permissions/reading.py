@@ -43,7 +43,7 @@ def read_uses(
         UserError: a step whose references cannot be read.
     """
     reader = _Reader(definition, names, Resolver(definition, names.pipeline, run, values or {}))
-    found = tuple(use for step in steps_of(definition) for use in reader.uses(step))
+    found = tuple(each for step in steps_of(definition) for use in reader.uses(step) for each in use.by_role())
     if definition.raw.get("MlflowConfig"):
         reader.resolver.note(
             "MlflowConfig: what the tracking server is asked is not known here; allow the pipeline's role and those of "
@@ -119,7 +119,7 @@ class _Reader(Lookup):
             step=step.name,
             type=step.type,
             job=self.resolver.job_name(step, "ProcessingJobName"),
-            role=self.role(step, arguments.get("RoleArn")),
+            roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=(
                 *self.places((item.get("S3Uri") for item in inputs), step, "an input"),
                 *(place for group in groups for place in self.champions(group)),
@@ -161,7 +161,7 @@ class _Reader(Lookup):
             step=step.name,
             type=step.type,
             job=job,
-            role=self.role(step, arguments.get("RoleArn")),
+            roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=self.places(read, step, "an input"),
             writes=self.places(written, step, "an output", folder=True),
             images=self.images([algorithm.get("TrainingImage")], step),
@@ -190,7 +190,7 @@ class _Reader(Lookup):
             step=step.name,
             type=step.type,
             job=self.resolver.job_name(step, "ModelName"),
-            role=self.role(step, step.arguments.get("ExecutionRoleArn")),
+            roles=self.job_roles(step, step.arguments.get("ExecutionRoleArn")),
             reads=self.places(map(model_data, containers), step, "the model", whole=True),
             images=self.images([item.get("Image") for item in containers], step),
             network=self.network(object_in(step.arguments, "VpcConfig"), step),
@@ -212,7 +212,7 @@ class _Reader(Lookup):
             step=step.name,
             type=step.type,
             job=self.resolver.job_name(step, "TransformJobName"),
-            role=None if model is None else self.role(model, model.arguments.get("ExecutionRoleArn")),
+            roles=() if model is None else self.job_roles(model, model.arguments.get("ExecutionRoleArn")),
             reads=self.places([source.get("S3Uri")], step, "its input"),
             writes=self.places([output.get("S3OutputPath")], step, "its output", folder=True),
             output_keys=self.keys([output.get("KmsKeyId")], step),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 
@@ -26,7 +26,10 @@ class Use:
     type: str
     job: str
     role: str | None = None
-    """The role that the job itself works under; None for steps that the pipeline does by itself."""
+    """The role that the job itself works under; None for steps that the pipeline does by itself, and where it is not
+    known."""
+    roles: tuple[str, ...] = ()
+    """The roles that it may work under, by a parameter's choices; `by_role` makes one of each."""
     reads: tuple[S3Place, ...] = ()
     writes: tuple[S3Place, ...] = ()
     images: tuple[str, ...] = ()
@@ -48,6 +51,10 @@ class Use:
     """Further roles that are passed on, each with the service that gets it."""
     makes: bool = False
     """Whether the step makes the cluster or application that it works on."""
+
+    def by_role(self) -> tuple[Use, ...]:
+        """The use under each role that it may have."""
+        return tuple(replace(self, role=role, roles=()) for role in self.roles) or (self,)
 
 
 @dataclass

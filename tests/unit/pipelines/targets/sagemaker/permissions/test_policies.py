@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -299,6 +300,116 @@ def test_what_is_not_known_becomes_a_note_and_no_permission() -> None:
     ):
         assert text in said
     assert not any("anything" in r or "*lake" in r for p in derived.policies for s in p.statements for r in s.resources)
+
+
+def joined(*parts: Any, on: str = "") -> Json:
+    return {"Std:Join": {"On": on, "Values": list(parts)}}
+
+
+UNBOUND = {"Get": "Parameters.Unbound"}
+EXECUTION = {"Get": "Execution.PipelineExecutionId"}
+
+
+@pytest.mark.parametrize("unknown", [UNBOUND, EXECUTION], ids=["parameter", "execution"])
+def test_what_would_be_bound_by_nothing_of_ours_becomes_a_note_and_no_permission(unknown: Json) -> None:
+    steps = [
+        processing(
+            "odd",
+            {"a": joined("s3://", unknown, "/x"), "b": joined("s3://acme-", unknown, "/x")},
+            (),
+            RoleArn=joined(f"{ROLE}team-", unknown),
+            AppSpecification={"ImageUri": joined(f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/", unknown, ":1")},
+            NetworkConfig={"VpcConfig": {"Subnets": [joined("subnet-", unknown)], "SecurityGroupIds": ["sg-1"]}},
+        ),
+        {
+            "Name": "tell",
+            "Type": "Lambda",
+            "FunctionArn": joined(f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:", unknown),
+            "Arguments": {},
+        },
+        {
+            "Name": "other",
+            "Type": "Lambda",
+            "FunctionArn": joined("arn:aws:lambda:", unknown, f":{ACCOUNT}:function:x"),
+            "Arguments": {},
+        },
+    ]
+    given = {"Steps": steps, "Parameters": [{"Name": "Unbound", "Type": "String"}]}
+    bare = {"Steps": [{"Name": "none", "Type": "Fail", "Arguments": {}}]}
+
+    def allowed(one: Json) -> set[str]:
+        return {r for p in derive(one, names()).policies for s in p.statements for r in s.resources}
+
+    more = [r for r in allowed(given) - allowed(bare) if r.startswith(("arn:aws:s3", "arn:aws:iam", "arn:aws:lambda"))]
+    assert [r for r in more if not r.startswith("arn:aws:s3:::acme")] == []
+    assert not any(s in r for r in allowed(given) for s in ("acme-", "team-", "repository/*", "subnet/subnet-*"))
+    said = "\n".join(derive(given, names()).notes)
+    for what in (
+        *("'odd', an input", "'odd', its role", "'odd', its image", "'odd', a subnet"),
+        *("'tell', its function", "'other', its function"),
+    ):
+        assert f"step {what}: only an execution knows it" in said
+
+
+def test_what_only_the_end_of_leaves_open_is_allowed_for() -> None:
+    given = {"Steps": [processing("p", {"a": joined("s3://lake/in/", EXECUTION, "/rows")}, ())]}
+    policy = derive(given, names()).of("processing")
+    assert policy is not None
+    assert "arn:aws:s3:::lake/in/*/rows*" in {r for s in policy.statements for r in s.resources}
+
+
+def test_a_role_that_is_shared_can_be_taken_on_by_all_its_services() -> None:
+    shared = f"{ROLE}pipeline"
+    where = replace(names(), given={"scheduler_role": shared})
+    policy = by_role(derive(definition(), where))[shared]
+    assert [trust.service for trust in policy.trust] == ["sagemaker.amazonaws.com", "scheduler.amazonaws.com"]
+    assert all(trust.conditions["StringEquals"] == {"aws:SourceAccount": (ACCOUNT,)} for trust in policy.trust)
+
+
+def test_a_job_may_have_any_of_the_roles_that_its_parameter_offers() -> None:
+    choices = [f"{ROLE}blue", f"{ROLE}green"]
+    given = {
+        "Parameters": [{"Name": "Role", "Type": "String", "DefaultValue": choices[0], "EnumValues": choices}],
+        "Steps": [processing("p", {"a": "s3://lake/a/"}, (), RoleArn={"Get": "Parameters.Role"})],
+    }
+    policies = by_role(derive(given, names()))
+    for role in choices:
+        assert any("s3:GetObject" in s.actions for s in policies[role].statements)
+    passed = {r for s in policies[f"{ROLE}pipeline"].statements if "iam:PassRole" in s.actions for r in s.resources}
+    assert passed == set(choices)
+    asked = requests(given, names())
+    assert all(decide(r, policies[r.role].statements) == "allowed" for r in asked)
+    assert {r.role for r in asked} >= set(choices)
+
+
+def test_a_role_that_only_the_start_names_gives_the_pipelines_own_nothing() -> None:
+    given = {
+        "Parameters": [{"Name": "Role", "Type": "String"}],
+        "Steps": [processing("p", {"a": "s3://lake/a/"}, (), RoleArn={"Get": "Parameters.Role"})],
+    }
+    derived = derive(given, names())
+    assert any("step 'p', its role: only an execution knows it" in note for note in derived.notes)
+    assert not any("lake" in r for p in derived.policies for s in p.statements for r in s.resources)
+
+
+def test_choices_are_all_allowed_for_or_it_is_said() -> None:
+    def given(count: int) -> Json:
+        values = [f"v{n}" for n in range(count)]
+        parameters = [
+            {"Name": name, "Type": "String", "DefaultValue": "v0", "EnumValues": values} for name in ("A", "B")
+        ]
+        uri = joined("s3://lake/", {"Get": "Parameters.A"}, "/", {"Get": "Parameters.B"}, "/")
+        return {"Parameters": parameters, "Steps": [processing("p", {"a": uri}, ())]}
+
+    def readable(derived: Derived) -> set[str]:
+        policy = derived.of("processing")
+        assert policy is not None
+        return {r for s in policy.statements if "s3:GetObject" in s.actions for r in s.resources}
+
+    few = derive(given(12), names())
+    assert {f"arn:aws:s3:::lake/v{a}/v{b}/*" for a in range(12) for b in range(12)} <= readable(few)
+    assert not any("different ones" in note for note in few.notes)
+    assert any("may be 1,600 different ones" in note for note in derive(given(40), names()).notes)
 
 
 def test_a_parameter_allows_its_default_its_choices_and_what_is_named() -> None:
