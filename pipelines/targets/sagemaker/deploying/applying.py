@@ -270,6 +270,9 @@ class _Applying:
         self.keeps_tags = True
         if now is None or self.differs(now):
             raise UserError("somebody else changed it since; it is left as they have it.")
+        # First the tag: cut short after the write, the old definition must not look like an edit of the new one.
+        held = {APPLIED: there.tags[APPLIED]} if APPLIED in there.tags else {}
+        self.tag(there.arn, {**held, APPLYING: self.wanted.sha256})
         self.write(self.fields_of(there))
         self.keeps_tags = False
         return True

@@ -372,6 +372,33 @@ def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, 
     assert place.plan(second).refusal() is not None
 
 
+class DeniedThenKilled(Counting):
+    """Is denied a schedule, and killed after one of its calls: while taking back, that is, where it is a late one."""
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+        if operation == "create_schedule":
+            raise ServiceError("AWS denies create_schedule.", code="AccessDeniedException")
+        return super().call(service, operation, about=about, **arguments)
+
+
+def test_killed_while_taking_back_nothing_looks_like_an_edit(place: Place) -> None:
+    for number in range(40):
+        here = replace(place, name=f"b{number}-{NAME}")
+        here.apply(here.wanted())
+        second = here.wanted(definition=definition("ml.m5.2xlarge"), triggers=(here.schedule(),))
+        account = DeniedThenKilled(here, at=number)
+        with pytest.raises((Killed, HalfDoneError)) as ended:
+            apply(account, second, here.plan(second))
+        plan = here.plan(second)
+        assert plan.refusal() is None, (number, account.calls)
+        here.apply(second)
+        assert here.plan(second).is_empty
+        if ended.type is HalfDoneError:
+            break
+    assert ended.type is HalfDoneError
+    assert account.calls.count("sagemaker:update_pipeline") == 2
+
+
 class EditedThenDenied(Denying):
     """Somebody saves an edit of what was just written, then a schedule is denied."""
 
