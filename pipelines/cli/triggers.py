@@ -160,11 +160,15 @@ def _next(trigger: Trigger, times: list[datetime]) -> str:
 
 def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dict[str, Any]:
     from drivetrain.pipelines.spec.triggers import EventTrigger
+    from drivetrain.pipelines.triggers.event_values import is_path
     from drivetrain.pipelines.triggers.patterns import Where, pattern
     from drivetrain.pipelines.triggers.schedules import clock
     from drivetrain.pipelines.triggers.words import when
 
-    made: dict[str, Any] = {**trigger.model_dump(mode="json"), "when": when(trigger)}
+    # A place in an event is no secret, whatever it is called.
+    fixed = {name: value for name, value in trigger.parameters.items() if not is_path(str(value))}
+    parameters = {**trigger.parameters, **_shown(fixed)}
+    made: dict[str, Any] = {**trigger.model_dump(mode="json"), "parameters": parameters, "when": when(trigger)}
     if isinstance(trigger, EventTrigger):
         # The account of the pipeline's role is the one it is deployed to.
         partition, account = (pipeline.deployment.role.split(":") + [""] * 5)[1:5:3]
@@ -182,7 +186,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
     return {**asdict(answer), "parameters": _shown(answer.parameters)}
 
 
-def _shown(parameters: Mapping[str, str]) -> dict[str, str]:
+def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What looks like a secret by its name is not shown."""
     from drivetrain.pipelines.targets.local.ledger.masking import mask
 

@@ -82,6 +82,23 @@ def test_list_for_scripts(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert found["approved"]["parameters"] == {"Model": "$.detail.ModelPackageArn"}
 
 
+def test_list_for_scripts_shows_no_secret(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "with_secrets.py").write_text(
+        "from drivetrain.pipelines import Alarm, Parameter, Pipeline\n"
+        "def secrets() -> Pipeline:\n"
+        "    given = {'ApiToken': 'hunter2', 'Password': '$.detail.alarmName', 'Rows': 3}\n"
+        "    parameters = [Parameter.string('ApiToken', ''), Parameter.string('Password', ''),\n"
+        "                  Parameter.integer('Rows', 1)]\n"
+        "    return Pipeline(name='secrets', parameters=parameters,\n"
+        "                    triggers=[Alarm(name='drift', alarm='a', parameters=given)])\n"
+    )
+    assert main.run(["triggers", "list", "with_secrets.py", "--json"]) == 0
+    said = capsys.readouterr().out
+    assert "hunter2" not in said
+    (found,) = json.loads(said)
+    assert found["parameters"] == {"ApiToken": "***", "Password": "$.detail.alarmName", "Rows": 3}
+
+
 def test_nothing_to_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "still_nothing.py").write_text(
         "from drivetrain.pipelines import Pipeline\ndef still() -> Pipeline:\n    return Pipeline(name='still')\n"
