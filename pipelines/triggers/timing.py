@@ -17,6 +17,8 @@ from drivetrain.pipelines.triggers.cron import Cron, CronError
 
 _UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 _MAX_RATE = timedelta(days=366 * 100)
+# Years that every zone can tell: at the ends of the calendar a time of one zone has no name in another.
+_YEARS = range(2, 9_999)
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,11 @@ def at(text: str) -> At:
     try:
         if found is None or text.count("(") != text.count(")"):
             raise ValueError
-        return At(datetime.fromisoformat(found[1]))
+        made = At(datetime.fromisoformat(found[1]))
     except ValueError:
         raise CronError(f"Time {text!r}: write it as 2026-03-01T02:00:00; the zone is the schedule's.") from None
+    _check_year(made.local, text)
+    return made
 
 
 def zone(name: str) -> tzinfo:
@@ -122,7 +126,16 @@ def moment(text: str, place: tzinfo) -> datetime:
         raise CronError(
             f"{text!r} is no time. Write 2026-03-01, 2026-03-01T02:00:00 or 2026-03-01T02:00:00Z."
         ) from None
+    _check_year(found, text)
     return found if found.tzinfo is not None else found.replace(tzinfo=place)
+
+
+def _check_year(found: datetime, text: str) -> None:
+    if found.year not in _YEARS:
+        raise CronError(
+            f"{text!r} is of the year {found.year}; allowed are {_YEARS[0]} to {_YEARS[-1]}. For no beginning or no end, "
+            "leave it out."
+        )
 
 
 def next_times(

@@ -151,3 +151,27 @@ def test_times_rise_and_are_later(timing: Timing, after: datetime, place: str) -
         if not isinstance(timing, Rate):
             # In UTC: Python never calls a time that comes twice equal to one of another zone (PEP 495).
             assert next(next_times(timing, just_before, zone(place))).astimezone(UTC) == found[-1]
+
+
+@pytest.mark.parametrize("text", ["9999-12-31", "9999-12-31T23:59:59Z", "0001-01-01", "0001-01-01T00:00:00+00:00"])
+@pytest.mark.parametrize("place", [NEW_YORK, "Asia/Tokyo", "UTC"])
+def test_the_ends_of_the_calendar_are_refused(text: str, place: str) -> None:
+    with pytest.raises(CronError, match="leave it out"):
+        moment(text, zone(place))
+
+
+def test_a_single_time_at_the_end_of_the_calendar_is_refused() -> None:
+    with pytest.raises(CronError, match="allowed are 2 to 9998"):
+        at("9999-12-31T23:59:59")
+
+
+@pytest.mark.parametrize("place", [NEW_YORK, "Asia/Tokyo", "Pacific/Kiritimati"])
+def test_the_first_and_last_years_that_are_allowed_can_be_counted_with(place: str) -> None:
+    where = zone(place)
+    start, end = moment("0002-01-01", where), moment("9998-12-31T23:59:59", where)
+    after = datetime(2026, 1, 1, tzinfo=UTC)
+    for timing in (cron("0 2 * * ? *"), rate("1 day")):
+        assert next(next_times(timing, after, where, start=start, end=end)) > after
+    late = at("9998-12-31T23:59:59")
+    assert [time.year for time in next_times(late, after, where)] == [9998]
+    assert next(next_times(rate("1 day"), after, where, start=end)) == end
