@@ -62,6 +62,7 @@ def run(context: StepContext) -> StepResult:
     trials = Trials(context.folder.parent, context.store, {"name": name, **arguments})
     outcome = Tuner(context, config, trials, name).run()
     if best(config, outcome.ended) is None:
+        trials.worked(outcome.seconds, failed=True)
         raise StepFailedError(completion.failure(outcome.ended))
     return StepResult(
         response=summary.response(

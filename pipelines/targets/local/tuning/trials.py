@@ -63,8 +63,13 @@ class Trial:
 
     @property
     def done(self) -> bool:
-        """Whether it need not be run (again)."""
+        """Whether it ended with what it was run for."""
         return self.status in ("Completed", "Stopped")
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has ended, also with a failure, which is a result like others."""
+        return self.status != "InProgress"
 
 
 class Trials:
@@ -76,12 +81,16 @@ class Trials:
         self._mark = hashlib.sha256(json.dumps(belongs_to, sort_keys=True).encode()).hexdigest()
 
     def take_up(self) -> tuple[list[Trial], float]:
-        """The trainings of an earlier attempt at the same tuning, and for how many seconds that was at work. What
-        another tuning left here is removed, with what it had brought to the store."""
+        """The trainings of an earlier attempt at the same tuning, and for how many seconds that was at work. Those
+        that failed are to be run again where the whole tuning `failed`. What another tuning left here is removed, with
+        what it had brought to the store."""
         kept = _read(self.folder / _TUNING)
         if kept is not None and kept["tuning"] == self._mark:
             found = self._load()
             for trial in found:
+                if trial.status == "Failed" and kept.get("failed"):
+                    trial.status = "InProgress"
+                    self.save(trial)
                 self.publish(trial)
             return found, float(kept["seconds"])
         if self.folder.exists():
@@ -93,9 +102,9 @@ class Trials:
         self.worked(0.0)
         return [], 0.0
 
-    def worked(self, seconds: float) -> None:
-        """Note for how long the tuning has been at work."""
-        _write(self.folder / _TUNING, {"tuning": self._mark, "seconds": seconds})
+    def worked(self, seconds: float, *, failed: bool = False) -> None:
+        """Note for how long the tuning has been at work, and whether it failed."""
+        _write(self.folder / _TUNING, {"tuning": self._mark, "seconds": seconds, "failed": failed})
 
     def home(self, trial: Trial) -> Path:
         return self.folder / trial.label

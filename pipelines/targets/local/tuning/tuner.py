@@ -74,8 +74,8 @@ class Tuner:
         """
         earlier, self._seconds_before = self._trials.take_up()
         self._all = {trial.number: trial for trial in earlier}
-        self._ended = sorted((trial for trial in earlier if trial.done), key=lambda trial: trial.ended or 0.0)
-        self._again = [trial for trial in earlier if not trial.done]
+        self._ended = sorted((trial for trial in earlier if trial.settled), key=lambda trial: trial.ended or 0.0)
+        self._again = [trial for trial in earlier if not trial.settled]
         self._log.began(self._name, self._config, self._seed, self._ended)
         try:
             for trial in self._ended:

@@ -22,6 +22,7 @@ from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.local.slots import Slots
 from drivetrain.pipelines.targets.local.step_types import training as training_step
 from drivetrain.pipelines.targets.local.storage.disk import DiskFullError
+from drivetrain.pipelines.targets.local.tuning.trials import Trial, Trials
 from drivetrain.pipelines.targets.local.tuning.tuner import Tuner
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.tunings import COMMAND, categories, plain, training, tuning
@@ -247,7 +248,6 @@ def test_a_killed_tuning_goes_on_where_it_was_as_if_nothing_had_been(
 def test_outputs_that_were_not_yet_at_their_places_are_brought_there(runs: LocalRuns, tmp_path: Path) -> None:
     """A kill between a training's end and the moves of its outputs: the file says that it has ended."""
     from drivetrain.pipelines.targets.local.ledger.writer import Move
-    from drivetrain.pipelines.targets.local.tuning.trials import Trial, Trials
 
     trials = Trials(tmp_path / "step", runs.store, {"a": 1})
     assert trials.take_up() == ([], 0.0)
@@ -346,3 +346,53 @@ def test_another_configuration_begins_anew_and_leaves_nothing_of_the_old(runs: L
     }
     left = runs.store.path(f"{BUCKET}/runs/{first.execution}/tune")
     assert not any(path.is_file() for path in left.rglob("*")), old
+
+
+def test_a_training_that_failed_is_a_result_and_is_not_run_again_after_a_kill(
+    runs: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    program = """
+        import json, os, sys
+        from pathlib import Path
+        x = json.loads(Path("/opt/ml/input/config/hyperparameters.json").read_text())["x"]
+        with open(Path(os.environ["FOLDER"]) / "starts", "a") as file:
+            file.write(x + "\\n")
+        if x == "a":
+            sys.exit("broken")
+        print("loss=1;")
+    """
+    definition = training(runs, program, Environment={"FOLDER": str(tmp_path)})
+    step = tuning(definition, ranges=categories(x=["a", "b", "c"]), strategy="Grid", most=None)
+    enter = Tuner._enter_objective
+
+    def dies(self: Tuner, trial: Trial) -> None:
+        if trial.number == 2:
+            raise KilledError
+        enter(self, trial)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tuner, "_enter_objective", dies)
+        with pytest.raises(KilledError):
+            runs.start([step], image_commands=COMMAND)
+    assert starts(tmp_path) == ["a", "b"]
+    summary = runs.resume()
+    assert summary.status == "Succeeded", summary.reason
+    assert starts(tmp_path) == ["a", "b", "c"]
+    counted = response(runs)["TrainingJobStatusCounters"]
+    assert (counted["Completed"], counted["NonRetryableError"]) == (2, 1)
+
+
+def test_what_is_to_be_run_again_of_a_failed_tuning_is_so_after_a_kill_too(runs: LocalRuns, tmp_path: Path) -> None:
+    trials = Trials(tmp_path / "step", runs.store, {"a": 1})
+    trials.take_up()
+    trials.save(Trial(number=1, place=0, job="j", definition=None, parameters={}, status="Failed", ended=1.0))
+    trials.worked(5.0)
+    [kept], _ = trials.take_up()
+    trials.worked(6.0, failed=True)
+    [again], _ = trials.take_up()
+    trials.worked(7.0)
+    [still], _ = trials.take_up()
+    assert [kept.status, again.status, still.status] == ["Failed", "InProgress", "InProgress"]

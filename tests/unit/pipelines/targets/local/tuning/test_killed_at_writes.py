@@ -96,7 +96,7 @@ def test_killed_before_each_write_it_goes_on_and_repeats_nothing(tmp_path: Path)
         killed = begin(runs, folder, last)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         (step_folder,) = runs.home.runs.glob("*/tune")
-        ended = [trial.parameters["x"] for trial in read_trials(step_folder) if trial.done]
+        ended = [trial.parameters["x"] for trial in read_trials(step_folder) if trial.settled]
         before = (folder / "notes").read_text() if (folder / "notes").exists() else ""
         summary = runs.resume()
         assert summary.status == "Succeeded", (last, summary.reason)
