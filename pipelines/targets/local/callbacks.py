@@ -8,7 +8,9 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SendPipelineExecut
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import secrets
 import string
 import time
@@ -23,6 +25,9 @@ from drivetrain.pipelines.targets.local.home import Home
 TOKEN_LENGTH = 10
 MOST_OUTPUTS = 50
 LONGEST_VALUE, LONGEST_REASON = 1024, 256
+# What JSON has as a number: no nan, no digits of other scripts, which Python would read.
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _CHARACTERS = string.ascii_letters + string.digits
 _FOLDER, _QUESTION, _ANSWER = "callbacks", "question.json", "answer.json"
 
@@ -142,12 +147,14 @@ def _value(name: str, text: str, kind: str) -> Any:
     if len(text) > LONGEST_VALUE:
         raise UserError(f"output {name!r} has {len(text):,} characters. Allowed: {LONGEST_VALUE:,}.")
     try:
-        if kind == "Integer":
+        if kind == "Integer" and _INTEGER.fullmatch(text):
             return int(text)
-        if kind == "Float":
-            return float(text)
-    except ValueError:
-        raise UserError(f"output {name!r} is {text!r:.60}. Allowed: {kind}.") from None
+        if kind == "Float" and _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
+            return number
+    except ValueError:  # more digits than Python reads
+        pass
+    if kind in ("Integer", "Float"):
+        raise UserError(f"output {name!r} is {text!r:.60}. Allowed: {kind}.")
     if kind == "Boolean":
         if text.lower() not in ("true", "false"):
             raise UserError(f"output {name!r} is {text!r:.60}. Allowed: true, false.")

@@ -13,6 +13,7 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import StepContext
+from drivetrain.pipelines.targets.local.ledger.masking import mask
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError
 
 # As Lambda's: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -103,15 +104,16 @@ def outputs(step: StepNode, answer: Any) -> dict[str, Any]:
     given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
     for output in step.output_parameters:
         if output.name not in given:
-            raise StepFailedError(f"the handler gave no {output.name!r} (given: {answer!r:.80}).")
+            raise StepFailedError(f"the handler gave no {output.name!r} (given: {mask(answer)!r:.80}).")
         value = given[output.name]
         right = isinstance(value, TYPES[output.type])
         if not right or (isinstance(value, bool) and output.type != "Boolean"):
-            raise StepFailedError(f"the handler gave {output.name}={value!r:.80}. Allowed: {output.type}.")
+            given_one = mask({output.name: value})[output.name]
+            raise StepFailedError(f"the handler gave {output.name}={given_one!r:.80}. Allowed: {output.type}.")
         found[output.name] = value
     return found
 
 
 def shown(values: Mapping[str, Any]) -> str | None:
-    """Outputs in a word for people."""
-    return ", ".join(f"{key}={value}" for key, value in values.items()) or None
+    """Outputs in a word for people, without what looks like a secret by its name."""
+    return ", ".join(f"{key}={value}" for key, value in mask(values).items()) or None

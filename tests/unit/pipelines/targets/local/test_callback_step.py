@@ -142,6 +142,40 @@ def test_answers_that_the_service_would_refuse_are_refused(
         callbacks.answer(runs.home, question.token, {"approved": "true", "n": "1"}, None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("Float", "nan"), ("Float", "-inf"), ("Float", "1e999"), ("Float", "1_0"), ("Float", "٣.٥")]
+    + [("Integer", "٣"), ("Integer", "1_000"), ("Integer", " 7"), ("Integer", "")],
+)
+def test_numbers_that_json_does_not_have_are_refused(runs: LocalRuns, kind: str, text: str) -> None:
+    question = callbacks.ask(runs.home, execution="e", step="s", queue=QUEUE, arguments={}, outputs={"n": kind})
+    with pytest.raises(UserError, match=f"output 'n' is '.*'. Allowed: {kind}"):
+        callbacks.answer(runs.home, question.token, {"n": text}, None)
+    for good in ("-7", *(["1.", ".5", "-1.5e-3"] if kind == "Float" else [])):
+        question = callbacks.ask(
+            runs.home, execution="e", step="s", queue=QUEUE, arguments={}, outputs={"n": kind}, anew=True
+        )
+        callbacks.answer(runs.home, question.token, {"n": good}, None)
+        assert callbacks.answer_to(runs.home, question) == callbacks.Answer({"n": float(good)})
+
+
+def test_an_output_with_the_name_of_a_secret_is_kept_and_shown_nowhere(runs: LocalRuns, tmp_path: Path) -> None:
+    def answer(question: Question) -> None:
+        callbacks.answer(runs.home, question.token, {"api_token": "hush-hush-hush", "n": "x"}, None)
+
+    summary = run_and_answer(runs, [ask(wants={"api_token": "String", "n": "String"})], answer)
+    assert summary.status == "Succeeded"
+    with Ledger(runs.home) as ledger:
+        [step] = ledger.steps(summary.execution)
+    assert step.value == "api_token=***, n=x" and "hush" not in str(step) + str(runs.events)
+    (tmp_path / "wrong.py").write_text("def decide(message, context):\n    return {'api_token': 12345678}\n")
+    handler = {"ask": f"{tmp_path / 'wrong.py'}:decide"}
+    for wants in ({"api_token": "String"}, {"other": "String"}):
+        summary = runs.start([ask(wants=wants)], callbacks=handler)
+        assert summary.status == "Failed" and "***" in str(summary.reason)
+        assert "12345678" not in str(summary.reason)
+
+
 def test_a_handler_answers_in_a_persons_place(runs: LocalRuns, tmp_path: Path) -> None:
     (tmp_path / "reviews.py").write_text(
         "def decide(message, context):\n"
