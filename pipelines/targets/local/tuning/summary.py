@@ -33,9 +33,9 @@ def response(
     """The tuning that is Completed. `trials` are in the order of their ends; TrainingJobSummaries has the best first,
     so that `TrainingJobSummaries[0]` is the best training, as the SDK's get_top_model_s3_uri wants it."""
     summaries = {trial.number: summary(trial, _objective(config, trial), name, facts) for trial in trials}
-    in_order = ranked(config, trials)
+    found, first = ranked(config, trials), best(config, trials)
+    in_order = found if first is None else [first, *(trial for trial in found if trial is not first)]
     others = sorted((trial for trial in trials if trial.objective is None), key=lambda trial: trial.number)
-    first = best(config, trials)
     ended = max((trial.ended or 0.0 for trial in trials), default=0.0)
     counted = {status: sum(trial.status == status for trial in trials) for status in ("Completed", "Stopped", "Failed")}
     given = ("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions")

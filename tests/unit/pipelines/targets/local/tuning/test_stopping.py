@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.tuning.completion import enough, hopeless, not_improving
 from drivetrain.pipelines.targets.local.tuning.config import JobDefinition, Objective, TuningConfig
 from drivetrain.pipelines.targets.local.tuning.ranking import best, ranked
 from drivetrain.pipelines.targets.local.tuning.stopping import MedianRule, SuccessiveHalving, rule
+from drivetrain.pipelines.targets.local.tuning.summary import response
 from drivetrain.pipelines.targets.local.tuning.trials import Status, Trial
 
 
@@ -101,3 +103,22 @@ def test_the_best_ran_to_its_end() -> None:
     assert best(config(), trials(0.9, status="Stopped")) is not None
     assert [trial.objective for trial in ranked(config(maximize=False), found)] == [0.5, 0.7, 0.9]
     assert best(config(), trials(None)) is None
+
+
+def test_the_best_training_is_the_first_summary_also_where_one_that_was_stopped_had_a_better_value() -> None:
+    stopped, whole = trials(0.9, status="Stopped"), trials(0.1, 0.8, 0.5, None)
+    for place, trial in enumerate(whole, start=2):
+        trial.number, trial.job = place, f"whole{place}"
+    told = response(
+        {},
+        config(),
+        [*stopped, *whole],
+        name="t",
+        facts=Facts("e", "p", "us-east-1", "000000000000", 0.0),
+        seconds=1.0,
+        over=None,
+        seed=1,
+    )
+    jobs = [one["TrainingJobName"] for one in told["TrainingJobSummaries"]]
+    assert jobs == ["whole3", "j0", "whole4", "whole2", "whole5"]
+    assert told["TrainingJobSummaries"][0] == told["BestTrainingJob"]
