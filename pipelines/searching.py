@@ -13,6 +13,7 @@ register(model=search["model"], group="digits")
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from drivetrain.pipelines.errors import SpecError, did_you_mean
@@ -20,6 +21,102 @@ from drivetrain.pipelines.spec.search import Between, OneOf, Range, Scale, Searc
 from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import Reference, as_value
 
+# Words of the names of metrics.
+LESS_IS_BETTER = frozenset(
+    [
+        "loss",
+        "losses",
+        "error",
+        "errors",
+        "err",
+        "mae",
+        "mape",
+        "smape",
+        "mase",
+        "mse",
+        "msle",
+        "rmse",
+        "rmsle",
+        "nll",
+        "nrmse",
+        "wape",
+        "wer",
+        "cer",
+        "mer",
+        "ter",
+        "brier",
+        "logloss",
+        "perplexity",
+        "ppl",
+        "bpb",
+        "bpc",
+        "entropy",
+        "crossentropy",
+        "divergence",
+        "kl",
+        "deviance",
+        "distance",
+        "residual",
+        "regret",
+        "cost",
+        "fid",
+        "hinge",
+        "huber",
+        "latency",
+        "time",
+        "seconds",
+        "ms",
+        "ece",
+    ]
+)
+MORE_IS_BETTER = frozenset(
+    [
+        "accuracy",
+        "acc",
+        "auc",
+        "auroc",
+        "auprc",
+        "prauc",
+        "rocauc",
+        "ap",
+        "map",
+        "f1",
+        "fbeta",
+        "fscore",
+        "score",
+        "precision",
+        "recall",
+        "sensitivity",
+        "specificity",
+        "r2",
+        "iou",
+        "miou",
+        "dice",
+        "jaccard",
+        "bleu",
+        "rouge",
+        "meteor",
+        "chrf",
+        "ndcg",
+        "mrr",
+        "hit",
+        "hits",
+        "kappa",
+        "mcc",
+        "likelihood",
+        "reward",
+        "return",
+        "returns",
+        "psnr",
+        "ssim",
+        "similarity",
+        "correlation",
+        "pearson",
+        "spearman",
+        "throughput",
+    ]
+)
+_WORDS = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 Strategy = Literal["Bayesian", "Random", "Grid", "Hyperband"]
 
 
@@ -45,7 +142,8 @@ def tune(
     Args:
         training: what `step` gave for a training component; it is not put into the pipeline itself.
         objective: one of the metrics that it logs.
-        maximize: whether more of it is better; unless given, a name with `loss` or `error` in it is minimized.
+        maximize: whether more of it is better; unless given, it is told by the objective's name where that has a word
+            of `LESS_IS_BETTER` or of `MORE_IS_BETTER`.
         max_trainings: trainings in all; a grid has as many as there are combinations.
         max_parallel: trainings at a time.
         early_stopping: stop trainings that fall behind the median of those before them.
@@ -57,14 +155,15 @@ def tune(
         ranges: a hyperparameter's name = `between(low, high)` or `one_of(values)`.
 
     Raises:
-        SpecError: no training step, an unknown hyperparameter, values of another type than it takes.
+        SpecError: no training step, an unknown hyperparameter, values of another type than it takes, an objective
+            whose name does not say which way it goes.
     """
     if not isinstance(training, TrainingStep) or isinstance(training, TuningStep):
         raise SpecError(f"tune({training!r:.60}): give a training step, as step(train, ...) makes one.")
     for name, given in ranges.items():
         _check(training, name, given)
     if maximize is None:
-        maximize = not any(word in objective for word in ("loss", "error"))
+        maximize = _direction(objective)
     fields = {name: getattr(training, name) for name in TrainingStep.model_fields if name != "kind"}
     fields["parameters"] = {name: value for name, value in training.parameters.items() if name not in ranges}
     search = Search(
@@ -127,6 +226,22 @@ def _check(training: TrainingStep, name: str, given: Any) -> None:
         fits = isinstance(value, type(now)) or (isinstance(now, float) and isinstance(value, int))
         if not fits or (isinstance(value, bool) and not isinstance(now, bool)):
             raise SpecError(f"Step {training.name!r}: {name!r} takes {kinds[type(now)]}, and {value!r} is none.")
+
+
+def _direction(objective: str) -> bool:
+    """Whether more of an objective is better, told by the words of its name; a word that says less wins: what is bad
+    of an accuracy (`accuracy_loss`) is bad."""
+    words = {word.lower() for word in _WORDS.findall(objective)}
+    words |= {word.rstrip("0123456789") for word in words}
+    # Some names have them in one word: logloss, merror.
+    if words & LESS_IS_BETTER or any(word.endswith(("loss", "error")) for word in words):
+        return False
+    if words & MORE_IS_BETTER:
+        return True
+    raise SpecError(
+        f"tune(..., objective={objective!r}): the name does not say whether more of it is better. Give maximize=True or "
+        "maximize=False."
+    )
 
 
 def _limit(name: str, given: Any) -> Any:

@@ -52,6 +52,25 @@ def test_a_tuning_is_the_training_with_a_search() -> None:
     assert tuned().search.maximize is True
 
 
+@pytest.mark.parametrize(
+    ("objective", "maximize"),
+    [(name, False) for name in ("rmse", "val_mae", "validation:mse", "perplexity", "log_loss", "valLoss", "ERROR")]
+    + [(name, False) for name in ("train_logloss", "validation:merror", "mlogloss", "accuracy_loss", "eval_nll")]
+    + [(name, True) for name in ("validation_accuracy", "AUC", "f1", "macroF1", "r2", "precision@5", "recall", "acc5")]
+    + [(name, True) for name in ("log_likelihood", "validation:auc", "mAP")],
+)
+def test_which_way_an_objective_goes_is_told_by_its_name(objective: str, maximize: bool) -> None:
+    assert tuned(objective=objective).search.maximize is maximize
+    assert tuned(objective=objective, maximize=not maximize).search.maximize is not maximize
+
+
+@pytest.mark.parametrize("objective", ["quality", "emissions", "gap", "glossary"])
+def test_an_objective_whose_name_does_not_say_it_is_asked_for(objective: str) -> None:
+    with pytest.raises(SpecError, match="Give maximize=True or maximize=False"):
+        tuned(objective=objective)
+    assert tuned(objective=objective, maximize=True).search.maximize is True
+
+
 def test_what_the_service_is_told() -> None:
     told = arguments(
         tuned(
