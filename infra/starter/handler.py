@@ -2,21 +2,24 @@
 
 Its trigger is an SQS queue with ReportBatchItemFailures, a batch of messages that the rules of
 `drivetrain.pipelines.triggers.resources` sent. A message that fails is delivered again, and at last put into the
-dead-letter queue. One concurrent execution suffices, and makes rate limits exact.
+queue of failed events: after the queue's visibility timeout each time, or at once where no repetition can mend it,
+since it would hold up those behind it. One concurrent execution suffices, and makes rate limits exact.
 
-It needs sagemaker:StartPipelineExecution and sagemaker:ListPipelineExecutions on the pipelines, and the standard
-library and boto3 of the Lambda runtime. `bundle.py` packs it with the files of `drivetrain` that it uses.
+It needs sagemaker:StartPipelineExecution and sagemaker:ListPipelineExecutions on the pipelines,
+sqs:ChangeMessageVisibility on the queue, and the standard library and boto3 of the Lambda runtime. `bundle.py` packs it
+with the files of `drivetrain` that it uses.
 """
 
 from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.triggers.starting import Earlier, Request, Skip, decide, looked_back, read_message
 
 
@@ -32,8 +35,18 @@ def _sagemaker() -> Any:
     return boto3.client("sagemaker")
 
 
-def handle(batch: Mapping[str, Any], sagemaker: Any, now: datetime) -> dict[str, Any]:
+@cache
+def _sqs() -> Any:
+    import boto3
+
+    return boto3.client("sqs")
+
+
+def handle(batch: Mapping[str, Any], sagemaker: Any, now: datetime, sqs: Callable[[], Any] = _sqs) -> dict[str, Any]:
     """Start what the messages of a batch ask for, with a SageMaker client.
+
+    Args:
+        sqs: gives the client of the queue, which is asked for only where a message cannot be mended.
 
     A failure, whatever it is, is printed with its traceback and fails its message alone; in a FIFO queue also those
     after it, which must not overtake it
@@ -50,9 +63,29 @@ def handle(batch: Mapping[str, Any], sagemaker: Any, now: datetime) -> dict[str,
         except Exception as error:
             traceback.print_exc()
             said = {"outcome": "failed", "reason": f"{type(error).__name__}: {error}"}
+            if _is_lasting(error):
+                _deliver_at_once(record, sqs)
             failed.append({"itemIdentifier": record["messageId"]})
         print(json.dumps({"message": record["messageId"], **said}))
     return {"batchItemFailures": failed}
+
+
+def _is_lasting(error: Exception) -> bool:
+    """Whether the same message fails so every time: it cannot be read, or asks for what the service does not take."""
+    response: Any = getattr(error, "response", None)
+    refused = isinstance(response, Mapping) and response.get("Error", {}).get("Code") == "ValidationException"  # type: ignore[reportUnknownMemberType]
+    return isinstance(error, UserError) or refused
+
+
+def _deliver_at_once(record: Mapping[str, Any], sqs: Callable[[], Any]) -> None:
+    """Use the message's attempts up without waiting, so that it soon lies where people look."""
+    try:
+        client = sqs()
+        account, name = str(record["eventSourceARN"]).split(":")[4:6]
+        url = f"{client.meta.endpoint_url.rstrip('/')}/{account}/{name}"
+        client.change_message_visibility(QueueUrl=url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=0)
+    except Exception:  # the message is delivered again all the same, only later
+        traceback.print_exc()
 
 
 def _start(body: str, sagemaker: Any, now: datetime, begun: dict[str, list[Earlier]]) -> dict[str, Any]:

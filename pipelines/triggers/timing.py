@@ -133,8 +133,8 @@ def moment(text: str, place: tzinfo) -> datetime:
 def _check_year(found: datetime, text: str) -> None:
     if found.year not in _YEARS:
         raise CronError(
-            f"{text!r} is of the year {found.year}; allowed are {_YEARS[0]} to {_YEARS[-1]}. For no beginning or no end, "
-            "leave it out."
+            f"{text!r} is of the year {found.year}; allowed are {_YEARS[0]} to {_YEARS[-1]}. For no beginning or no "
+            "end, leave it out."
         )
 
 

@@ -15,7 +15,7 @@ from drivetrain.pipelines.targets.sagemaker.permissions.uses import Use
 SCHEDULER = "scheduler.amazonaws.com"
 LAMBDA = "lambda.amazonaws.com"
 # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-POLL = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+POLL = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
 PIPELINE_ACTIONS = (
     "sagemaker:CreatePipeline",
     "sagemaker:DeletePipeline",

@@ -108,7 +108,7 @@ def starting(names: Names) -> Iterator[Request]:
     yield ask("scheduler", "sqs:SendMessage", names.dead_letter_queue, "a schedule that came to nothing")
     for pipeline in names.spellings(f"pipeline/{names.pipeline}"):
         yield ask("starter", "sagemaker:ListPipelineExecutions", pipeline, "the rate limit counts starts")
-    for action in ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes"):
+    for action in ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"):
         yield ask("starter", f"sqs:{action}", names.event_queue, "events come by the queue")
     log = names.arn("logs", f"log-group:/aws/lambda/{names.named('starter')}:log-stream:2026/11/21/[$LATEST]abc")
     for action in ("CreateLogStream", "PutLogEvents"):

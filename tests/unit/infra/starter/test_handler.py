@@ -69,7 +69,8 @@ def message(given: Any, made: Pipeline | None = None) -> str:
 def batch(*bodies: str, queue: str = QUEUE) -> dict[str, Any]:
     return {
         "Records": [
-            {"messageId": f"m{place}", "body": body, "eventSourceARN": queue} for place, body in enumerate(bodies)
+            {"messageId": f"m{place}", "receiptHandle": f"r{place}", "body": body, "eventSourceARN": queue}
+            for place, body in enumerate(bodies)
         ]
     }
 
@@ -95,6 +96,19 @@ class Stub:
 
         self.client = boto3.client("sagemaker", region_name="eu-west-1")
         self.stubber = Stubber(self.client)
+        self.queue = boto3.client("sqs", region_name="eu-west-1")
+        self.queue_stubber = Stubber(self.queue)
+
+    def delivers_at_once(self, handle: str, queue: str = "drivetrain-events") -> None:
+        self.queue_stubber.add_response(
+            "change_message_visibility",
+            {},
+            {
+                "QueueUrl": f"https://sqs.eu-west-1.amazonaws.com/123456789012/{queue}",
+                "ReceiptHandle": handle,
+                "VisibilityTimeout": 0,
+            },
+        )
 
     def lists(self, *names: tuple[str, datetime], since: timedelta = timedelta(days=2), pages: int = 1) -> None:
         rows = [
@@ -132,9 +146,10 @@ class Stub:
             )
 
     def handle(self, given: dict[str, Any]) -> list[str]:
-        with self.stubber:
-            answer = handle(given, self.client, NOW)
+        with self.stubber, self.queue_stubber:
+            answer = handle(given, self.client, NOW, lambda: self.queue)
         self.stubber.assert_no_pending_responses()
+        self.queue_stubber.assert_no_pending_responses()
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
@@ -194,6 +209,9 @@ def test_failures_fail_their_message_alone(stub: Stub, capsys: pytest.CaptureFix
     )
     stub.lists()
     stub.starts(decided(other))
+    # What no repetition mends does not hold up the others for as long as a throttled start.
+    stub.delivers_at_once("r0")
+    stub.delivers_at_once("r1")
     bodies = ["{", message(event(), missing), message(event()), message(other)]
     assert stub.handle(batch(*bodies)) == ["m0", "m1", "m2"]
     captured = capsys.readouterr()
@@ -206,9 +224,29 @@ def test_failures_fail_their_message_alone(stub: Stub, capsys: pytest.CaptureFix
 def test_in_a_queue_in_order_nothing_overtakes_a_failure(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     stub.lists()
     stub.starts(decided(event()))
+    stub.delivers_at_once("r1", "drivetrain-events.fifo")
     given = batch(message(event()), "{", message(event()), queue=f"{QUEUE}.fifo")
     assert stub.handle(given) == ["m1", "m2"]
     assert outcomes(capsys) == ["started", "failed"]
+
+
+def test_what_the_service_refuses_for_good_is_not_waited_for(stub: Stub) -> None:
+    stub.lists()
+    stub.stubber.add_client_error("start_pipeline_execution", "ValidationException", "no such parameter")
+    stub.delivers_at_once("r0")
+    assert stub.handle(batch(message(event()))) == ["m0"]
+
+
+def test_a_message_that_cannot_be_hurried_fails_all_the_same(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    stub.queue_stubber.add_client_error("change_message_visibility", "AccessDenied", "not yours")
+    assert stub.handle(batch("{")) == ["m0"]
+    assert "not yours" in capsys.readouterr().err
+
+
+def test_what_was_started_is_known_from_any_page(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    stub.lists((decided(event()).display_name, NOW - timedelta(minutes=1)), pages=3)
+    assert stub.handle(batch(message(event()))) == []
+    assert outcomes(capsys) == ["skipped"]
 
 
 @pytest.fixture
