@@ -170,8 +170,8 @@ class _Applying:
         self.result.arn = there.arn
         wanted = self.wanted
         if self.differs(there):
-            self.tag(there.arn, {APPLYING: wanted.sha256})
             self.undo.append(("the tags", lambda: self.restore_tags(there)))
+            self.tag(there.arn, {**self.held(there), APPLYING: wanted.sha256})
             before = self.latest_version()
             self.check_unchanged(there)
             # Before the call: it may fail on the way back, when the service has done it.
@@ -187,6 +187,16 @@ class _Applying:
             self.tag(there.arn, {key: value for key, value in tags.items() if there.tags.get(key) != value})
         if self.differs(there) or APPLYING in there.tags:
             self.untag(there.arn, [APPLYING])
+
+    def held(self, there: Deployed) -> dict[str, str]:
+        """The tag of what the pipeline holds of ours, or was edited from.
+
+        After a crash that is perhaps what `applying` says, which is about to say something else.
+        """
+        if APPLYING not in there.tags:
+            return {APPLIED: there.tags[APPLIED]} if APPLIED in there.tags else {}
+        digest = reading.base_digest(self.account, there, self.wanted.root)
+        return {} if digest is None else {APPLIED: digest}
 
     def latest_version(self) -> int | None:
         return next((number for number, _, _ in versions(self.account, self.wanted.name)), None)
@@ -271,8 +281,7 @@ class _Applying:
         if now is None or self.differs(now):
             raise UserError("somebody else changed it since; it is left as they have it.")
         # First the tag: cut short after the write, the old definition must not look like an edit of the new one.
-        held = {APPLIED: there.tags[APPLIED]} if APPLIED in there.tags else {}
-        self.tag(there.arn, {**held, APPLYING: self.wanted.sha256})
+        self.tag(there.arn, {**self.held(there), APPLYING: self.wanted.sha256})
         self.write(self.fields_of(there))
         self.keeps_tags = False
         return True

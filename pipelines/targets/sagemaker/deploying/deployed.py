@@ -152,12 +152,27 @@ def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:
     Raises:
         UserError: the record in the bucket is gone, or is not what its hash says.
     """
+    found = _base(account, deployed, root)
+    return None if found is None else found[1]
+
+
+def base_digest(account: Account, deployed: Deployed, root: str) -> str | None:
+    """The hash of what `base_of` gives.
+
+    Raises:
+        UserError: as there.
+    """
+    found = _base(account, deployed, root)
+    return None if found is None else found[0]
+
+
+def _base(account: Account, deployed: Deployed, root: str) -> tuple[str, Json] | None:
     hashes = [deployed.tags[tag] for tag in OURS if tag in deployed.tags]
     if not hashes:
         return None
-    if digest_of(deployed.text) in hashes:
-        return deployed.definition
-    found: list[Json] = []
+    if (digest := digest_of(deployed.text)) in hashes:
+        return digest, deployed.definition
+    found: list[tuple[str, Json]] = []
     for sha256 in dict.fromkeys(hashes):
         uri = applied_uri(root, deployed.name, sha256)
         text = get_text(account, uri)
@@ -168,11 +183,11 @@ def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:
                 f"{uri} was altered: it is not what its hash says. It is the record of what apply wrote last; restore "
                 "an earlier version of that object, then repeat."
             )
-        found.append(cast("Json", json_text.parse(text, uri)))
+        found.append((sha256, cast("Json", json_text.parse(text, uri))))
     if not found:
         raise UserError(
             f"The record of what apply wrote last to pipeline {deployed.name!r} is not in "
             f"{root}/{deployed.name}/applied/. Was it deployed from another bucket or prefix? Give that one, or take "
             "the pipeline over as it is: drivetrain pull --adopt"
         )
-    return min(found, key=lambda base: len(differences(base, deployed.definition)))
+    return min(found, key=lambda base: len(differences(base[1], deployed.definition)))

@@ -171,6 +171,37 @@ def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_after_two_crashes_with_different_code_only_an_edit_is_drift(place: Place, edited: bool) -> None:
+    place.apply(place.wanted())
+
+    class KilledAt(Account):
+        last = ""
+
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            said = super().call(service, operation, about=about, **arguments)
+            if operation == self.last:
+                raise Killed
+            return said
+
+    def killed_after(operation: str, instance: str) -> None:
+        wanted = place.wanted(definition=definition(instance))
+        account = KilledAt(place.outside.region)
+        account.last = operation
+        with pytest.raises(Killed):
+            apply(account, wanted, place.plan(wanted, discarded=["all"]))
+
+    killed_after("update_pipeline", "ml.m5.2xlarge")
+    if edited:
+        place.edit(Parameters=[])
+    killed_after("add_tags", "ml.m5.4xlarge")
+    third = place.wanted(definition=definition("ml.m5.8xlarge"))
+    plan = place.plan(third)
+    assert [change.where for change in plan.drift] == (["parameters.MinAccuracy"] if edited else [])
+    apply(place.account, third, place.plan(third, discarded=["all"]))
+    assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
+
+
 def test_an_edit_after_a_crash_is_drift_against_what_was_written_last(place: Place) -> None:
     place.apply(place.wanted())
     second = place.wanted(definition=definition("ml.m5.2xlarge", rows="20"))
