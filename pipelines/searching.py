@@ -22,100 +22,17 @@ from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import Reference, as_value
 
 # Words of the names of metrics.
-LESS_IS_BETTER = frozenset(
-    [
-        "loss",
-        "losses",
-        "error",
-        "errors",
-        "err",
-        "mae",
-        "mape",
-        "smape",
-        "mase",
-        "mse",
-        "msle",
-        "rmse",
-        "rmsle",
-        "nll",
-        "nrmse",
-        "wape",
-        "wer",
-        "cer",
-        "mer",
-        "ter",
-        "brier",
-        "logloss",
-        "perplexity",
-        "ppl",
-        "bpb",
-        "bpc",
-        "entropy",
-        "crossentropy",
-        "divergence",
-        "kl",
-        "deviance",
-        "distance",
-        "residual",
-        "regret",
-        "cost",
-        "fid",
-        "hinge",
-        "huber",
-        "latency",
-        "time",
-        "seconds",
-        "ms",
-        "ece",
-    ]
-)
-MORE_IS_BETTER = frozenset(
-    [
-        "accuracy",
-        "acc",
-        "auc",
-        "auroc",
-        "auprc",
-        "prauc",
-        "rocauc",
-        "ap",
-        "map",
-        "f1",
-        "fbeta",
-        "fscore",
-        "score",
-        "precision",
-        "recall",
-        "sensitivity",
-        "specificity",
-        "r2",
-        "iou",
-        "miou",
-        "dice",
-        "jaccard",
-        "bleu",
-        "rouge",
-        "meteor",
-        "chrf",
-        "ndcg",
-        "mrr",
-        "hit",
-        "hits",
-        "kappa",
-        "mcc",
-        "likelihood",
-        "reward",
-        "return",
-        "returns",
-        "psnr",
-        "ssim",
-        "similarity",
-        "correlation",
-        "pearson",
-        "spearman",
-        "throughput",
-    ]
-)
+_LESS = """
+loss losses error errors err mae mape smape mase mse msle rmse rmsle nll nrmse wape wer cer mer ter brier logloss
+perplexity ppl bpb bpc entropy crossentropy divergence kl deviance distance residual regret cost fid hinge huber
+latency time seconds ms ece
+"""
+_MORE = """
+accuracy acc auc auroc auprc prauc rocauc ap map f1 fbeta fscore score precision recall sensitivity specificity r2
+iou miou dice jaccard bleu rouge meteor chrf ndcg mrr hit hits kappa mcc likelihood reward return returns psnr ssim
+similarity correlation pearson spearman throughput
+"""
+LESS_IS_BETTER, MORE_IS_BETTER = frozenset(_LESS.split()), frozenset(_MORE.split())
 _WORDS = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 Strategy = Literal["Bayesian", "Random", "Grid", "Hyperband"]
 
@@ -239,8 +156,8 @@ def _direction(objective: str) -> bool:
     if words & MORE_IS_BETTER:
         return True
     raise SpecError(
-        f"tune(..., objective={objective!r}): the name does not say whether more of it is better. Give maximize=True or "
-        "maximize=False."
+        f"tune(..., objective={objective!r}): the name does not say whether more of it is better. Give maximize=True "
+        "or maximize=False."
     )
 
 
