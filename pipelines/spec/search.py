@@ -42,6 +42,13 @@ class OneOf(Frozen):
     kind: Literal["one-of"] = "one-of"
     values: Annotated[tuple[Scalar, ...], Field(min_length=1, max_length=quotas.MAX_TUNED_VALUES)]
 
+    @model_validator(mode="after")
+    def _check(self) -> OneOf:
+        texts = list(map(repr, self.values))
+        if doubled := [text for text in texts if texts.count(text) > 1]:
+            raise ValueError(f"{doubled[0]} stands twice among the values.")
+        return self
+
 
 Range = Annotated[Between | OneOf, Field(discriminator="kind")]
 

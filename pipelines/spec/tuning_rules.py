@@ -52,12 +52,18 @@ def the_objective_is_logged(graph: Graph) -> Iterator[str]:
 def the_number_of_trainings_is_known(graph: Graph) -> Iterator[str]:
     for step in _tunings(graph):
         search = step.search
-        for field, value in (("max_trainings", search.max_trainings), ("max_parallel", search.max_parallel)):
+        limits = (
+            ("max_trainings", search.max_trainings, quotas.DEFAULT_TUNED_JOBS),
+            ("max_parallel", search.max_parallel, None),
+        )
+        for field, value, most in limits:
             if isinstance(value, ParameterRef):
                 if value.type != "Integer":
                     yield f"step {step.name!r}: {field} is {value.type} parameter {value.name!r}, not Integer."
             elif value is not None and value < 1:
                 yield f"step {step.name!r}: {field} is {value}; at least 1."
+            elif value is not None and most is not None and value > most:
+                yield f"step {step.name!r}: {field} is {value:,}; a tuning has at most {most} trainings."
         if search.strategy != "Grid":
             if search.max_trainings is None:
                 yield f"step {step.name!r}: give max_trainings, the number of trainings that may be run."
@@ -65,6 +71,11 @@ def the_number_of_trainings_is_known(graph: Graph) -> Iterator[str]:
         if numbers := [name for name, one in search.ranges.items() if isinstance(one, Between)]:
             yield f"step {step.name!r}: a grid is of values. Give {numbers[0]}=one_of(...), or another strategy."
         total = prod(len(one.values) for one in search.ranges.values() if isinstance(one, OneOf))
+        if not numbers and total > quotas.DEFAULT_TUNED_JOBS:
+            yield (
+                f"step {step.name!r}: the grid has {total:,} combinations; a tuning has at most "
+                f"{quotas.DEFAULT_TUNED_JOBS} trainings. List fewer values."
+            )
         if isinstance(search.max_trainings, int) and not numbers and search.max_trainings != total:
             yield (
                 f"step {step.name!r}: the grid has {total} combinations, and max_trainings is {search.max_trainings}. "
@@ -97,3 +108,14 @@ def tunings_keep_no_checkpoints(graph: Graph) -> Iterator[str]:
             )
         if step.checkpoint is not None and step.checkpoint.uri is not None:
             yield f"step {step.name!r}: the trainings of a tuning keep no checkpoints. Leave checkpoint= out."
+
+
+@rule
+def tunings_have_what_their_trainings_may_have(graph: Graph) -> Iterator[str]:
+    for step in _tunings(graph):
+        for option in ("remote_debug", "tensorboard"):
+            if getattr(step.options, option):
+                yield (
+                    f"step {step.name!r}: the service's tuning jobs have no options.{option}. Leave it out, or run the "
+                    "best hyperparameters in a training step with it."
+                )

@@ -203,6 +203,9 @@ def test_ranges_that_cannot_be() -> None:
         between(0.5, 1.0, scale="ReverseLogarithmic")
     with pytest.raises(SpecError, match="one_of"):
         one_of()
+    with pytest.raises(SpecError, match="'a' stands twice among the values"):
+        one_of("a", "b", "a")
+    assert one_of(1, True, "1").values == (1, True, "1")
     with pytest.raises(SpecError, match="searches no 'layers'"):
         tuned().best("layers")
     with pytest.raises(SpecError, match="the objective alone, 'accuracy'"):

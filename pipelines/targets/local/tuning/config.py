@@ -99,7 +99,12 @@ def read_config(arguments: Mapping[str, Any]) -> TuningConfig:
     found = TuningConfig(
         strategy=strategy,
         definitions=definitions,
-        num_trainings=_num_trainings(strategy, definitions, limits),
+        num_trainings=_num_trainings(
+            strategy,
+            definitions,
+            limits,
+            ends_otherwise=bool(criteria) or limits.get("MaxRuntimeInSeconds") is not None,
+        ),
         max_parallel=_whole(limits, "MaxParallelTrainingJobs", 1) or 1,
         early_stopping=early == "Auto",
         seed=_whole(config, "RandomSeed", 0),
@@ -176,10 +181,19 @@ def _definition(given: Mapping[str, Any], config: Mapping[str, Any], *, named: b
     )
 
 
-def _num_trainings(strategy: str, definitions: tuple[JobDefinition, ...], limits: Mapping[str, Any]) -> int:
+def _num_trainings(
+    strategy: str, definitions: tuple[JobDefinition, ...], limits: Mapping[str, Any], *, ends_otherwise: bool
+) -> int:
     given = _whole(limits, "MaxNumberOfTrainingJobs", 1)
     if strategy != "Grid":
-        return min(given or MAX_TRAININGS, MAX_TRAININGS)
+        if given is not None and given > MAX_TRAININGS:
+            raise UserError(f"MaxNumberOfTrainingJobs is {given:,}. Allowed: at most {MAX_TRAININGS}.")
+        if given is None and not ends_otherwise:
+            raise UserError(
+                "ResourceLimits has no MaxNumberOfTrainingJobs, and nothing else ends the tuning. Give it, "
+                "MaxRuntimeInSeconds or TuningJobCompletionCriteria."
+            )
+        return given or MAX_TRAININGS
     total = sum(map(num_combinations, definitions))
     if total > MAX_TRAININGS:
         raise UserError(f"the grid has {total:,} combinations. Allowed: {MAX_TRAININGS}. List fewer values.")

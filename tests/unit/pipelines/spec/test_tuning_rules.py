@@ -12,6 +12,7 @@ from drivetrain.pipelines import Checkpoint, Cluster, Parameter, Pipeline, SpecE
 from drivetrain.pipelines.spec import tuning_rules
 from drivetrain.pipelines.spec.search import Between, OneOf, Search
 from drivetrain.pipelines.spec.steps import Program, TuningStep
+from drivetrain.pipelines.spec.training_options import TrainingOptions
 
 RATE = Between(low=0.1, high=1.0)
 
@@ -61,6 +62,10 @@ def test_rule_the_number_of_trainings_is_known() -> None:
     grid = {"strategy": "Grid", "ranges": {"a": OneOf(values=(1, 2)), "b": OneOf(values=("x", "y"))}}
     assert "give max_trainings" in refusal(tuning({"max_trainings": None}))
     assert "max_parallel is 0; at least 1" in refusal(tuning({"max_parallel": 0}))
+    assert "max_trainings is 100,000; a tuning has at most 750 trainings" in refusal(tuning({"max_trainings": 100_000}))
+    Pipeline(name="p", steps=[tuning({"max_trainings": 750})])
+    wide = {"ranges": {name: OneOf(values=tuple(range(28))) for name in "ab"}, "strategy": "Grid"}
+    assert "784 combinations; a tuning has at most 750" in refusal(tuning({**wide, "max_trainings": None}))
     assert "Give rate=one_of" in refusal(tuning({"strategy": "Grid", "max_trainings": None}))
     assert "has 4 combinations, and max_trainings is 3" in refusal(tuning(grid))
     Pipeline(name="p", steps=[tuning({**grid, "max_trainings": None})])
@@ -81,3 +86,10 @@ def test_rule_tunings_keep_no_checkpoints() -> None:
     spot = Cluster(spot=Spot(max_wait_seconds=90_000))
     assert "tunes on spot machines" in refusal(tuning(cluster=spot, checkpoint=Checkpoint()))
     assert "Leave checkpoint= out" in refusal(tuning(checkpoint=Checkpoint(uri="s3://bucket/checkpoints/")))
+
+
+@pytest.mark.parametrize("option", ["remote_debug", "tensorboard"])
+def test_rule_tunings_have_what_their_trainings_may_have(option: str) -> None:
+    options = TrainingOptions.model_validate({option: True})
+    assert f"tuning jobs have no options.{option}" in refusal(tuning(options=options))
+    Pipeline(name="p", steps=[tuning(options=TrainingOptions())])

@@ -78,7 +78,11 @@ def test_a_grid_has_as_many_trainings_as_combinations() -> None:
 
 
 def test_without_a_number_of_trainings_the_quota_is_the_limit() -> None:
-    assert read_config(arguments(ResourceLimits={"MaxParallelTrainingJobs": 1})).num_trainings == MAX_TRAININGS
+    limits = {"MaxParallelTrainingJobs": 1, "MaxRuntimeInSeconds": 600}
+    assert read_config(arguments(ResourceLimits=limits)).num_trainings == MAX_TRAININGS
+    criteria = {"TargetObjectiveMetricValue": 0.9}
+    found = read_config(arguments(ResourceLimits={}, TuningJobCompletionCriteria=criteria))
+    assert found.num_trainings == MAX_TRAININGS
 
 
 def test_hyperband_takes_its_epochs_from_the_static_hyperparameters() -> None:
@@ -105,6 +109,8 @@ def test_several_definitions_each_have_their_own() -> None:
         (arguments({"Autotune": {"Mode": "Enabled"}}), "Autotune lets the service choose"),
         (arguments(TrainingJobEarlyStoppingType="On"), "TrainingJobEarlyStoppingType is 'On'"),
         (arguments(ResourceLimits={**LIMITS, "MaxParallelTrainingJobs": 0}), "MaxParallelTrainingJobs is 0. Allowed"),
+        (arguments(ResourceLimits={"MaxParallelTrainingJobs": 1}), "nothing else ends the tuning. Give it, MaxRuntime"),
+        (arguments(ResourceLimits={"MaxNumberOfTrainingJobs": 751}), "MaxNumberOfTrainingJobs is 751. Allowed: at mo"),
         (arguments(RandomSeed="7"), "RandomSeed is '7'. Allowed: a whole number from 0"),
         (arguments(Strategy="Hyperband", TrainingJobEarlyStoppingType="Auto"), "Set TrainingJobEarlyStoppingType to"),
         (arguments(definitions("a", "a")), "two TrainingJobDefinitions have one DefinitionName"),
