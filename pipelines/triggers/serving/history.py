@@ -17,7 +17,10 @@ FILE = "started.jsonl"
 
 
 class History:
-    """A line a start, appended before the start: a crash in between loses a start, and never doubles one."""
+    """A line a start, appended before the start: a crash in between loses a start, and never doubles one.
+
+    What was kept and came to nothing, since the server ended before, gets a second line, and counts no more.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Read what there is; the end of a line that a crash cut off is taken away.
@@ -35,8 +38,12 @@ class History:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 said = json.loads(line)
-                found = Earlier(str(said["name"]), datetime.fromisoformat(said["started"]))
-                self._known.setdefault(str(said["pipeline"]), []).append(found)
+                pipeline, name = str(said["pipeline"]), str(said["name"])
+                if "forgotten" in said:
+                    self._forget(pipeline, name)
+                else:
+                    found = Earlier(name, datetime.fromisoformat(said["started"]))
+                    self._known.setdefault(pipeline, []).append(found)
             except (ValueError, KeyError, TypeError):
                 raise UserError(
                     f"{self._path}, line {number}: not a start. Move the file away to begin anew."
@@ -60,8 +67,24 @@ class History:
             "parameters": sorted(parameters),  # names alone: a value may be a secret
         }
         with self._guard:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            self._write(record)
             self._known.setdefault(pipeline, []).append(Earlier(name, started))
+
+    def forget(self, pipeline: str, name: str) -> None:
+        """Keep that a start came to nothing.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with self._guard:
+            self._write({"pipeline": pipeline, "name": name, "forgotten": True})
+            self._forget(pipeline, name)
+
+    def _forget(self, pipeline: str, name: str) -> None:
+        self._known[pipeline] = [one for one in self._known.get(pipeline, ()) if one.name != name]
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

@@ -10,11 +10,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from drivetrain.pipelines.spec.pipeline import Pipeline
 
 GRACE_S = 60.0
 """What a run may take to end in order before it is killed."""
+
+LOOK_S = 1.0
+"""How often we look whether a run that an earlier server left behind has ended."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,27 @@ def run_command(begun: Begun) -> list[str]:
 
 
 class Runs:
-    """Runs that wait and runs that work; `stop` ends all of them."""
+    """Runs that wait and runs that work; `stop` ends all of them.
+
+    Each holds the lock of its pipeline as long as it lives, also when the server was killed and can end nothing: one
+    that is served anew waits for it.
+    """
 
     def __init__(
         self,
         logs: Path,
         ended: Callable[[Begun, int | OSError, Path], None],
         command: Callable[[Begun], Sequence[str]] = run_command,
+        waits: Callable[[Begun], None] = lambda begun: None,
     ) -> None:
         self._logs = logs
         self._ended = ended
         self._command = command
         self._guard = threading.Lock()
+        self._waits = waits
         self._stopping = False
+        self._stop = threading.Event()
+        self._forgotten: list[Begun] = []
         self._queues: dict[str, queue.Queue[Begun | None]] = {}
         self._threads: list[threading.Thread] = []
         self._children: dict[str, subprocess.Popen[bytes]] = {}
@@ -64,6 +76,7 @@ class Runs:
         name = begun.served.pipeline.name
         with self._guard:
             if self._stopping:
+                self._forgotten.append(begun)
                 return
             if name not in self._queues:
                 self._queues[name] = queue.Queue()
@@ -72,10 +85,15 @@ class Runs:
                 thread.start()
             self._queues[name].put(begun)
 
-    def stop(self, grace_s: float = GRACE_S) -> None:
-        """End what works, forget what waits, and return when no process is left."""
+    def stop(self, grace_s: float = GRACE_S) -> tuple[Begun, ...]:
+        """End what works, and return when no process is left.
+
+        Returns:
+            What waited and is forgotten.
+        """
         with self._guard:
             self._stopping = True
+            self._stop.set()
             for waiting in self._queues.values():
                 waiting.put(None)
             children = list(self._children.values())
@@ -88,24 +106,44 @@ class Runs:
                 child.kill()
         for thread in self._threads:
             thread.join()
+        return tuple(self._forgotten)
 
     def _work(self, name: str) -> None:
         while (begun := self._queues[name].get()) is not None:
             log = self._logs / f"{begun.name}.log"
-            with self._guard:
-                if self._stopping:
-                    return
-                try:
-                    self._children[name] = child = self._process(begun, log)
-                except OSError as error:
-                    self._ended(begun, error, log)
-                    continue
+            with (self._logs / f"{name}.lock").open("ab") as lock:
+                alone = self._alone(begun, lock)
+                with self._guard:
+                    if self._stopping or not alone:
+                        self._forgotten.append(begun)
+                        continue
+                    try:
+                        self._children[name] = child = self._process(begun, log, lock)
+                    except OSError as error:
+                        self._ended(begun, error, log)
+                        continue
             code = child.wait()
             with self._guard:
                 del self._children[name]
             self._ended(begun, code, log)
 
-    def _process(self, begun: Begun, log: Path) -> subprocess.Popen[bytes]:
+    def _alone(self, begun: Begun, lock: IO[bytes]) -> bool:
+        """Wait until no run of the pipeline works; False when we are stopped before."""
+        import fcntl
+
+        told = False
+        while not self._stop.is_set():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                if not told:
+                    self._waits(begun)
+                    told = True
+            self._stop.wait(LOOK_S)
+        return False
+
+    def _process(self, begun: Begun, log: Path, lock: IO[bytes]) -> subprocess.Popen[bytes]:
         with log.open("ab") as file:
             # A session of its own: an interrupt typed at the terminal comes once, and from us.
             return subprocess.Popen(
@@ -114,4 +152,5 @@ class Runs:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=(lock.fileno(),),
             )

@@ -73,7 +73,7 @@ class Server:
         self._lock = _locked(folder)
         self._history = History(folder)
         self._watch = Watch(registry, home)
-        self._runs = Runs(folder, self._ended, **({} if command is None else {"command": command}))
+        self._runs = Runs(folder, self._ended, waits=self._waits, **({} if command is None else {"command": command}))
         self._one_at_a_time = threading.Lock()
         for one in self._served:
             for trigger in one.pipeline.triggers:
@@ -92,7 +92,10 @@ class Server:
         """End: no start after this, and no run left when it returns."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
-        self._runs.stop()
+        for begun in self._runs.stop():
+            name = begun.served.pipeline.name
+            self._history.forget(name, begun.name)
+            self._say(f"{name} / {begun.name} is not run: it waited, and the server ends")
         self._lock.close()
 
     def poll(self) -> None:
@@ -132,6 +135,9 @@ class Server:
 
     def _failed(self, failure: Any) -> None:
         self._say(f"failed: {type(failure.exception).__name__}: {failure.exception}\n{failure.traceback}")
+
+    def _waits(self, begun: Begun) -> None:
+        self._say(f"{begun.served.pipeline.name} / {begun.name} waits for a run that an earlier server left behind")
 
     def _ended(self, begun: Begun, code: int | OSError, log: Path) -> None:
         how = "succeeded" if code == 0 else f"ended with exit code {code}"

@@ -359,3 +359,69 @@ def test_history_after_a_crash_in_the_middle_of_a_line(tmp_path: Path) -> None:
         file.write("[]\n")
     with pytest.raises(UserError, match="line 3: not a start"):
         History(tmp_path)
+
+
+def until_told(folder: Path) -> tuple[str, Path]:
+    """A program that tells by a pipe that it works, and then works until it is ended."""
+    pipe = folder / "works"
+    os.mkfifo(pipe)
+    return f"import signal; open({str(pipe)!r}, 'w').close(); signal.pause()", pipe
+
+
+def test_what_waited_is_told_and_counts_no_more(world: World, tmp_path: Path) -> None:
+    code, pipe = until_told(tmp_path)
+    server = world.serve(pipeline(APPROVED), code=code)
+    world.approve("a")
+    world.approve("b")
+    server.poll()
+    first, second = world.started()
+    pipe.read_bytes()  # until the first works
+    server.stop()
+    said = [world.next() for _ in range(4)]
+    assert said[2] == f"retrain / {first} ended with exit code -15: {world.home.root}/serving/{first}.log"
+    assert said[3] == f"retrain / {second} is not run: it waited, and the server ends"
+    assert not (world.home.root / "serving" / f"{second}.log").exists()
+    assert [one.name for one in History(world.home.root / "serving").of("retrain")] == [first]
+
+
+def test_a_run_that_a_killed_server_left_behind_is_waited_for(world: World) -> None:
+    import fcntl
+
+    server = world.serve(pipeline(APPROVED))
+    with (world.home.root / "serving" / "retrain.lock").open("ab") as left:
+        fcntl.flock(left, fcntl.LOCK_EX)
+        world.approve("a")
+        server.poll()
+        (name,) = world.started()
+        assert world.next() == f"retrain / approved starts {name}"
+        assert world.next() == f"retrain / {name} waits for a run that an earlier server left behind"
+    assert world.next().startswith(f"retrain / {name} succeeded")
+
+
+def test_what_waits_for_a_run_left_behind_is_forgotten_when_the_server_ends(world: World) -> None:
+    import fcntl
+
+    server = world.serve(pipeline(APPROVED))
+    with (world.home.root / "serving" / "retrain.lock").open("ab") as left:
+        fcntl.flock(left, fcntl.LOCK_EX)
+        world.approve("a")
+        server.poll()
+        assert [world.next().split()[3] for _ in range(2)] == ["starts", "waits"]
+        server.stop()
+    assert "is not run" in world.next()
+
+
+def test_a_run_holds_the_lock_of_its_pipeline_itself(world: World, tmp_path: Path) -> None:
+    """The server's own hold on it ends with the server."""
+    import fcntl
+
+    code, pipe = until_told(tmp_path)
+    server = world.serve(pipeline(APPROVED), code=code)
+    world.approve("a")
+    server.poll()
+    pipe.read_bytes()
+    with (world.home.root / "serving" / "retrain.lock").open("ab") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    server.stop()
+    with (world.home.root / "serving" / "retrain.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
