@@ -7,7 +7,9 @@ nothing there; one whose cost cannot be told says so in a note.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -70,7 +72,11 @@ class Machines:
 def machines(step: StepNode, scope: Scope) -> tuple[list[Machines], list[str]]:
     """The machines of a step, and notes on what cannot be told."""
     notes: list[str] = []
-    return list(_machines(step, scope, notes)), [f"{step.name}: {note}" for note in notes]
+    found = list(_machines(step, scope, notes))
+    for one in (step, *step.body):
+        if (said := _retries(one)) and any(each.step == one.name for each in found):
+            notes.append(said if one is step else f"{one.name}: {said}")
+    return found, [f"{step.name}: {note}" for note in notes]
 
 
 def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
@@ -124,7 +130,6 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
     request = step.arguments
     config = _object(_known(request.get("HyperParameterTuningJobConfig"), scope))
     limits = _object(_known(config.get("ResourceLimits"), scope))
-    most = _number(_known(limits.get("MaxNumberOfTrainingJobs"), scope))
     definitions = [request.get("TrainingJobDefinition"), *_list(_known(request.get("TrainingJobDefinitions"), scope))]
     found: list[Machines] = []
     for definition in definitions:
@@ -149,13 +154,21 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
     if not found:
         yield _untold(step, UNKNOWN_MACHINES)
         return
+    most = _number(_known(limits.get("MaxNumberOfTrainingJobs"), scope))
+    if most is None and config.get("Strategy") == "Grid" and "MaxNumberOfTrainingJobs" not in limits:
+        ranges = [
+            _known(_object(_known(each, scope)).get("HyperParameterRanges"), scope) for each in definitions if each
+        ]
+        most = _combinations([_object(one) or _object(_known(config.get("ParameterRanges"), scope)) for one in ranges])
     if most is None:
-        notes.append("how many training jobs it runs is only known when it runs; one is counted.")
+        notes.append("how many training jobs it runs is only known when it runs.")
+        found = [replace(one, max_seconds=None) for one in found]
     jobs = 1 if most is None else max(int(most), 0)
     if len(found) == 1:
         yield replace(found[0], jobs=jobs)
         return
-    notes.append(f"its {jobs} jobs are dealt to {len(found)} definitions; all are counted as the dearest of them.")
+    if most is not None:
+        notes.append(f"its {jobs} jobs are dealt to {len(found)} definitions; all are counted as the dearest of them.")
     longest = [machine.max_seconds for machine in found if machine.max_seconds is not None]
     volumes = [machine.volume_gb for machine in found if machine.volume_gb is not None]
     yield replace(
@@ -169,14 +182,47 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
 
 
 def _for_each(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
-    items = _known(step.arguments.get("IterableItems"), scope)
-    count = len(cast("list[Any]", items)) if isinstance(items, list) else 1
-    if not isinstance(items, list):
-        notes.append("how many items it has is only known when it runs; one is counted.")
+    items = _items(_known(step.arguments.get("IterableItems"), scope))
+    count = 1 if items is None else len(items)
+    if items is None:
+        notes.append("how many items it has is only known when it runs.")
     for child in step.body:
         inner: list[str] = []
-        yield from (replace(each, jobs=each.jobs * count) for each in _machines(child, scope, inner))
+        for each in _machines(child, scope, inner):
+            yield replace(each, jobs=each.jobs * count, max_seconds=None if items is None else each.max_seconds)
         notes += [f"{child.name}: {note}" for note in inner]
+
+
+def _items(value: Any) -> list[Any] | None:
+    """The items of a ForEach: a list, or the JSON text of one, as a parameter has it."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
+def _combinations(ranges: Sequence[Mapping[str, Any]]) -> float | None:
+    """How many trainings a grid has, of all its definitions together; None where a range is no list of values."""
+    total = 0
+    for one in ranges:
+        lists = [_object(each).get("Values") for each in _list(one.get("CategoricalParameterRanges"))]
+        if not lists or not all(isinstance(values, list) for values in lists):
+            return None
+        total += math.prod(len(cast("list[Any]", values)) for values in lists)
+    return float(total) if total else None
+
+
+def _retries(step: StepNode) -> str:
+    """That a step may run its job more often than it is counted; empty where it may not."""
+    by_service = _object(_object(step.arguments.get("TrainingJobDefinition")) or step.arguments).get("RetryStrategy")
+    if not step.retry_policies and not by_service:
+        return ""
+    given = " and ".join(
+        name for name, one in (("RetryPolicies", step.retry_policies), ("RetryStrategy", by_service)) if one
+    )
+    return f"what its {given} run again after a failure of the service's is not counted."
 
 
 def _untold(step: StepNode, why: str) -> Machines:

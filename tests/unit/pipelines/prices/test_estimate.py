@@ -219,7 +219,41 @@ def test_a_for_each_counts_its_body_for_every_item() -> None:
     assert (fit.step, fit.jobs, fit.on_demand) == ("fit", 3, pytest.approx(0.05))
     assert (score.step, score.jobs, score.on_demand) == ("score", 3, pytest.approx(0.375))
     step["Arguments"]["IterableItems"] = {"Get": "Steps.a.OutputParameters['items']"}
-    assert "how many items" in of(step).notes[0]
+    found = of(step)
+    assert "how many items" in found.notes[0]
+    assert (found.total, found.complete) == (0.0, False), "no bound is told where there is none"
+    assert of(step, seconds={"fit": 720.0, "score": 720.0}).complete
+    step["Arguments"]["IterableItems"] = {"Get": "Parameters.Items"}
+    items = {"Name": "Items", "Type": "String", "DefaultValue": '["a", "b", "c", "d"]'}
+    assert [one.jobs for one in of(step, parameters=[items]).steps] == [4, 4]
+    broken = {**items, "DefaultValue": "[1,"}
+    assert not of(step, parameters=[broken]).complete
+
+
+def grid(**limits: Any) -> Json:
+    ranges = {"CategoricalParameterRanges": [{"Name": "a", "Values": ["1", "2"]}, {"Name": "b", "Values": list("345")}]}
+    config = {"Strategy": "Grid", "ResourceLimits": limits, "ParameterRanges": ranges}
+    definition = {"ResourceConfig": resources(), "StoppingCondition": {"MaxRuntimeInSeconds": 3600}}
+    arguments = {"HyperParameterTuningJobConfig": config, "TrainingJobDefinition": definition}
+    return {"Name": "tune", "Type": "Tuning", "Arguments": arguments}
+
+
+def test_a_grid_counts_its_combinations() -> None:
+    found = of(grid(MaxParallelTrainingJobs=2))
+    assert (found.steps[0].jobs, found.total, found.complete) == (6, pytest.approx(1.5), True)
+    other = grid()
+    other["Arguments"]["HyperParameterTuningJobConfig"]["Strategy"] = "Random"
+    found = of(other)
+    assert not found.complete and "how many training jobs it runs is only known when it runs" in found.notes[0]
+    assert of(other, seconds={"tune": 3600.0}).total == pytest.approx(0.25)
+
+
+def test_what_is_run_again_is_said_not_to_be_counted() -> None:
+    policies = [{"ExceptionType": ["SageMaker.JOB_INTERNAL_ERROR"], "MaxAttempts": 3}]
+    found = of({**training("train"), "RetryPolicies": policies}, training("other"))
+    assert found.notes == ("train: what its RetryPolicies run again after a failure of the service's is not counted.",)
+    found = of(training("train", RetryStrategy={"MaximumRetryAttempts": 2}))
+    assert "RetryStrategy" in found.notes[0]
 
 
 def test_a_transform_needs_an_earlier_execution_to_tell_its_time() -> None:
