@@ -40,7 +40,7 @@ def update(
 ) -> PriceTable:
     """Fetch the lists of some regions into a file; the lists of other regions in it stay.
 
-    Nothing is written unless all of them came, and then the whole file at once.
+    Nothing is written unless all of them came, and then the whole file at once. A file that is broken is written anew.
 
     Args:
         pages: where the products come from; AWS, with the credentials that boto3 finds, unless given.
@@ -50,14 +50,24 @@ def update(
 
     Raises:
         UserError: a region without prices, no answer, credentials that are missing or do not suffice, a file that
-            is none of ours or cannot be written.
+            cannot be read or written.
     """
     day = today or datetime.datetime.now(datetime.UTC).date()
-    before = read(place) if place.exists() else PriceTable((), CURRENCY)
+    before = _before(place)
     fetched = [fetch(region, pages or _aws(), day) for region in dict.fromkeys(regions)]
     table = before.including(fetched)
     write(place, table)
     return table
+
+
+def _before(place: Path) -> PriceTable:
+    """What the file holds; nothing where there is none, or where it is no price list and is to be mended by this."""
+    try:
+        return read(place) if place.exists() else PriceTable((), CURRENCY)
+    except UserError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
+        return PriceTable((), CURRENCY)
 
 
 def fetch(region: str, pages: Pages, day: datetime.date) -> Sheet:

@@ -80,6 +80,17 @@ def test_a_region_is_replaced_and_the_others_stay(tmp_path: Path, monkeypatch) -
     assert table.hourly("eu-west-3", "Training", "ml.m5.xlarge") is None, "the new list is the whole list"
 
 
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"sheets": [{"region": 1}], "currency": "USD"}'])
+def test_a_file_that_is_broken_is_written_anew(tmp_path: Path, monkeypatch, broken: str) -> None:
+    place = tmp_path / "prices.json"
+    place.write_text(broken)
+    with pytest.raises(UserError, match=r"is no price list .*drivetrain prices update"):
+        read(place)
+    with pricing_server(PARIS, monkeypatch):
+        table = update(["eu-west-3"], place, today=DAY)
+    assert read(place) == table and table.hourly("eu-west-3", "Training", "ml.m5.xlarge") is not None
+
+
 def test_throttling_is_waited_out(tmp_path: Path, monkeypatch) -> None:
     with pricing_server(PARIS, monkeypatch) as server:
         server.refusals = [(400, "ThrottlingException")] * 3
