@@ -113,10 +113,15 @@ def find(account: Account, pipeline: str, which: str = LATEST) -> str:
     """The ARN of an execution: by ARN, by id, by the beginning of an id, or `latest`.
 
     Raises:
-        UserError: there is none, or several begin so.
+        UserError: there is none, several begin so, or the ARN is that of another pipeline's.
     """
     if which.startswith("arn:"):
+        # The service may spell the name in lower case in the ARN.
+        if (other := pipeline_of(which)).lower() != pipeline.lower():
+            raise UserError(f"{which} is an execution of {other or 'no pipeline'!r}, not of {pipeline!r}.")
         return which
+    if not which.strip():
+        raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
     there = executions(account, pipeline, 1 if which == LATEST else None)
     if not there:
         raise UserError(f"Pipeline {pipeline!r} has not been executed yet. Start it: drivetrain start {pipeline}")

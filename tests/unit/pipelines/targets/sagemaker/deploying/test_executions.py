@@ -96,8 +96,12 @@ def test_an_execution_is_found_by_id_beginning_name_or_as_latest(place: Place) -
     assert executions.find(place.account, NAME, arns[0].rpartition("/")[2][:8]) == arns[0]
     with pytest.raises(UserError, match="No execution 'nowhere'"):
         executions.find(place.account, NAME, "nowhere")
-    with pytest.raises(UserError, match="3 executions of 'nightly' are ''"):
-        executions.find(place.account, NAME, "")
+    for nothing in ("", " "):
+        with pytest.raises(UserError, match="No execution is named"):
+            executions.find(place.account, NAME, nothing)
+    of_another = arns[0].replace(f"pipeline/{NAME}/", "pipeline/weekly/")
+    with pytest.raises(UserError, match="is an execution of 'weekly', not of 'nightly'"):
+        executions.find(place.account, NAME, of_another)
     assert [each.arn for each in executions.executions(place.account, NAME, 2)] == [arns[2], arns[1]]
     with pytest.raises(AbsentError, match="There is no pipeline 'other' in region us-east-1"):
         executions.find(place.account, "other")
@@ -129,3 +133,9 @@ def test_an_execution_is_stopped_once(started: tuple[Place, Playing]) -> None:
     playing.conclude("Stopped")
     with pytest.raises(UserError, match="has ended: Stopped"):
         executions.stop(place.account, playing.arn)
+
+
+def test_an_empty_id_names_no_execution_where_there_is_but_one_either(started: tuple[Place, Playing]) -> None:
+    place, _ = started
+    with pytest.raises(UserError, match="No execution is named"):
+        executions.find(place.account, NAME, "")
