@@ -43,12 +43,9 @@ def diff(
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:
-        from drivetrain.pipelines.definition.value_words import name_of
-        from drivetrain.pipelines.targets.local.ledger.masking import mask
+        from drivetrain.pipelines.definition.value_words import masked
 
-        written = ((change.to_json(), name_of(change.place)) for change in changes)
-        hidden = ("old", "new")
-        say_json([{k: mask(v, name) if k in hidden else v for k, v in change.items()} for change, name in written])
+        say_json([masked(change).to_json() for change in changes])
     else:
         say("\n".join(map(printable, describe_all(changes))) or "No difference.")
     return DIFFERENT if exit_code and changes else 0

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from drivetrain.pipelines.definition import place as places
-from drivetrain.pipelines.definition.change import ABSENT, Value
+from drivetrain.pipelines.definition.change import ABSENT, Change, Value
 from drivetrain.pipelines.definition.conditions import expression_text
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal, is_expression
 from drivetrain.pipelines.definition.place import Place
 from drivetrain.pipelines.secret_names import looks_secret
+from drivetrain.pipelines.targets.local.ledger.masking import mask
 
 MASK = "***"
 _MAX_SHOWN = 72
@@ -43,9 +45,29 @@ def _argument(item: Json, flag: Json) -> Json:
     return hidden(item, (flag,)) if isinstance(flag, str) and flag.startswith("-") and not own else item
 
 
+def without_secrets(value: Any, place: Place) -> Any:
+    """A copy of the value at a place, in which all that looks like a secret by its name reads MASK; ABSENT stays."""
+    if value is ABSENT:
+        return value
+    name = name_of(place)
+    if isinstance(value, dict) and looks_secret(name):
+        # Of what is named by its place, such as a parameter, the name is not in the value.
+        marked: dict[str, Any] = mask({**value, "Name": name}, name)
+        return {key: marked[key] if key != "Name" else value[key] for key in value}
+    return mask(value, name)
+
+
+def masked(change: Change) -> Change:
+    """The change as it may be kept and shown."""
+    old, new = (without_secrets(value, change.place) for value in (change.old, change.new))
+    return replace(change, old=old, new=new)
+
+
 def name_of(place: Place) -> str:
     """The name under which people know what stands at a place: a variable's, a flag's, a parameter's."""
     named = place[1:2] if place[:1] == (places.PARAMETERS,) else place[-1:]
+    if named == ("Value",):
+        named = place[-2:-1]
     return named[0] if named and isinstance(named[0], str) else ""
 
 

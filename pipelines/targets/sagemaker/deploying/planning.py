@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from drivetrain.pipelines.definition import json_text
-from drivetrain.pipelines.definition.difference import ABSENT, Change, differences
+from drivetrain.pipelines.definition.difference import Change, differences
 from drivetrain.pipelines.definition.place import Place, text
-from drivetrain.pipelines.definition.value_words import name_of
+from drivetrain.pipelines.definition.value_words import masked
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.ledger.masking import mask
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed, base_of, fingerprint
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
@@ -272,15 +271,7 @@ def make_plan(
 
 def _masked(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """Without what looks like a secret by its name: a plan is kept and shown, and applying needs only the places."""
-
-    def without(value: Any, name: str) -> Any:
-        return value if value is ABSENT else mask(value, name)
-
-    return tuple(
-        replace(change, old=without(change.old, name), new=without(change.new, name))
-        for change in changes
-        for name in [name_of(change.place)]
-    )
+    return tuple(masked(change) for change in changes)
 
 
 def _drift(

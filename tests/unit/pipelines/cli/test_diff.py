@@ -161,3 +161,12 @@ def test_the_patch_of_a_file_lies_beside_it(drivetrain, monkeypatch: pytest.Monk
         "pipeline: own-flow\nedits:\n- place: steps.stop.Arguments.ErrorMessage\n  was: no\n  now: never\n"
     )
     assert '"ErrorMessage": "never"' in drivetrain("compile", folder / "own_flow.py")
+
+
+def test_a_secret_is_not_in_the_json_of_differences(drivetrain) -> None:
+    def with_secret(steps: dict[str, Any]) -> None:
+        steps[""]["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-1"})
+
+    old, new = drivetrain.write("old.json", RETRAINING), drivetrain.write("new.json", altered(with_secret))
+    [change] = json.loads(drivetrain("diff", old, new, "--json"))
+    assert change["place"] == "parameters.ApiToken" and change["new"]["DefaultValue"] == "***"

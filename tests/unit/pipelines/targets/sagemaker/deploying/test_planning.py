@@ -100,6 +100,16 @@ def test_what_a_plan_keeps_and_shows_has_no_secret(place: Place) -> None:
         assert "canary" not in text
 
 
+def test_the_default_of_a_new_secret_parameter_is_not_kept(place: Place) -> None:
+    place.apply(place.wanted())
+    more = definition()
+    more["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-one"})
+    plan = place.plan(place.wanted(definition=more))
+    [change] = [change for change in plan.changes if change.where == "parameters.ApiToken"]
+    assert change.new["Type"] == "String" and change.new["DefaultValue"] == "***"
+    assert "canary" not in plan.text()
+
+
 def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
     wanted = place.wanted()
     place.apply(wanted)
