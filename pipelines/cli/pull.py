@@ -98,8 +98,10 @@ def _lines(merged: Merged, file: Path, target: str, *, written: bool) -> list[st
 
 
 def _as_json(merged: Merged, file: Path, *, written: bool) -> dict[str, Any]:
+    from drivetrain.pipelines.definition.value_words import masked
+
     return {
-        "edits": [edit.to_json() for edit in merged.edits],
+        "edits": [masked(edit).to_json() for edit in merged.edits],
         "conflicts": [conflict.to_json() for conflict in merged.conflicts],
         "file": str(file) if written else None,
     }

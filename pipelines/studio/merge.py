@@ -20,7 +20,7 @@ from drivetrain.pipelines.definition.difference import between
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.outline import Outline, assembled, outline
 from drivetrain.pipelines.definition.place import Place, Position
-from drivetrain.pipelines.definition.value_words import hidden, shown
+from drivetrain.pipelines.definition.value_words import hidden, shown, without_secrets
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
 Side = Literal["code", "studio"]
@@ -49,9 +49,9 @@ class Conflict:
         return f"{self.where}: was {was}, the code has {code}, Studio has {studio}"
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object; what is ABSENT is left out of it."""
+        """A JSON object; what is ABSENT is left out of it, and what looks like a secret is masked."""
         given = {"applied": self.applied, "code": self.code, "deployed": self.deployed}
-        written = {key: value for key, value in given.items() if value is not ABSENT}
+        written = {key: without_secrets(value, self.place) for key, value in given.items() if value is not ABSENT}
         return {"place": self.where, **written, **({"why": self.why} if self.why else {})}
 
 

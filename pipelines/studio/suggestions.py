@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from drivetrain.pipelines.definition.change import Change
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.meaning import equal
-from drivetrain.pipelines.definition.value_words import shown
+from drivetrain.pipelines.definition.value_words import hidden, masked, shown
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.settings import Settings
 
@@ -59,11 +59,11 @@ class Suggestion:
         """A JSON object; edits by their places."""
         return {
             "setting": self.setting,
-            "old": self.old,
-            "new": self.new,
+            "old": hidden(self.old, (self.setting,)),
+            "new": hidden(self.new, (self.setting,)),
             "file": self.file,
             "edits": [edit.where for edit in self.edits],
-            "also": [change.to_json() for change in self.also],
+            "also": [masked(change).to_json() for change in self.also],
         }
 
 

@@ -1,5 +1,6 @@
 """The patch file: it gives back what was merged, it is readable, and it says when an edit no longer fits."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -266,6 +267,7 @@ def test_a_secret_in_conflict_is_not_shown() -> None:
         return altered(lambda s: s["prepare"]["Arguments"]["Environment"].update(API_TOKEN=text))
 
     [conflict] = merge(RETRAINING, token("canary-1"), token("canary-2")).conflicts
+    assert "canary" not in json.dumps(conflict.to_json())
     assert "canary" not in str(conflict) and "the code has ***, Studio has ***" in str(conflict)
     [change] = differences(token("canary-1"), token("canary-2"))
     assert describe_all([change]) == ["prepare: environment API_TOKEN changed (***)"]
