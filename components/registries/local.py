@@ -25,6 +25,7 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    partition_of,
 )
 from drivetrain.components.registries._selection import chosen, no_group
 
@@ -97,7 +98,7 @@ class LocalRegistry:
 
     def arn(self, group: str, version: int) -> str:
         """The name that a version has in pipelines."""
-        return f"arn:aws:sagemaker:{self.region}:{ACCOUNT}:model-package/{group}/{version}"
+        return f"arn:{partition_of(self.region)}:sagemaker:{self.region}:{ACCOUNT}:model-package/{group}/{version}"
 
     def register(
         self,

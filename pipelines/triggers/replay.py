@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.components.registries import partition_of
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.triggers import EventTrigger, Trigger
 from drivetrain.pipelines.triggers.event_pattern import explain
@@ -66,8 +67,7 @@ def place(event: Mapping[str, Any]) -> Where:
     region, account = event.get("region"), event.get("account")
     if not isinstance(region, str) or not isinstance(account, str):
         raise UserError("The event names no account and region. Give a whole event, as EventBridge sends it.")
-    partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
-    return Where(region, account, partition)
+    return Where(region, account, partition_of(region))
 
 
 def read_events(text: str | bytes, source: str) -> list[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.components.registries import partition_of
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, UnresolvedReference
 from drivetrain.pipelines.errors import did_you_mean
 
@@ -27,7 +28,7 @@ class Facts:
     started: float
 
     def arn(self, resource: str) -> str:
-        return f"arn:aws:sagemaker:{self.region}:{self.account}:{resource}"
+        return f"arn:{partition_of(self.region)}:sagemaker:{self.region}:{self.account}:{resource}"
 
     @property
     def execution_arn(self) -> str:

@@ -18,6 +18,7 @@ import pytest
 
 from drivetrain.components.registries import open_registry
 from drivetrain.pipelines import (
+    Deployment,
     Limit,
     Parameter,
     Pipeline,
@@ -107,6 +108,19 @@ def test_an_approval_starts_a_run(world: World) -> None:
     assert world.next() == f"retrain / {name} succeeded: {log}"
     arn = "arn:aws:sagemaker:us-east-1:000000000000:model-package/digits/2"
     assert f'\'{{"Model": "{arn}"}}\'' in log.read_text()
+    server.poll()
+    assert len(world.started()) == 1
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", "us-gov-west-1"])
+def test_the_loop_guard_knows_this_machines_executions_of_any_region(world: World, region: str) -> None:
+    here = pipeline(APPROVED).model_copy(update={"deployment": Deployment(region=region)})
+    server = world.serve(here)
+    facts = Facts(id="abc", pipeline="retrain", region=region, account="000000000000", started=0.0)
+    world.approve("a", execution=facts.execution_arn)
+    server.poll()
+    assert world.started() == []
+    world.approve("b")
     server.poll()
     assert len(world.started()) == 1
 
