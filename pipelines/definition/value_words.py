@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -20,6 +21,8 @@ from drivetrain.pipelines.targets.local.ledger.masking import mask
 MASK = "***"
 _MAX_SHOWN = 72
 _MOST_LEAVES = 3
+# https://user:password@host
+_PASSWORD_IN_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@")
 
 
 def hidden(value: Any, place: Place) -> Any:
@@ -53,14 +56,27 @@ def without_secrets(value: Any, place: Place) -> Any:
     if isinstance(value, dict) and looks_secret(name):
         # Of what is named by its place, such as a parameter, the name is not in the value.
         marked: dict[str, Any] = mask({**value, "Name": name}, name)
-        return {key: marked[key] if key != "Name" else value[key] for key in value}
-    return mask(value, name)
+        return _urls_masked({key: marked[key] if key != "Name" else value[key] for key in value})
+    return _urls_masked(mask(value, name))
+
+
+def _urls_masked(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _urls_masked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_urls_masked(item) for item in value]
+    return without_passwords(value) if isinstance(value, str) else value
 
 
 def masked(change: Change) -> Change:
     """The change as it may be kept and shown."""
     old, new = (without_secrets(value, change.place) for value in (change.old, change.new))
     return replace(change, old=old, new=new)
+
+
+def without_passwords(text: str) -> str:
+    """The text with MASK for the password of each URL in it: whatever its name, that is a secret."""
+    return _PASSWORD_IN_URL.sub(rf"\1{MASK}@", text)
 
 
 def name_of(place: Place) -> str:
@@ -77,6 +93,7 @@ def shown(value: Any) -> str:
     if given is ABSENT:
         return "nothing"
     if isinstance(given, str):
+        given = without_passwords(given)
         return short(given if given and given.isprintable() and given == given.strip() else json.dumps(given))
     if isinstance(given, dict):
         if is_expression(given):

@@ -9,7 +9,7 @@ at once instead of overwriting what somebody has changed since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -20,8 +20,9 @@ from drivetrain.pipelines.definition.change_words import added_steps, describe_a
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.outline import assembled, outline
-from drivetrain.pipelines.definition.value_words import hidden, name_of, shown
+from drivetrain.pipelines.definition.value_words import hidden, name_of, shown, without_passwords
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.studio import file_of, patch_text
 
@@ -192,11 +193,36 @@ def _holds_secret(edit: Change) -> bool:
 
     found: list[str] = []
     for value in (edit.old, edit.new):
-        if value is not ABSENT:
-            mask(value, name_of(edit.place), found)
-        if isinstance(value, dict) and edit.place[0] == places.PARAMETERS:
-            mask(cast("dict[str, Any]", value).get("DefaultValue"), name_of(edit.place), found)
-    return any(text and not text.startswith(("arn:", "{")) for text in found)
+        if value is ABSENT:
+            continue
+        given = _without_expressions(value)
+        if any(text != without_passwords(text) for text in _texts(given)):
+            return True
+        mask(given, name_of(edit.place), found)
+        if isinstance(given, dict):
+            # Of what is named by its place, such as a parameter, the name is not in the value.
+            for member in ("Value", "DefaultValue"):
+                mask(given.get(member), name_of(edit.place), found)
+    return any(text and not text.startswith("arn:") for text in found)
+
+
+def _without_expressions(value: Any) -> Any:
+    """The value with nothing for each expression: it names a secret's place at most."""
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        return "" if is_expression(given) else {key: _without_expressions(item) for key, item in given.items()}
+    if isinstance(value, list):
+        return [_without_expressions(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        items = cast("dict[str, Any] | list[Any]", value)
+        for item in items.values() if isinstance(items, dict) else items:
+            yield from _texts(item)
 
 
 def _as_yaml(edit: Change) -> dict[str, Json]:

@@ -239,6 +239,8 @@ def test_edits_that_do_not_fit_can_be_left_out() -> None:
             ContainerArguments=["--token", "canary-1", "--label", "y"]
         ),
         lambda s: s["train"]["RetryPolicies"][0].update(api_token="canary-1"),
+        lambda s: s["prepare"]["Arguments"]["Environment"].update(API_TOKEN='{"key": "canary-1"}'),
+        lambda s: s["prepare"]["Arguments"]["Environment"].update(INDEX="https://me:canary-1@pypi.example.com/simple"),
         lambda s: s[""]["Parameters"][1].update(Name="ApiToken", DefaultValue="canary-1"),
         lambda s: s[""]["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-1"}),
         lambda s: s["train"]["Arguments"].update(Environment={"DB_PASSWORD": "canary-1"}),
@@ -258,6 +260,15 @@ def test_the_name_of_a_secret_is_no_secret(tmp_path: Path) -> None:
     edits = merge(
         RETRAINING, RETRAINING, altered(lambda s: s["prepare"]["Arguments"]["Environment"].update(DB_SECRET=arn))
     ).edits
+    Patch("retraining", edits).write(tmp_path / "retraining.studio.yaml")
+    assert patches.read(tmp_path / "retraining.studio.yaml").edits == edits
+
+
+def test_an_expression_under_the_name_of_a_secret_is_none(tmp_path: Path) -> None:
+    def edited(steps: dict[str, Any]) -> None:
+        steps["prepare"]["Arguments"]["Environment"]["DB_SECRET"] = {"Get": "Parameters.SecretName"}
+
+    edits = merge(RETRAINING, RETRAINING, altered(edited)).edits
     Patch("retraining", edits).write(tmp_path / "retraining.studio.yaml")
     assert patches.read(tmp_path / "retraining.studio.yaml").edits == edits
 
