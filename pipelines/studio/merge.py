@@ -86,9 +86,12 @@ def merge(
     base, ours, theirs = outline(applied), outline(code), outline(deployed)
     edits, conflicts = _sorted_out(base, ours, theirs)
     wanted = take or {}
+    # What is listed without a choice may be chosen, also where another choice then settles it.
+    listed = [*conflicts, *_standing(edits, base, ours)[1]] if wanted else conflicts
     edits, conflicts = _taken(edits, conflicts, ours, theirs, wanted)
+    edits = [edit for edit in edits if wanted.get(edit.where) != "code"]
     edits, broken = _standing(edits, base, ours)
-    if unknown := next((where for where in wanted if where not in {c.where for c in (*conflicts, *broken)}), None):
+    if unknown := next((w for w in wanted if w not in {c.where for c in (*listed, *conflicts, *broken)}), None):
         raise UserError(f"{unknown!r} is not in conflict. {did_you_mean(unknown, [c.where for c in conflicts])}")
     left = [c for c in conflicts if c.where not in wanted] + [c for c in broken if wanted.get(c.where) != "code"]
     definition = assembled(_laid(edits, ours), ours) if edits else ours.raw

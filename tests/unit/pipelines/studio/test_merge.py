@@ -266,3 +266,19 @@ def test_entries_of_an_object_do_not_land_in_a_list() -> None:
     merged = merge(version({"x": 1}), version([]), version({"x": 1, "a": "b", "c": 2}))
     assert {conflict.where for conflict in merged.conflicts} == {"steps.train.Arguments.Odd"}
     assert merged.definition == version([])
+
+
+def test_all_that_is_listed_may_be_chosen_though_one_choice_settles_another() -> None:
+    def edited(steps: dict[str, Any]) -> None:
+        steps["gate"]["DisplayName"] = "Good enough?"
+        steps["gate"]["Arguments"]["IfSteps"].append({"Name": "mail", "Type": "Lambda", "Arguments": {}})
+
+    code = altered(lambda s: s[""]["Steps"].remove(s["gate"]))
+    deployed = altered(edited)
+    listed = [conflict.where for conflict in merge(RETRAINING, code, deployed).conflicts]
+    assert "steps.gate" in listed and any("mail" in where for where in listed)
+    taken = merge(RETRAINING, code, deployed, dict.fromkeys(listed, "studio"))
+    assert taken.conflicts == ()
+    assert {"steps.gate", "steps.mail"} <= {edit.where for edit in taken.edits}
+    kept = merge(RETRAINING, code, deployed, dict.fromkeys(listed, "code"))
+    assert (kept.edits, kept.conflicts) == ((), ())
