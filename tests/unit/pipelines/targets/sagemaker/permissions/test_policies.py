@@ -306,6 +306,47 @@ def joined(*parts: Any, on: str = "") -> Json:
     return {"Std:Join": {"On": on, "Values": list(parts)}}
 
 
+OTHER_SUBNET = f"arn:aws:ec2:{REGION}:{ACCOUNT}:subnet/subnet-0other"
+
+
+@pytest.mark.parametrize(
+    ("actions", "changes"),
+    [
+        (("kms:CreateGrant",), {"context": {"kms:GrantIsForAWSResource": "false"}}),
+        (
+            ("ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterfacePermission"),
+            {"context": {"ec2:Subnet": OTHER_SUBNET}},
+        ),
+        (("lambda:InvokeFunction",), {"resource": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:others"}),
+        (
+            ("events:PutRule", "events:PutTargets", "events:DescribeRule"),
+            {"resource": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/others"},
+        ),
+    ],
+)
+def test_what_is_allowed_goes_no_further(actions: tuple[str, ...], changes: Json) -> None:
+    """Each call that a run makes, with one thing about it changed."""
+    policies = by_role(derive(definition(), names()))
+    asked = [request for request in requests(definition(), names()) if request.action in actions]
+    assert {request.action for request in asked} == set(actions)
+    for request in asked:
+        context = {**request.context, **changes.get("context", {})}
+        other = replace(request, resource=changes.get("resource", request.resource), context=context)
+        assert decide(request, policies[request.role].statements) == "allowed", request
+        assert decide(other, policies[request.role].statements) == "implicitly denied", other
+
+
+def test_services_take_roles_on_for_this_account_alone() -> None:
+    trusts = [trust for policy in derive(definition(), names()).policies for trust in policy.trust]
+    own = {"StringEquals": {"aws:SourceAccount": (ACCOUNT,)}}
+    assert {trust.service for trust in trusts} == {
+        *("lambda.amazonaws.com", "sagemaker.amazonaws.com", "scheduler.amazonaws.com"),
+    }
+    for trust in trusts:
+        # Lambda names no source.
+        assert trust.conditions == ({} if trust.service == "lambda.amazonaws.com" else own)
+
+
 UNBOUND = {"Get": "Parameters.Unbound"}
 EXECUTION = {"Get": "Execution.PipelineExecutionId"}
 
