@@ -271,7 +271,14 @@ class ForEachStep(BaseStep):
         return IterationOutputs(self.name, "Selected", self._step(self.selector.step))
 
     def of(self, index: int, step: BaseStep) -> IterationOutputs:
-        """What a step of the body gave in one iteration, counted from 0."""
+        """What a step of the body gave in one iteration, counted from 0.
+
+        Raises:
+            SpecError: there is no such iteration or step.
+        """
+        if index < 0 or (isinstance(self.items, tuple) and index >= len(self.items)):
+            has = f"has {len(self.items)} items" if isinstance(self.items, tuple) else "counts from 0"
+            raise SpecError(f"{self.name!r}: of({index}, ...): there is no such iteration; it {has}.")
         return IterationOutputs(self.name, f"IterationOutputs[{index}].{step.name}", self._step(step.name))
 
     def count(self, which: Literal["Total", "Succeeded", "Failed", "Stopped"] = "Succeeded") -> PropertyRef:

@@ -199,17 +199,41 @@ def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Opt
     from drivetrain.pipelines.targets.sagemaker.properties import UnknownPropertyError, property_type
 
     for get in step.references:
-        if get.step is None or get.property_file is not None or get.step in options.stubs:
+        if get.step is None or get.property_file is not None:
             continue
         source = nodes.get(get.step)
         if source is None:
             continue  # within a body of which the iterations are not known yet; graph.check has seen it
+        if get.step in options.stubs:
+            # Where a condition decides whether a step runs at all, its stub may be meant for the other branch.
+            if not step.branch and not stubs.gives(source, options.stubs[get.step], get.path):
+                yield (
+                    f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it in the "
+                    "stub's file."
+                )
+            continue
+        if (lost := _lost_member(source, get.path)) is not None:
+            yield f"step {step.name!r}: Get {get.text!r}: {lost}"
+            continue
         if get.path[0] in source.arguments:  # perhaps newer than our model, and given back by every describe call
             continue
         try:
             property_type(source.type, path_text(get.path))
         except UnknownPropertyError as error:
             yield f"step {step.name!r}: Get {get.text!r}: {error}"
+
+
+def _lost_member(source: StepNode, path: Sequence[str | int]) -> str | None:
+    """Why a step gives no such output parameter or iteration, as far as its definition tells; None where it may."""
+    if path[0] == "OutputParameters" and len(path) > 1 and source.type in ("Lambda", "Callback"):
+        declared = [output.name for output in source.output_parameters]
+        if path[1] not in declared:
+            return f"{source.name!r} declares no output {path[1]!r}. {did_you_mean(str(path[1]), declared)}"
+    if path[0] == "IterationOutputs" and len(path) > 1 and source.type == for_each.TYPE:
+        items: Json = source.arguments["IterableItems"]
+        if isinstance(items, list) and isinstance(path[1], int) and not 0 <= path[1] < len(items):
+            return f"{source.name!r} has {len(items)} items, so its iterations are 0 to {len(items) - 1}."
+    return None
 
 
 def _problems(step: StepNode, plan: Plan) -> list[str]:

@@ -18,7 +18,7 @@ nothing for one whose answer no other step reads. Four keys mean more:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -60,6 +60,17 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         if not Path(str(path)).exists():
             problems.append(f"{where}: {path}, given for output {name!r}, does not exist.")
     return problems
+
+
+def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
+    """Whether a step with this stub may answer what others read of it. Only what a type's `described` says is taken on
+    trust."""
+    from drivetrain.pipelines.targets.local.step_types import find
+
+    given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
+    if path[0] == "OutputParameters" and len(path) > 1:
+        return path[1] in (member(given, "OutputParameters") or {})
+    return path[0] in given or path[0] in step.arguments or hasattr(find(step.type), "described")
 
 
 def run(context: StepContext) -> StepResult:

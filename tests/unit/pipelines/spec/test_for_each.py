@@ -195,3 +195,11 @@ def test_a_spec_survives_json() -> None:
     again = type(loop).model_validate_json(loop.model_dump_json())
     assert again == loop
     assert again.items == (1, "a", 2.5)
+
+
+@pytest.mark.parametrize("index", [1, 5, -1])
+def test_an_iteration_that_there_is_not_is_refused_where_it_is_written(index: int) -> None:
+    body = training()
+    with pytest.raises(SpecError, match="there is no such iteration; it has 1 items"):
+        for_each(["a"], [body], name="loop").of(index, body)
+    assert for_each(["a"], [body], name="loop").of(0, body)["model"].path.startswith("IterationOutputs[0].")

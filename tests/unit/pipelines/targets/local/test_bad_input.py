@@ -164,3 +164,48 @@ def test_an_output_whose_place_is_taken_fails_its_step_and_leaves_nothing_half_d
     assert runs.statuses() == {"a": "Failed", "b": "Succeeded"}
     with Ledger(runs.home) as ledger:
         assert ledger.objects(summary.execution, "a") == []
+
+
+def reading(*path: str) -> dict[str, Any]:
+    arguments = {"read": {"Get": ".".join(path)}}
+    return {"Name": "reader", "Type": "Lambda", "FunctionArn": "f", "Arguments": arguments}
+
+
+def test_what_another_step_does_not_give_is_found_before_anything_starts(runs: LocalRuns, tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("def f(event, context):\n    return {'known': 'x'}\n")
+    functions = {"f": f"{tmp_path / 'f.py'}:f"}
+    outputs = [{"OutputName": "known", "OutputType": "String"}]
+    source = {"Name": "source", "Type": "Lambda", "FunctionArn": "f", "Arguments": {}, "OutputParameters": outputs}
+    with pytest.raises(UserError, match="'source' declares no output 'knwon'. Did you mean 'known'"):
+        runs.start([source, reading("Steps.source.OutputParameters['knwon']")], functions=functions)
+    body = {"IterableItems": ["a"], "MaxConcurrency": 1, "ForEachBody": [{**source, "Name": "inner"}]}
+    loop = {"Name": "loop", "Type": "ForEach", "Arguments": body}
+    with pytest.raises(UserError, match=r"'loop' has 1 items, so its iterations are 0 to 0\."):
+        runs.start([loop, reading("Steps.loop.IterationOutputs[5].inner.FunctionArn")], functions=functions)
+    read = reading("Steps.source.OutputParameters['known']")
+    assert runs.start([source, read], functions=functions).status == "Succeeded"
+
+
+def test_a_stub_that_lacks_what_another_step_reads_is_found_before_anything_starts(
+    runs: LocalRuns, tmp_path: Path
+) -> None:
+    (tmp_path / "f.py").write_text("def f(event, context):\n    return {}\n")
+    functions = {"f": f"{tmp_path / 'f.py'}:f"}
+    outputs = [{"OutputName": "known", "OutputType": "String"}]
+    source = {"Name": "source", "Type": "Lambda", "FunctionArn": "g", "Arguments": {}, "OutputParameters": outputs}
+    read = reading("Steps.source.OutputParameters['known']")
+    for stub in ({}, {"OutputParameters": {"other": 1}}):
+        with pytest.raises(UserError, match="--stub source gives no 'OutputParameters'. Give it in the stub's file"):
+            runs.start([source, read], functions=functions, stubs={"source": stub})
+    given = {"source": {"OutputParameters": {"known": "x"}}}
+    assert runs.start([source, read], functions=functions, stubs=given).status == "Succeeded"
+    query = {"Name": "source", "Type": "Athena", "Arguments": {"Query": "q"}}
+    with pytest.raises(UserError, match="--stub source gives no 'QueryId'"):
+        runs.start([query, reading("Steps.source.QueryId")], functions=functions, stubs={"source": {}})
+    same = reading("Steps.source.Query")
+    assert runs.start([query, same], functions=functions, stubs={"source": {}}).status == "Succeeded"
+    # Of a branch nobody knows before the run whether it is taken.
+    conditions = [{"Type": "Equals", "LeftValue": 1, "RightValue": 2}]
+    branch = {"Conditions": conditions, "IfSteps": [reading("Steps.source.QueryId")], "ElseSteps": []}
+    gate = {"Name": "gate", "Type": "Condition", "Arguments": branch}
+    assert runs.start([query, gate], functions=functions, stubs={"source": {}}).status == "Succeeded"
