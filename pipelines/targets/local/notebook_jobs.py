@@ -7,6 +7,7 @@ does, where nbclient and ipykernel are installed. https://docs.aws.amazon.com/sa
 from __future__ import annotations
 
 import importlib.util
+import keyword
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,12 @@ def problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
     """Why a notebook job cannot run here."""
     given = member(arguments, "Environment") or {}
     found = [f"step {step.name!r}: a notebook job needs {name} in its Environment." for name in _lacking(given)]
+    found += [
+        f"step {step.name!r}: hyperparameter {name!r} would be a variable of the notebook, and that is no name of one. "
+        "Allowed: letters, digits and '_', no digit first, no word of Python's."
+        for name in member(arguments, "HyperParameters") or {}
+        if not name.isidentifier() or keyword.iskeyword(name)
+    ]
     if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
         found.append(
             f"step {step.name!r} executes a notebook, for which {', '.join(missing)} must be installed (pip install "

@@ -187,3 +187,10 @@ def test_a_shell_is_no_notebook_job() -> None:
     """Only the driver's own word counts: other entry points are commands as any."""
     arguments = {"AlgorithmSpecification": {"ContainerEntrypoint": ["/bin/bash", "amazon_sagemaker_scheduler"]}}
     assert not notebook_jobs.is_one(arguments) and callable(training.check)
+
+
+@pytest.mark.parametrize("name", ["learning-rate", "2nd", "lambda", "a b"])
+def test_parameters_that_no_variable_can_be_named_by_are_refused(runs: LocalRuns, name: str) -> None:
+    step = notebook_step(runs, notebook(), {"rate": "1", name: "2"})
+    with pytest.raises(UserError, match=f"hyperparameter '{name}' would be a variable of the notebook"):
+        runs.start([step])
