@@ -147,6 +147,7 @@ def test_a_limit_holds_over_a_restart(world: World) -> None:
     first = world.serve(pipeline(limited))
     world.approve("a")
     first.poll()
+    assert "starts" in world.next() and "succeeded" in world.next()
     first.stop()
     second = world.serve(pipeline(limited))
     world.approve("b")
@@ -166,6 +167,50 @@ def test_another_pipelines_end_starts_a_run(world: World) -> None:
     assert world.next() == f"retrain / features starts {name}"
     server.poll()
     assert len(world.started()) == 1
+
+
+def test_what_ended_before_it_was_served_is_no_event_and_what_ends_is_told_once(world: World) -> None:
+    world.run("features", "Succeeded")
+    server = world.serve(pipeline(PipelineFinished(name="after", pipeline="features")))
+    server.poll()
+    assert world.started() == [] and world.said.empty()
+    world.run("features", "Failed")  # another run, which the trigger does not wait for
+    world.run("more", "Succeeded")
+    server.poll()
+    assert world.started() == []
+    late = pipeline(PipelineFinished(name="after", pipeline="extra"))
+    server.stop()
+    server = world.serve(late)
+    world.run("extra", "Succeeded")
+    server.poll()
+    assert "starts" in world.next() and "succeeded" in world.next()
+    server.poll()
+    assert len(world.started()) == 1 and world.said.empty()
+
+
+def test_a_run_has_a_session_of_its_own(world: World) -> None:
+    """An interrupt typed at the terminal reaches the server alone, which ends its runs in order."""
+    server = world.serve(pipeline(APPROVED), code="import os; print(os.getsid(0) == os.getpid())")
+    world.approve("a")
+    server.poll()
+    world.next()
+    assert Path(world.next().rpartition(": ")[2]).read_text() == "True\n"
+
+
+def test_a_machine_that_slept_starts_what_it_missed_within_the_hour(world: World) -> None:
+    server = world.serve(pipeline(Schedule(name="daily", rate="1 day")))
+    server.start()
+    (job,) = (job for job in server._scheduler.get_jobs() if job.name == "daily")  # type: ignore[reportPrivateUsage]
+    assert (job.misfire_grace_time, job.coalesce) == (3_600, True)
+
+
+def test_a_start_is_on_disk_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append((tmp_path / FILE).read_text()))
+    history = History(tmp_path)
+    history.add("p", "t-1", datetime.now(UTC), {})
+    history.forget("p", "t-1")
+    assert [text.count("\n") for text in synced] == [1, 2]
 
 
 def test_failures_of_a_run_are_said(world: World) -> None:
