@@ -14,6 +14,7 @@ Each builds a value of the spec; nothing runs, and what does not fit is refused 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -343,6 +344,9 @@ def for_each(
             f"for_each({given!r:.60}, name={name!r}): give a list of items, or a reference to the text of one."
         )
     else:
+        for one in cast("Sequence[Any]", given):
+            if isinstance(one, float) and not math.isfinite(one):
+                raise SpecError(f"for_each(..., name={name!r}): item {one!r} is no number that JSON has. Leave it out.")
         # An object goes along as its JSON text, and its fields are taken from that.
         listed = tuple(
             as_value(json.dumps(one, ensure_ascii=False) if isinstance(one, Mapping) else one)

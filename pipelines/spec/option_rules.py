@@ -191,7 +191,12 @@ def adapters_are_there(graph: Graph) -> Iterator[str]:
         if not isinstance(step, TrainingStep):
             yield f"step {step.name!r}: cluster.efa is for training jobs; remove it here."
             continue
-        if step.cluster.count == 1:
+        if step.cluster.count == 1 and step.cluster.groups:
+            yield (
+                f"step {step.name!r}: cluster.efa joins the hosts of the group {MAIN_GROUP!r}, and that has one; the "
+                "further groups do not count. Raise cluster.count, or remove efa."
+            )
+        elif step.cluster.count == 1:
             yield (
                 f"step {step.name!r}: cluster.efa joins hosts, and there is one. Raise cluster.count, or remove efa."
             )

@@ -188,7 +188,10 @@ def _channel(where: str, name: str, source: Mapping[str, Any], local_path: str |
 def _refuse_source(where: str, entry: Mapping[str, Any]) -> None:
     for kind in _OTHER_SOURCES:
         if kind in entry:
-            raise UserError(f"{where}: {kind} cannot be read on this machine. Allowed: S3 folders and objects.")
+            raise UserError(
+                f"{where}: {kind} cannot be read on this machine. Allowed: S3 folders and objects, for which a folder "
+                "here may stand (--data S3URI=PATH); or the step's results with --stub STEP=outputs.json."
+            )
 
 
 def _refuse_mode(where: str, field: str, mode: Any) -> None:

@@ -203,3 +203,9 @@ def test_an_iteration_that_there_is_not_is_refused_where_it_is_written(index: in
     with pytest.raises(SpecError, match="there is no such iteration; it has 1 items"):
         for_each(["a"], [body], name="loop").of(index, body)
     assert for_each(["a"], [body], name="loop").of(0, body)["model"].path.startswith("IterationOutputs[0].")
+
+
+@pytest.mark.parametrize("item", [float("nan"), float("inf")])
+def test_items_that_json_has_not_are_refused_where_they_are_written(item: float) -> None:
+    with pytest.raises(SpecError, match="is no number that JSON has"):
+        for_each([0.1, item], [training()], name="loop")

@@ -152,6 +152,8 @@ def test_alternatives_are_written_when_the_pipeline_is_compiled() -> None:
 def test_adapters() -> None:
     assert "for training jobs" in refused(loaded(Cluster(efa=True, count=2)))
     assert "joins hosts, and there is one" in refused(fitted(Cluster(instance_type="ml.p4d.24xlarge", efa=True)))
+    alone = Cluster(instance_type="ml.p4d.24xlarge", efa=True, groups=(READERS,))
+    assert "joins the hosts of the group 'main', and that has one; the further groups do not" in refused(fitted(alone))
     said = refused(fitted(Cluster(instance_type="ml.g5.xlarge", count=2, efa=True)))
     assert "ml.g5.xlarge has no Elastic Fabric Adapter. Did you mean 'ml.g5." in said
     beside = Cluster(instance_type="ml.p4d.24xlarge", count=2, efa=True, groups=(READERS,))

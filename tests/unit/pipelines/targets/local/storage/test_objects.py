@@ -190,7 +190,7 @@ def test_inputs_that_folders_cannot_stand_for_are_refused(source: dict[str, str]
 
 
 def test_training_channels_refuse_other_file_systems_and_pipes() -> None:
-    with pytest.raises(UserError, match="FileSystemDataSource"):
+    with pytest.raises(UserError, match=r"FileSystemDataSource .*--data S3URI=PATH.*--stub STEP"):
         training_channels({"InputDataConfig": [{"ChannelName": "c", "DataSource": {"FileSystemDataSource": {}}}]})
     source = {"S3DataSource": {"S3Uri": "s3://b/k", "S3DataType": "S3Prefix"}}
     channel = {"ChannelName": "c", "DataSource": source}
