@@ -1,12 +1,14 @@
 """The rules and schedules that start a pipeline: read, compared, written and taken away in the account.
 
-A rule is ours when its tag `drivetrain:pipeline` names the pipeline, a schedule when its target is the pipeline.
+A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours when its target
+is the pipeline and its name has the form of those that apply gives, with a hash at the end.
 Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBridge Scheduler (CreateSchedule).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
 
 OWNER = "drivetrain:pipeline"
+# What follows the pipeline's beginning (triggers/resources.py: resource_name).
+_GIVEN_NAME = re.compile(r"-.{1,32}-[0-9a-f]{8}")
 MAX_TARGETS_AT_ONCE = 10
 Json = dict[str, Any]
 
@@ -180,7 +184,9 @@ def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[Trigger]:
         "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=name_prefix(pipeline)
     ):
         # The service may spell the name in lower case in the ARN.
-        if str(members(listed.get("Target")).get("Arn")).lower() == arn.lower():
+        starts_it = str(members(listed.get("Target")).get("Arn")).lower() == arn.lower()
+        # Others schedule the pipeline, too, under names of their own.
+        if starts_it and _GIVEN_NAME.fullmatch(str(listed["Name"]), len(name_prefix(pipeline))):
             said = account.find(
                 "scheduler", "get_schedule", about=about, Name=listed["Name"], GroupName=listed["GroupName"]
             )

@@ -17,6 +17,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.applying import Applied, a
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import OWNER, Trigger
+from drivetrain.pipelines.triggers.resources import resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
 
 NAME = "nightly"
@@ -94,7 +95,7 @@ class Place:
     def schedule(self, expression: str = "rate(1 day)", name: str = "daily") -> Trigger:
         return Trigger.schedule(
             {
-                "Name": f"{self.name}-{name}",
+                "Name": resource_name(self.name, name),
                 "ScheduleExpression": expression,
                 "FlexibleTimeWindow": {"Mode": "OFF"},
                 "Target": {

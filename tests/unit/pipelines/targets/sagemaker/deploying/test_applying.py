@@ -13,6 +13,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import HalfDoneError, apply
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
+from drivetrain.pipelines.triggers.resources import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
@@ -70,7 +71,7 @@ def test_a_new_pipeline_is_there_with_its_tags_code_and_record(place: Place) -> 
     assert f"pipelines/{NAME}/applied/{wanted.sha256}.json" in state["objects"]
     assert wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in state["objects"]
     assert list(state["rules"]) == [f"{NAME}-approved"]
-    assert list(state["schedules"]) == [f"{NAME}-daily"]
+    assert list(state["schedules"]) == [resource_name(NAME, "daily")]
     assert place.plan(wanted).is_empty
 
 
@@ -105,7 +106,7 @@ def test_an_update_changes_what_differs_and_nothing_else(place: Place) -> None:
     assert pipeline["PipelineDescription"] in (None, "")
     assert pipeline["parallel"] == {"MaxParallelExecutionSteps": 3}
     assert pipeline["tags"] == {"team": "speech", "cost-centre": "7", APPLIED: changed.sha256}
-    assert list(state["schedules"]) == [f"{NAME}-other"]
+    assert list(state["schedules"]) == [resource_name(NAME, "other")]
     assert "Rejected" in state["rules"][f"{NAME}-approved"][0]
     assert place.plan(changed).is_empty
 
@@ -143,7 +144,10 @@ def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Plac
         assert found is not None
         assert found.text == second.text
         assert found.tags == {"team": "speech", APPLIED: second.sha256}
-        assert [trigger.name for trigger in found.triggers] == [f"{here.name}-rejected", f"{here.name}-daily"]
+        assert [trigger.name for trigger in found.triggers] == [
+            f"{here.name}-rejected",
+            resource_name(here.name, "daily"),
+        ]
         assert found.triggers == tuple(sorted(second.triggers, key=lambda trigger: trigger.key))
         number += 1
     assert number == len(counting.calls) == (11 if update else 6)
@@ -279,7 +283,7 @@ def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
     elif what == "tags":
         place.outside.client("sagemaker").delete_tags(ResourceArn=wanted.arn, TagKeys=[APPLIED])
     elif what == "trigger":
-        place.outside.client("scheduler").delete_schedule(Name=f"{NAME}-daily")
+        place.outside.client("scheduler").delete_schedule(Name=resource_name(NAME, "daily"))
     elif what == "deleted":
         place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
     else:

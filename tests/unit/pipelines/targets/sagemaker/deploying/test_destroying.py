@@ -9,6 +9,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
+from drivetrain.pipelines.triggers.resources import resource_name
 from tests.fixtures.sagemaker_service.pipelines import Playing
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
 
@@ -58,7 +59,9 @@ def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -
     longer.apply(longer.wanted(triggers=(longer.rule(), longer.schedule())))
     destroy(place.account, remains(place.account, NAME, root(place)))
     state = place.state()
-    assert list(state["rules"]) == [f"{NAME}-too-approved"] and list(state["schedules"]) == [f"{NAME}-too-daily"]
+    assert list(state["rules"]) == [f"{NAME}-too-approved"] and list(state["schedules"]) == [
+        resource_name(f"{NAME}-too", "daily")
+    ]
 
 
 def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:

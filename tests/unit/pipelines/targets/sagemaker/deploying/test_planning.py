@@ -15,6 +15,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, read_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
+from drivetrain.pipelines.triggers.resources import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
@@ -70,7 +71,7 @@ def test_changes_are_told_by_name(place: Place) -> None:
         "train: instance ml.m5.large -> ml.m5.4xlarge",
         "parallel steps: 50 -> 3",
         "tag team: vision -> speech",
-        "~ schedule 'nightly-daily'",
+        f"~ schedule {resource_name(NAME, 'daily')!r}",
         "ScheduleExpression rate(1 day) -> rate(2 days)",
         "- rule 'nightly-approved'",
         "+ 1 objects in the bucket",

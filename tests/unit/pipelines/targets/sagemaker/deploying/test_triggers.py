@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from drivetrain.pipelines import Pipeline, fail
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
     Trigger,
     desired_triggers,
@@ -94,3 +96,14 @@ def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
     assert read_triggers(place.account, NAME, arn) == (two,)
     write(place.account, one, two)
     assert read_triggers(place.account, NAME, arn) == (one,)
+
+
+def test_a_schedule_that_others_made_for_the_pipeline_is_not_ours(place: Place) -> None:
+    ours = place.schedule()
+    place.apply(place.wanted(triggers=(ours,)))
+    by_hand = replace(ours, name=f"{NAME}-before-the-fair")
+    write(place.account, by_hand, None)
+    assert place.plan(place.wanted(triggers=(ours,))).is_empty
+    place.apply(place.wanted())
+    destroy(place.account, remains(place.account, NAME, place.wanted().root))
+    assert list(place.state()["schedules"]) == [by_hand.name]
