@@ -176,7 +176,7 @@ def test_what_another_step_does_not_give_is_found_before_anything_starts(runs: L
     functions = {"f": f"{tmp_path / 'f.py'}:f"}
     outputs = [{"OutputName": "known", "OutputType": "String"}]
     source = {"Name": "source", "Type": "Lambda", "FunctionArn": "f", "Arguments": {}, "OutputParameters": outputs}
-    with pytest.raises(UserError, match="'source' declares no output 'knwon'. Did you mean 'known'"):
+    with pytest.raises(UserError, match=r"'source' declares no output 'knwon'\. Did you mean 'known'"):
         runs.start([source, reading("Steps.source.OutputParameters['knwon']")], functions=functions)
     body = {"IterableItems": ["a"], "MaxConcurrency": 1, "ForEachBody": [{**source, "Name": "inner"}]}
     loop = {"Name": "loop", "Type": "ForEach", "Arguments": body}
@@ -195,7 +195,7 @@ def test_a_stub_that_lacks_what_another_step_reads_is_found_before_anything_star
     source = {"Name": "source", "Type": "Lambda", "FunctionArn": "g", "Arguments": {}, "OutputParameters": outputs}
     read = reading("Steps.source.OutputParameters['known']")
     for stub in ({}, {"OutputParameters": {"other": 1}}):
-        with pytest.raises(UserError, match="--stub source gives no 'OutputParameters'. Give it in the stub's file"):
+        with pytest.raises(UserError, match=r"--stub source gives no 'OutputParameters'\. Give it in the stub's file"):
             runs.start([source, read], functions=functions, stubs={"source": stub})
     given = {"source": {"OutputParameters": {"known": "x"}}}
     assert runs.start([source, read], functions=functions, stubs=given).status == "Succeeded"
