@@ -31,6 +31,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import versions
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once, size_of, split
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
@@ -138,14 +139,20 @@ class _Applying:
     def create(self) -> None:
         """Steps 3 to 5 in one call."""
         tags = {**self.wanted.tags, APPLIED: self.wanted.sha256}
-        made = self.account.call(
-            "sagemaker",
-            "create_pipeline",
-            about=self.about,
-            PipelineName=self.wanted.name,
-            Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
-            **self.fields(),
-        )
+        try:
+            made = self.account.call(
+                "sagemaker",
+                "create_pipeline",
+                about=self.about,
+                PipelineName=self.wanted.name,
+                Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+                **self.fields(),
+            )
+        except BaseException as error:
+            # Where no answer came the service may have done it; where it refused, what is there is another's.
+            if not (isinstance(error, ServiceError) and error.code):
+                self.undo.append(("the new pipeline", self.delete))
+            raise
         self.result.arn = str(made["PipelineArn"])
         self.wanted = self.wanted.at(self.result.arn)
         self.undo.append(("the new pipeline", self.delete))

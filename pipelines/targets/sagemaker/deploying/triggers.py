@@ -1,7 +1,7 @@
 """The rules and schedules that start a pipeline: read, compared, written and taken away in the account.
 
-A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours when its target
-is the pipeline and its name has the form of those that apply gives, with a hash at the end.
+A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours when it
+starts the pipeline and its name has the form of those that apply gives, with a hash at the end.
 Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBridge Scheduler (CreateSchedule).
 """
 

@@ -360,6 +360,38 @@ def test_an_update_that_was_done_though_no_answer_came_is_taken_back(place: Plac
     assert place.state()["pipelines"] == before
 
 
+@pytest.mark.parametrize("error", [ServiceError("AWS cannot be reached."), KeyboardInterrupt()], ids=["lost", "ctrl-c"])
+def test_a_pipeline_that_was_made_though_no_answer_came_is_taken_back(place: Place, error: BaseException) -> None:
+    wanted = place.wanted()
+
+    class Losing(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            said = super().call(service, operation, about=about, **arguments)
+            if operation == "create_pipeline":
+                raise error
+            return said
+
+    told: list[str] = []
+    with pytest.raises((HalfDoneError, KeyboardInterrupt)) as failed:
+        apply(Losing(place.outside.region), wanted, place.plan(wanted), tell=told.append)
+    assert "Taken back: the new pipeline." in "\n".join([str(failed.value), *told])
+    assert not place.state()["pipelines"]
+
+
+def test_a_pipeline_that_somebody_else_made_in_the_same_moment_is_not_deleted(place: Place) -> None:
+    wanted = place.wanted()
+
+    class Raced(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation == "create_pipeline":
+                place.apply(wanted)
+            return super().call(service, operation, about=about, **arguments)
+
+    with pytest.raises(HalfDoneError):
+        apply(Raced(place.outside.region), wanted, place.plan(wanted))
+    assert list(place.state()["pipelines"]) == [NAME]
+
+
 def test_somebody_who_writes_at_the_same_time_is_told_of(place: Place) -> None:
     wanted = place.wanted()
 
