@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
@@ -14,6 +14,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from drivetrain.infra.options import Options
+from drivetrain.infra.storage import let_services_notify
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 
 EXECUTION_CHANGED = "SageMaker Model Building Pipeline Execution Status Change"
@@ -26,6 +27,17 @@ class Notices(Construct):
         self, scope: Construct, names: Names, options: Options, key: kms.IKey | None, failed: tuple[sqs.IQueue, ...]
     ) -> None:
         super().__init__(scope, "Notices")
+        if key is None:
+            # The key of a bucket that is there already does not let services notify, nor does the one of AWS's own.
+            made = kms.Key(
+                self,
+                "Key",
+                description=f"Notices of pipeline {names.pipeline}",
+                enable_key_rotation=True,
+                removal_policy=RemovalPolicy.RETAIN,
+            )
+            let_services_notify(made, names)
+            key = made
         self.topic = sns.Topic(
             self, "Topic", topic_name=names.topic.rpartition(":")[2], master_key=key, enforce_ssl=True
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.plain_yaml import read_yaml
@@ -33,7 +33,12 @@ class ContinuousIntegration(Frozen):
         "ref:refs/heads/main",
     )
     """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; no `*`, which also is every pull request."""
-    provider: str | None = None
+    provider: (
+        Annotated[
+            str, Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com$")
+        ]
+        | None
+    ) = None
     """ARN of the account's OpenID provider for GitHub, of which there can be one; made unless given."""
 
 
@@ -44,13 +49,22 @@ class PrivateNetwork(Frozen):
     """In how many availability zones; machines of one training stand in one of them."""
     cidr: str = "10.80.0.0/16"
 
+    @field_validator("cidr")
+    @classmethod
+    def _is_network(cls, given: str) -> str:
+        from ipaddress import IPv4Network
+
+        if not 16 <= IPv4Network(given).prefixlen <= 24:  # of which each zone gets a part
+            raise ValueError("allowed are networks of /16 to /24")
+        return given
+
 
 class Options(Frozen):
     """The choices of a deployment; see docs/infrastructure.md."""
 
     bucket: Literal["make", "existing"] = "make"
     """Whether the stack makes deployment.bucket; with `existing` its key is `bucket_key`."""
-    bucket_key: str | None = None
+    bucket_key: Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+$")] | None = None
     """ARN of the KMS key of a bucket that is there already."""
     checkpoint_days: Days = 30
     """Checkpoints are deleted so long after they were written."""

@@ -8,6 +8,7 @@ from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
 from drivetrain.infra.events import Events
+from drivetrain.infra.given import check_given, left_to_the_owner
 from drivetrain.infra.logs import JobLogs
 from drivetrain.infra.network import Network
 from drivetrain.infra.notices import Notices
@@ -48,8 +49,9 @@ class PipelineStack(Stack):
             names = Names.of(pipeline, storage.key.key_arn)
         trust = () if options.ci is None else (deployer_trust(self, options.ci, names),)
         derived = derive(definition, names, options.parameters, trust)
-        self.notes = derived.notes
+        self.notes = (*derived.notes, *left_to_the_owner(pipeline, names, options))
         self.policies = tuple(policy for policy in derived.policies if policy.trust)
+        check_given(names, (policy.role for policy in self.policies))
         roles = Roles(self, self.policies, names)
         Groups(self, uses, names, options)
         JobLogs(self, uses, options)

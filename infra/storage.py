@@ -33,7 +33,7 @@ class Storage(Construct):
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.RETAIN,
         )
-        self._let_services_notify(names)
+        let_services_notify(self.key, names)
         logs = s3.Bucket(
             self,
             "AccessLogs",
@@ -76,17 +76,18 @@ class Storage(Construct):
                 event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
             )
 
-    def _let_services_notify(self, names: Names) -> None:
-        """EventBridge and CloudWatch write to the encrypted topic, for this account alone."""
-        for service in ("events.amazonaws.com", "cloudwatch.amazonaws.com"):
-            self.key.add_to_resource_policy(
-                iam.PolicyStatement(
-                    principals=[iam.ServicePrincipal(service)],
-                    actions=["kms:Decrypt", "kms:GenerateDataKey"],
-                    resources=["*"],
-                    conditions={"StringEquals": {"aws:SourceAccount": names.account}},
-                )
+
+def let_services_notify(key: kms.Key, names: Names) -> None:
+    """EventBridge and CloudWatch write to the encrypted topic, for this account alone."""
+    for service in ("events.amazonaws.com", "cloudwatch.amazonaws.com"):
+        key.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal(service)],
+                actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                resources=["*"],
+                conditions={"StringEquals": {"aws:SourceAccount": names.account}},
             )
+        )
 
 
 def lifecycle(names: Names, options: Options) -> list[s3.LifecycleRule]:

@@ -237,8 +237,35 @@ def test_what_is_encrypted_kept_and_closed(folder: Path, name: str) -> None:
         assert queue["Properties"]["SqsManagedSseEnabled"] is True
     for log in of_type(found, "AWS::Logs::LogGroup").values():
         assert log["Properties"]["RetentionInDays"] in (90, 365)
-    topic_key = only(found, "AWS::SNS::Topic")["Properties"].get("KmsMasterKeyId")
-    assert (topic_key is not None) is (name != "events")
+    # Of a bucket that is there already, the key is not ours to let services notify with: the topic has its own.
+    ((key_name, key),) = of_type(found, "AWS::KMS::Key").items()
+    assert only(found, "AWS::SNS::Topic")["Properties"]["KmsMasterKeyId"] == {"Fn::GetAtt": [key_name, "Arn"]}
+    notifying = [
+        (statement["Principal"]["Service"], statement["Condition"])
+        for statement in key["Properties"]["KeyPolicy"]["Statement"]
+        if "Service" in statement["Principal"] and "Condition" in statement
+    ]
+    bound = {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+    for service in ("events.amazonaws.com", "cloudwatch.amazonaws.com"):
+        assert (service, bound) in notifying
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_stack_is_not_deleted_by_mistake(folder: Path, name: str) -> None:
+    artifacts = json.loads((folder / name / "manifest.json").read_text())["artifacts"].values()
+    (stack,) = (each for each in artifacts if each["type"] == "aws:cloudformation:stack")
+    assert stack["properties"]["terminationProtection"] is True
+
+
+def test_ci_is_trusted_for_the_named_runs_alone(folder: Path) -> None:
+    trusts = {
+        name: dict(roles(template(folder, name)))["drivetrain-retraining-ci"]["AssumeRolePolicyDocument"]["Statement"]
+        for name in ("full", "events")
+    }
+    subject = "token.actions.githubusercontent.com:sub"
+    found = {name: [s["Condition"]["StringLike"][subject] for s in given] for name, given in trusts.items()}
+    main, production = "repo:acme/models:ref:refs/heads/main", "repo:acme/models:environment:production"
+    assert found == {"full": [[main, production]], "events": [main]}
 
 
 def test_the_bucket(folder: Path) -> None:

@@ -1,0 +1,65 @@
+"""Whether what a deployment names itself can be what the stack makes, and what it leaves to its owner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from drivetrain.infra.options import Options
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.spec.pipeline import Pipeline
+from drivetrain.pipelines.spec.triggers import Upload
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+
+
+def check_given(names: Names, roles: Iterable[str]) -> None:
+    """The stack makes queues and roles under the names of the deployment, so they must be of its place.
+
+    Args:
+        roles: ARNs of the roles that the stack makes.
+
+    Raises:
+        UserError: a queue or role of another account or region, an event queue without order, or a dead-letter queue
+            that rules and schedules cannot write to.
+    """
+    for field, arn, fifo in (
+        ("event_queue", names.event_queue, True),
+        ("dead_letter_queue", names.dead_letter_queue, False),
+    ):
+        start = names.arn("sqs", "")
+        name = arn.removeprefix(start)
+        if not arn.startswith(start) or not re.fullmatch(r"[A-Za-z0-9_-]{1,80}(\.fifo)?", name) or len(name) > 80:
+            raise UserError(f"deployment.{field} is {arn!r:.160}. Allowed: a queue that the stack makes, {start}NAME.")
+        if name.endswith(".fifo") != fifo:
+            raise UserError(
+                f"deployment.{field} is {arn!r:.160}. "
+                + (
+                    "Events are handled in their order, so its name must end in .fifo."
+                    if fifo
+                    else "Rules and schedules take no FIFO queue for what they could not deliver; leave .fifo out."
+                )
+            )
+    own = f"arn:{names.partition}:iam::{names.account}:role/"
+    for role in roles:
+        if not role.startswith(own):
+            raise UserError(
+                f"Role {role!r:.160} is of another account; the stack makes the roles of {names.account}. Give one of "
+                f"it: {own}NAME."
+            )
+
+
+def left_to_the_owner(pipeline: Pipeline, names: Names, options: Options) -> Iterator[str]:
+    """What the stack does not set on a bucket that is there already."""
+    if options.bucket == "make":
+        return
+    yield (
+        f"bucket {names.bucket!r} is there already, so nothing deletes old checkpoints: expire "
+        f"{names.root}/checkpoints/ after {options.checkpoint_days} days, and older versions after "
+        f"{options.old_version_days}, by its own lifecycle rules."
+    )
+    for trigger in pipeline.triggers:
+        if isinstance(trigger, Upload) and trigger.bucket == names.bucket:
+            yield (
+                f"trigger {trigger.name!r}: bucket {names.bucket!r} is there already, so switch its events to "
+                "EventBridge on by hand; without that the trigger never fires."
+            )

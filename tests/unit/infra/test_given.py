@@ -1,0 +1,65 @@
+"""What a deployment names itself: of its own account and region, of the right kind; and what stays its owner's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivetrain.infra.given import check_given, left_to_the_owner
+from drivetrain.infra.options import Options
+from drivetrain.pipelines import Pipeline, Upload
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+
+SQS = "arn:aws:sqs:eu-west-1:123456789012:"
+ROLE = "arn:aws:iam::123456789012:role/"
+
+
+def names(**given: str) -> Names:
+    return Names(
+        partition="aws",
+        region="eu-west-1",
+        account="123456789012",
+        pipeline="nightly",
+        bucket="acme",
+        prefix="pipelines",
+        pipeline_role=f"{ROLE}pipeline",
+        given=given,
+    )
+
+
+def test_what_the_stack_can_make_is_taken() -> None:
+    check_given(names(), [])
+    check_given(names(event_queue=f"{SQS}mine.fifo", dead_letter_queue=f"{SQS}dead_letters"), [f"{ROLE}a/b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"event_queue": f"{SQS}events"}, "must end in .fifo"),
+        ({"event_queue": "arn:aws:sqs:eu-west-1:210987654321:events.fifo"}, f"Allowed: .*{SQS}NAME"),
+        ({"event_queue": "arn:aws:sqs:us-east-1:123456789012:events.fifo"}, "deployment.event_queue"),
+        ({"event_queue": f"{SQS}a:b.fifo"}, "deployment.event_queue"),
+        ({"event_queue": f"{SQS}{'x' * 80}.fifo"}, "deployment.event_queue"),
+        ({"dead_letter_queue": f"{SQS}dead.fifo"}, "leave .fifo out"),
+        ({"dead_letter_queue": "arn:aws:sqs:eu-west-1:210987654321:dead"}, "deployment.dead_letter_queue"),
+    ],
+)
+def test_another_queue_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        check_given(names(**given), [])
+
+
+def test_a_role_of_another_account_is_refused() -> None:
+    with pytest.raises(UserError, match="another account"):
+        check_given(names(), [f"{ROLE}pipeline", "arn:aws:iam::210987654321:role/training"])
+
+
+def test_what_a_bucket_that_is_there_needs_is_told() -> None:
+    triggers = (Upload(name="here", bucket="acme", prefix="in/"), Upload(name="there", bucket="other"))
+    pipeline = Pipeline(name="nightly", triggers=triggers)
+    assert list(left_to_the_owner(pipeline, names(), Options())) == []
+    rules, events = left_to_the_owner(pipeline, names(), Options(bucket="existing", checkpoint_days=5))
+    assert "pipelines/nightly/checkpoints/ after 5 days" in rules
+    assert "trigger 'here'" in events and "never fires" in events
