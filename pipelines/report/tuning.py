@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.untrusted import drawable, listed, mapping, objects, text, texts, whole
 
 # More than the service runs in one tuning.
@@ -103,6 +104,11 @@ def tuning_facts(
     )
 
 
+def _reason(value: object) -> str:
+    """The line of a reason that says what happened; looked for before a long one is cut."""
+    return text(in_a_line(value)) if isinstance(value, str) and value else ""
+
+
 def _objective(config: Mapping[str, Any], *sources: Mapping[str, Any]) -> dict[str, Any]:
     found = mapping(config.get("HyperParameterTuningJobObjective"))
     for source in sources:
@@ -127,7 +133,7 @@ def _described(response: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator
             definition=text(one.get("TrainingJobDefinitionName")),
             objective=drawable(metric.get("Value")),
             seconds=None if started is None or ended is None else max(ended - started, 0.0),
-            reason=text(extra.get("reason")) or text(one.get("FailureReason")),
+            reason=_reason(extra.get("reason")) or _reason(one.get("FailureReason")),
             values=_values(extra.get("values")),
         )
 
@@ -145,7 +151,7 @@ def _kept(folder: Path) -> Iterator[TrainingFacts]:
             definition=trial.definition or "",
             objective=drawable(trial.objective),
             seconds=None if ended is None or trial.started is None else max(ended - trial.started, 0.0),
-            reason=text(trial.reason or ""),
+            reason=_reason(trial.reason),
             values=_values(trial.series),
         )
 

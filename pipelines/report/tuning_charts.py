@@ -70,7 +70,8 @@ def by_parameter(tuning: TuningFacts, name: str) -> Markup:
     """The objective against one hyperparameter, in the order of its scale."""
     shown = [one for one in tuning.trainings if one.objective is not None and name in one.parameters]
     up, _ = _objective_axis(tuning, HEIGHT)
-    across, place = _parameter_axis([one.parameters[name] for one in shown])
+    # Also of those without an objective: a value whose trainings all failed was tried, and has its place.
+    across, place = _parameter_axis([one.parameters[name] for one in tuning.trainings if name in one.parameters])
     body: list[Content] = [
         _axes(across, up, "", WIDTH),
         [_dot(tuning, one, across.at(place(one.parameters[name])), up) for one in shown],

@@ -215,3 +215,21 @@ def test_the_page_has_the_section_and_its_style() -> None:
     assert "the &lt;data&gt; is gone" in page and "the <data> is gone" not in page
     assert "seed 3" in page and not re.search(r"<script", page)
     assert ".best-ring" not in render(RunFacts(**facts))
+
+
+def test_a_value_whose_trainings_all_failed_has_its_place() -> None:
+    failed = training(2, None, "Failed", parameters={"optimizer": '"adagrad"'})
+    names = [one.text for one in xml(by_parameter(tuning(training(1, 0.5), failed), "optimizer")).iter("text")]
+    assert "adam" in names and "adagrad" in names
+
+
+def test_why_a_training_failed_is_the_line_of_its_exception_however_long_the_traceback(tmp_path: Path) -> None:
+    frames = "".join(f'  File "train.py", line {number}, in step\n    loss = model(batch)\n' for number in range(500))
+    reason = f"Traceback (most recent call last):\n{frames}ValueError: the labels are empty"
+    told = described()
+    told["TrainingJobSummaries"][0].pop("FailureReason", None)
+    job = told["TrainingJobSummaries"][0]["TrainingJobName"]
+    told["Drivetrain"]["trainings"] = [{"number": 1, "job": job, "reason": reason, "values": []}]
+    found = tuning_facts("tune", {}, told)
+    assert found is not None
+    assert "ValueError: the labels are empty" in [one.reason for one in found.trainings]
