@@ -21,8 +21,6 @@ _KILL_AGAIN = 0.25
 _ANY_INSTANT = 0.25
 _ONE_RANK_ALONE = 0.3
 _GONE_WITHIN_S = 5.0
-# When it sees that a rank is gone, and ends the others.
-_TORCHRUN_LOOKS_S = 0.1
 
 
 def prepare(folder: Path) -> list[Reference]:
@@ -83,9 +81,7 @@ def _kill(given: Trial, whole: Reference, folder: Path, attempt: int) -> tuple[s
         if not wait_for(ranks, instant):
             return "", []
         ranks.send(signal.SIGKILL, victims)
-        if not ranks.are_at_work:
-            ranks.wait(given.draw.uniform(0.0, _TORCHRUN_LOOKS_S))
-            ranks.send(signal.SIGKILL)
+        ranks.end_the_rest(signal.SIGKILL, given.draw)
         codes = ranks.wait(_GONE_WITHIN_S)
         left = sorted({*range(size)} - codes.keys())
         said = [f"{_GONE_WITHIN_S} s after ranks {victims} were killed {instant.name}, {left} live"] if left else []

@@ -24,7 +24,6 @@ _STOPPED = 75
 _AT_THE_END = {0, _STOPPED, -signal.SIGTERM}
 _PHASES = ("load", "warm-up", "step", "validation", "copy", "write", "gather", "manifest", "retention")
 _TWICE = 0.3
-_TORCHRUN_LOOKS_S = 0.1  # how soon torchrun ends the other ranks of one that has ended
 # Every so many trials go through the launcher and torchrun.
 _LAUNCHED = 8
 _START_S = 120.0
@@ -79,10 +78,7 @@ def _forked(given: Trial, whole: Reference, did: Counter[str]) -> tuple[dict[int
         began = time.monotonic()
         if again is not None and len(ranks.wait(again)) < size:
             ranks.send(signal.SIGTERM)
-        if not ranks.are_at_work:
-            # SIGTERM may have ended them; where the others wait for them in making a group, torchrun ends these.
-            ranks.wait(_TORCHRUN_LOOKS_S)
-            ranks.send(signal.SIGTERM)
+        ranks.end_the_rest(signal.SIGTERM, given.draw)
         codes = dict(ranks.wait(_WINDOW_S))
         seconds = time.monotonic() - began
     to = "all" if len(victims) == size else "one"

@@ -10,6 +10,9 @@ from drivetrain.training_scripts.evaluating.files import BOOTSTRAP_FILE
 from drivetrain.training_scripts.evaluating.settings import Settings
 from drivetrain.training_scripts.metric import HasExact, Metric
 
+OF_A_CLASS = "_class_"
+"""In the name of a number of a single class (`f1_class_3`)."""
+
 FORMAT = 1
 
 
@@ -88,7 +91,7 @@ def numbers(result: Evaluation, metrics: Mapping[str, Metric]) -> dict[str, floa
     found: dict[str, float] = {"num_samples": result.num_samples}
     for name, measured in result.whole.metrics.items():
         found[name] = measured.value
-        if "_class_" not in name and (measured.bound or owner(name, with_bound)):
+        if OF_A_CLASS not in name and (measured.bound or owner(name, with_bound)):
             found[f"{name}_bound"] = measured.bound
     return found
 

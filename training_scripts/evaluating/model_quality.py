@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from statistics import stdev
 from typing import Any
 
+from drivetrain.training_scripts.evaluating.document import OF_A_CLASS
+
 # The service's name -> ours.
 _BINARY = {
     "recall": "recall",
@@ -62,7 +64,7 @@ def model_quality(
         found = {
             name: _entry(measured["value"], replicates.get(name, ()))
             for name, measured in metrics.items()
-            if "_class_" not in name
+            if OF_A_CLASS not in name
         }
     return {"version": 0.0, "dataset": {"item_count": document["num_samples"]}, section: found}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from drivetrain.training_scripts.evaluating.document import OF_A_CLASS
+
 # Numbers of single classes that are shown; all are in evaluation.json.
 MAX_CLASS_ROWS = 12
 MAX_SLICES = 40
-_MARK = "_class_"
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -16,8 +17,8 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     bootstrap = document["bootstrap"]
     interval = f"{100 * bootstrap['confidence']:.4g} % interval" if bootstrap else ""
     metrics: Mapping[str, Any] = document["metrics"]
-    overall = [name for name in metrics if _MARK not in name]
-    of_classes = [name for name in metrics if _MARK in name]
+    overall = [name for name in metrics if OF_A_CLASS not in name]
+    of_classes = [name for name in metrics if OF_A_CLASS in name]
     shown = overall + of_classes[:MAX_CLASS_ROWS]
     rows = [(name, *_cells(metrics[name])) for name in shown]
     yield from _table(("metric", "value", "within", interval), rows)

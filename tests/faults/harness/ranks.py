@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import random
 import select
 import signal
 import sys
@@ -30,6 +31,8 @@ from tests.faults.harness.traces import listen_often, trace_steps
 
 # A rank that should have ended is asked what it is doing.
 _SAY_WHERE, _SECONDS_TO_SAY = signal.SIGUSR2, 0.5
+# When torchrun sees that a rank is gone, and ends the others.
+_TORCHRUN_LOOKS_S = 0.1
 
 # No pool of threads may exist in a process that forks; one thread a rank is also what the launcher gives on 2 cores.
 torch.set_num_threads(1)
@@ -120,6 +123,13 @@ class Ranks:
         """Whether all have taken a step, or begun one. Until then they may be making groups, in which a rank waits for
         one that is gone; torchrun ends it."""
         return len(self.pids) == len({event.rank for event in self.events if event.phase == "step"})
+
+    def end_the_rest(self, number: signal.Signals, draw: random.Random) -> None:
+        """After a signal that some ranks were sent: what torchrun does soon, while those that are left cannot see it
+        (`are_at_work`)."""
+        if not self.are_at_work:
+            self.wait(draw.uniform(0.0, _TORCHRUN_LOOKS_S))
+            self.send(number)
 
     @property
     def has_ended(self) -> bool:
