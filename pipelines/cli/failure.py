@@ -16,9 +16,9 @@ from drivetrain.pipelines.report.words import printable
 from drivetrain.pipelines.targets.local.outcomes import for_run
 
 if TYPE_CHECKING:
+    from drivetrain.pipelines.masking import Masking
     from drivetrain.pipelines.report.facts import StepFacts
     from drivetrain.pipelines.targets.local.home import Home
-    from drivetrain.pipelines.targets.local.ledger.masking import Masking
 
 MAX_LINES = 15
 
@@ -53,7 +53,7 @@ def _masking(folder: Path) -> Masking:
     import json
 
     from drivetrain.pipelines.errors import UserError
-    from drivetrain.pipelines.targets.local.ledger.masking import Masking
+    from drivetrain.pipelines.masking import Masking
     from drivetrain.pipelines.targets.local.request import Request
 
     try:

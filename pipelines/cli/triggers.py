@@ -188,7 +188,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
 
 def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What looks like a secret by its name is not shown."""
-    from drivetrain.pipelines.targets.local.ledger.masking import mask
+    from drivetrain.pipelines.masking import mask
 
     return mask(dict(parameters))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value
@@ -15,8 +15,8 @@ from drivetrain.pipelines.definition.conditions import expression_text
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal, is_expression
 from drivetrain.pipelines.definition.place import Place
+from drivetrain.pipelines.masking import mask
 from drivetrain.pipelines.secret_names import looks_secret
-from drivetrain.pipelines.targets.local.ledger.masking import mask
 
 MASK = "***"
 _MAX_SHOWN = 72
@@ -55,8 +55,9 @@ def without_secrets(value: Any, place: Place) -> Any:
     name = name_of(place)
     if isinstance(value, dict) and looks_secret(name):
         # Of what is named by its place, such as a parameter, the name is not in the value.
-        marked: dict[str, Any] = mask({**value, "Name": name}, name)
-        return _urls_masked({key: marked[key] if key != "Name" else value[key] for key in value})
+        given = cast("dict[str, Any]", value)
+        marked: dict[str, Any] = mask({**given, "Name": name}, name)
+        return _urls_masked({key: marked[key] if key != "Name" else item for key, item in given.items()})
     return _urls_masked(mask(value, name))
 
 

@@ -120,7 +120,7 @@ def _unknown_fields(definition: Definition, steps: list[StepNode]) -> Iterator[s
 
 
 def _refused(definition: Definition, steps: list[StepNode]) -> Iterator[str]:
-    from drivetrain.pipelines.targets.local.ledger.masking import mask
+    from drivetrain.pipelines.masking import mask
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 
     parameter_types = {parameter.name: parameter.type for parameter in definition.parameters}

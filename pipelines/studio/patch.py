@@ -189,7 +189,7 @@ def _value(given: Mapping[str, Json], member: str, where: str) -> Value:
 
 
 def _holds_secret(edit: Change) -> bool:
-    from drivetrain.pipelines.targets.local.ledger.masking import mask
+    from drivetrain.pipelines.masking import mask
 
     found: list[str] = []
     for value in (edit.old, edit.new):
@@ -202,7 +202,7 @@ def _holds_secret(edit: Change) -> bool:
         if isinstance(given, dict):
             # Of what is named by its place, such as a parameter, the name is not in the value.
             for member in ("Value", "DefaultValue"):
-                mask(given.get(member), name_of(edit.place), found)
+                mask(cast("dict[str, Any]", given).get(member), name_of(edit.place), found)
     return any(text and not text.startswith("arn:") for text in found)
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.cache_differences import Difference, differences, overlooked, reasons
-from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.masking import mask
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import StepContext
-from drivetrain.pipelines.targets.local.ledger.masking import mask
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError
 
 # As Lambda's: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html

@@ -17,12 +17,12 @@ from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.checks import check
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, Observer, ignore
 from drivetrain.pipelines.targets.local.execution import Execution
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
@@ -216,8 +216,8 @@ class Runner:
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
         with Ledger(self.home) as ledger:
             if options.selected:
-                source = self._source(options, ledger)
-                request = replace(request, options=replace(options, selected_from=source))
+                options = replace(options, selected_from=self._source(options, ledger))
+                request = replace(request, options=options)
             id = ledger.latest_unfinished(request.hash)
         return id if id is not None and not self.home.is_running(id) else None
 

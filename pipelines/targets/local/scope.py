@@ -11,8 +11,8 @@ from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, Scope, UnresolvedReference, resolve
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.masking import Masking, contains_mask
 from drivetrain.pipelines.targets.local.facts import Facts
-from drivetrain.pipelines.targets.local.ledger.masking import Masking, contains_mask
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 

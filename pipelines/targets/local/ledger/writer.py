@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.ledger.json_column import dump
-from drivetrain.pipelines.targets.local.ledger.masking import Masking
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write

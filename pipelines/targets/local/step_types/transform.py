@@ -17,9 +17,9 @@ from typing import Any
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.expressions import references
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.masking import contains_mask
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger.masking import contains_mask
 from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage.channels import member, text

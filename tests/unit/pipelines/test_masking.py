@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.local.ledger.masking import MASK, Masking, contains_mask, looks_secret, mask
+from drivetrain.pipelines.masking import MASK, Masking, contains_mask, looks_secret, mask
 
 
 @pytest.mark.parametrize(
