@@ -176,7 +176,28 @@ def _taken(
         is_lost_step = len(place) == 2 and place[0] == places.STEPS and conflict.code is ABSENT
         if is_lost_step and branch[1] in theirs.branches:
             edits = [*edits, Change(branch, ABSENT, _there(theirs, branch), "edge")]
-    return edits, conflicts
+    chosen = list(dict.fromkeys(edit.step for edit in edits if take.get(edit.where) == "studio"))
+    return [*edits, *_conditions_back(edits, chosen, ours, theirs, take)], conflicts
+
+
+def _conditions_back(
+    edits: list[Change], chosen: list[str | None], ours: Outline, theirs: Outline, take: Mapping[str, Side]
+) -> list[Change]:
+    """The conditions that the code took out, above steps that are to be as Studio has them: nothing could stand there.
+
+    Their other steps stay out.
+    """
+    found: dict[Place, Change] = {}
+    given = {edit.place for edit in edits}
+    for step in chosen:
+        for above in _conditions_above(theirs, step):
+            place, branch = (places.STEPS, above), (places.BRANCHES, above)
+            if above in (ours.steps or {}) or place in given or take.get(places.text(place)) == "code":
+                break
+            found[place] = Change(place, ABSENT, _there(theirs, place), "step")
+            if above in theirs.branches:
+                found[branch] = Change(branch, ABSENT, _there(theirs, branch), "edge")
+    return list(found.values())
 
 
 def _standing(edits: list[Change], base: Outline, ours: Outline) -> tuple[list[Change], list[Conflict]]:

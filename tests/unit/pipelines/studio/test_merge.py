@@ -282,3 +282,59 @@ def test_all_that_is_listed_may_be_chosen_though_one_choice_settles_another() ->
     assert {"steps.gate", "steps.mail"} <= {edit.where for edit in taken.edits}
     kept = merge(RETRAINING, code, deployed, dict.fromkeys(listed, "code"))
     assert (kept.edits, kept.conflicts) == ((), ())
+
+
+def without(name: str) -> Edit:
+    """The code without a step; what was in its branches goes with it."""
+    if name == "register":
+        return lambda s: s["gate"]["Arguments"]["IfSteps"].remove(s[name])
+    return lambda s: s[""]["Steps"].remove(s[name])
+
+
+def moved(name: str, to: str) -> Edit:
+    """A step of the gate, or of none, moved to a branch of the gate, or out of it."""
+
+    def change(steps: dict[str, Any]) -> None:
+        without(name)(steps)
+        (steps[""]["Steps"] if to == "out" else steps["gate"]["Arguments"][to]).append(steps[name])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("gone", "edited", "at", "back"),
+    [
+        ("gate", lambda s: s["register"].update(DisplayName="R"), "steps.register", ["gate", "register"]),
+        ("gate", lambda s: s["tell"].update(DisplayName="T"), "steps.tell", ["gate", "inner", "tell"]),
+        ("gate", moved("search", "IfSteps"), "branches.search", ["gate"]),
+        ("gate", moved("register", "out"), "steps.register", ["register"]),
+        ("register", moved("register", "out"), "steps.register", ["register"]),
+        ("register", moved("register", "ElseSteps"), "steps.register", ["register"]),
+        ("search", moved("search", "IfSteps"), "steps.search", ["search"]),
+    ],
+)
+def test_an_edit_of_what_the_code_took_out_is_a_conflict_that_both_choices_settle(
+    gone: str, edited: Edit, at: str, back: list[str]
+) -> None:
+    code, deployed = altered(without(gone)), altered(edited)
+    [conflict] = merge(RETRAINING, code, deployed).conflicts
+    assert conflict.where == at
+    kept = merge(RETRAINING, code, deployed, {at: "code"})
+    assert (kept.edits, kept.conflicts, kept.definition) == ((), (), code)
+    taken = merge(RETRAINING, code, deployed, {at: "studio"})
+    assert taken.conflicts == ()
+    assert sorted({change.step for change in differences(code, taken.definition) if change.place[0] == "steps"}) == back
+    # It stands where Studio has it, and its condition asks what it asked.
+    left = {change.step for change in differences(taken.definition, deployed)}
+    assert left.isdisjoint({*back, str(conflict.place[1])})
+
+
+def test_the_condition_above_a_step_that_comes_back_can_still_be_refused() -> None:
+    def edited(steps: dict[str, Any]) -> None:
+        steps["gate"]["DisplayName"] = "Good enough?"
+        steps["register"]["DisplayName"] = "R"
+
+    given = (RETRAINING, altered(without("gate")), altered(edited))
+    merged = merge(*given, {"steps.gate": "code", "steps.register": "studio"})
+    assert merged.edits == () and {c.where for c in merged.conflicts} == {"steps.register", "branches.register"}
+    assert all("stands in a branch of gate" in conflict.why for conflict in merged.conflicts)
