@@ -1,7 +1,8 @@
 """Findings of cdk-nag that are meant to be, each with its reason beside the thing it is about.
 
-cdk-nag knows every `*` in a policy as a finding of its own. In the derived policies each `*` stands for what only an
-execution knows (its id, names of jobs), or for actions without a resource; the reason is the statement's.
+cdk-nag knows every `*` in a policy as a finding of its own. In the derived policies a `*` stands behind the beginning
+of a name, for what only an execution knows; the few that do not are listed with their reasons (`UNSCOPED`, `UNNAMED`).
+What is neither stays a finding, and the synthesis fails.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from aws_cdk import Acknowledgment, Validations
 from constructs import IConstruct
 
-from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNSCOPED
+from drivetrain.pipelines.targets.sagemaker.permissions.policies import why_wild
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement
 
 WILDCARDS = "AwsSolutions-IAM5"
@@ -23,15 +24,14 @@ def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
 
 
 def acknowledge_wildcards(construct: IConstruct, statements: Iterable[Statement]) -> None:
-    """Say of each `*` in a derived policy what it stands for."""
-    reasons: dict[str, list[str]] = {}
+    """Say of each `*` in a derived policy what it stands for, where every statement that has it can."""
+    reasons: dict[str, list[str | None]] = {}
     for statement in statements:
         for resource in statement.resources:
-            if "*" not in resource:
-                continue
-            why = statement.reason
-            if resource == "*":
-                why = "; ".join(f"{action}: {UNSCOPED[action]}" for action in statement.actions)
-            reasons.setdefault(resource, []).append(f"{statement.sid}: {why}")
+            if "*" in resource:
+                why = why_wild(statement, resource)
+                reasons.setdefault(resource, []).append(None if why is None else f"{statement.sid}: {why}")
     for resource, said in reasons.items():
-        acknowledge(construct, f"{WILDCARDS}[Resource::{resource}]", ". ".join(dict.fromkeys(said)))
+        given = [why for why in dict.fromkeys(said) if why is not None]
+        if None not in said:
+            acknowledge(construct, f"{WILDCARDS}[Resource::{resource}]", ". ".join(given))

@@ -90,12 +90,16 @@ class Resolver:
         known = {_UNKNOWN: self.run.unknown, _EXECUTION: self.run.execution}
         return _MARKS.sub(lambda found: known.get(found[0]) or self.run.job(found[1]), text)
 
-    def job_name(self, step: StepNode, given: str = "") -> str:
-        """What the service calls the step's job: by the execution, or beginning with the name that the step gives."""
+    def job_names(self, step: StepNode, given: str = "") -> tuple[str, ...]:
+        """What the service may call the step's job: by the execution, or beginning with a name that the step gives.
+
+        Of a name that a parameter without a default begins, the wildcard would be every job: then, as where the
+        pipeline leaves names to the service, it is that of the execution alone.
+        """
         own = step.arguments.get(given) if given else None
-        name = next(iter(self.names_of(own)), None) if own is not None else None
+        names = () if own is None else self.texts(own, f"step {step.name!r}, {given}")
         job = self.run.job(step.name)
-        return job if name is None else f"{name}-{job.rpartition('-')[2]}"
+        return tuple(f"{name}-{job.rpartition('-')[2]}" for name in names) or (job,)
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -9,6 +9,7 @@ note says so.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,35 @@ UNSCOPED: Mapping[str, str] = {
     "ssmmessages:OpenControlChannel": "no resource; bound to the region",
     "ssmmessages:OpenDataChannel": "no resource; bound to the region",
 }
+
+# Resources of which no part of the name is known, and why. Any other wildcard must have the beginning of a name before
+# it, or it would be everything of its kind in the account.
+UNNAMED: Mapping[str, str] = {
+    "ec2:network-interface/": "an interface gets its id from a job; changing one is bound to the job's subnets",
+    "elasticmapreduce:cluster/": "a cluster gets its id when a step makes it",
+    "emr-serverless:/applications/": "an application gets its id when a step makes it",
+    "sagemaker:experiment-trial/": "a trial is called as its execution is",
+    "sagemaker:hyper-parameter-tuning-job/": "its name begins with the execution's id, without a prefix",
+}
+_WILDCARD = re.compile(r"[*?]")
+# A resource whose name has not begun yet: its kind alone, or nothing.
+_KIND = re.compile(r"/?[a-z-]*[:/]?|schedule/default/")
+
+
+def why_wild(statement: Statement, resource: str) -> str | None:
+    """Why a statement's resource may have a wildcard where it has one; None where nothing says so.
+
+    That a wildcard was derived is no reason by itself: either it stands behind the beginning of a name, for the
+    statement's own reason, or `UNSCOPED` or `UNNAMED` lists it.
+    """
+    if resource == "*":
+        reasons = [f"{action}: {UNSCOPED[action]}" for action in statement.actions if action in UNSCOPED]
+        return "; ".join(reasons) if len(reasons) == len(statement.actions) and statement.conditions else None
+    *_, service, _region, _account, name = resource.split(":", 5)
+    known = _WILDCARD.split(name, maxsplit=1)[0]
+    if service == "s3":
+        return statement.reason if "/" in known else None
+    return UNNAMED.get(f"{service}:{known}") if _KIND.fullmatch(known) else statement.reason
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,16 @@ def read_uses(
         UserError: a step whose references cannot be read.
     """
     reader = _Reader(definition, names, Resolver(definition, names.pipeline, run, values or {}))
-    found = tuple(each for step in steps_of(definition) for use in reader.uses(step) for each in use.by_role())
+    found = tuple(each for step in steps_of(definition) for use in reader.uses(step) for each in use.each())
     if definition.raw.get("MlflowConfig"):
         reader.resolver.note(
             "MlflowConfig: what the tracking server is asked is not known here; allow the pipeline's role and those of "
             "its jobs what https://docs.aws.amazon.com/sagemaker/latest/dg/mlflow-create-tracking-server-iam.html says."
         )
     config = object_in(definition.raw, "PipelineExperimentConfig")
-    experiments, trials = (
-        () if config.get(key) is None else reader.resolver.names_of(config[key])
-        for key in ("ExperimentName", "TrialName")
-    )
+    experiments = reader.texts(config.get("ExperimentName"), None, "PipelineExperimentConfig, ExperimentName")
+    # By default the execution's id, of which nothing is known before.
+    trials = reader.resolver.names_of(config.get("TrialName")) if experiments else ()
     files = reader.places(json_uris(definition.raw), None, "a file that Std:JsonGet reads", whole=True)
     return Reading(found, tuple(reader.resolver.notes), experiments, trials, files)
 
@@ -106,10 +105,14 @@ class _Reader(Lookup):
         environment = object_in(arguments, "Environment")
         words = list_in(object_in(arguments, "AppSpecification"), "ContainerArguments")
         groups, writes_registry = self.registry(step, environment, words)
-        outputs = [
-            object_in(item, "S3Output")
-            for item in objects_in(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
-        ]
+        if step.type == "ClarifyCheck":
+            self.resolver.note(
+                f"step {step.name!r}: where its analysis asks a model, the job makes an endpoint for it and deletes it "
+                "again. The name stands in the file of its analysis, not in the definition; allow the step's role "
+                "sagemaker:DescribeModel on the model, and CreateEndpointConfig, DescribeEndpointConfig, "
+                "DeleteEndpointConfig, CreateEndpoint, DescribeEndpoint, DeleteEndpoint and InvokeEndpoint on names "
+                "that begin with the endpoint_name_prefix that the analysis gives."
+            )
         cluster = object_in(object_in(arguments, "ProcessingResources"), "ClusterConfig")
         output_config = object_in(arguments, "ProcessingOutputConfig")
         outputs = [object_in(item, "S3Output") for item in objects_in(output_config, "Outputs")]
@@ -118,7 +121,7 @@ class _Reader(Lookup):
         return Use(
             step=step.name,
             type=step.type,
-            job=self.resolver.job_name(step, "ProcessingJobName"),
+            jobs=self.resolver.job_names(step, "ProcessingJobName"),
             roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=(
                 *self.places((item.get("S3Uri") for item in inputs), step, "an input"),
@@ -135,9 +138,9 @@ class _Reader(Lookup):
         )
 
     def training(self, step: StepNode) -> Use:
-        return self.training_use(step, step.arguments, self.resolver.job_name(step, "TrainingJobName"))
+        return self.training_use(step, step.arguments, self.resolver.job_names(step, "TrainingJobName"))
 
-    def training_use(self, step: StepNode, arguments: dict[str, Json], job: str) -> Use:
+    def training_use(self, step: StepNode, arguments: dict[str, Json], jobs: tuple[str, ...]) -> Use:
         algorithm = object_in(arguments, "AlgorithmSpecification")
         resources = object_in(arguments, "ResourceConfig")
         output = object_in(arguments, "OutputDataConfig")
@@ -145,6 +148,8 @@ class _Reader(Lookup):
             object_in(object_in(item, "DataSource"), "S3DataSource")
             for item in objects_in(arguments, "InputDataConfig")
         ]
+        for item in objects_in(arguments, "InputDataConfig"):
+            self.file_system(object_in(object_in(item, "DataSource"), "FileSystemDataSource"), step)
         if any("Manifest" in str(channel.get("S3DataType")) for channel in channels):
             self.resolver.note(f"step {step.name!r}: allow its role to read the objects that its manifest lists, too.")
         checkpoints = object_in(arguments, "CheckpointConfig").get("S3Uri")
@@ -160,7 +165,7 @@ class _Reader(Lookup):
         return Use(
             step=step.name,
             type=step.type,
-            job=job,
+            jobs=jobs,
             roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=self.places(read, step, "an input"),
             writes=self.places(written, step, "an output", folder=True),
@@ -171,6 +176,20 @@ class _Reader(Lookup):
             debug=object_in(arguments, "RemoteDebugConfig").get("EnableRemoteDebug") is True,
         )
 
+    def file_system(self, source: dict[str, Json], step: StepNode) -> None:
+        """A file system is mounted over the job's network; no page of AWS lists a permission of the role for that."""
+        if not source:
+            return
+        actions = "elasticfilesystem:ClientMount"
+        if source.get("FileSystemAccessMode") == "rw":
+            actions += " and elasticfilesystem:ClientWrite"
+        own = f" If it has a policy of its own, allow the step's role {actions} there."
+        self.resolver.note(
+            f"step {step.name!r}: file system {str(source.get('FileSystemId'))!r:.80} is reached over the network: its "
+            "security group must let those of the step in (port 2049 for EFS; 988 and 1018 to 1023 for Lustre)."
+            + (own if source.get("FileSystemType") == "EFS" else "")
+        )
+
     def tuning(self, step: StepNode) -> Iterator[Use]:
         """The tuning job, and each kind of training job that it starts."""
         several: list[Json] = [
@@ -178,7 +197,7 @@ class _Reader(Lookup):
             *list_in(step.arguments, "TrainingJobDefinitions"),
         ]
         trainings = [
-            self.training_use(step, with_static(item), self.resolver.run.unknown)
+            self.training_use(step, with_static(item), (self.resolver.run.unknown,))
             for item in several
             if isinstance(item, dict)
         ]
@@ -189,7 +208,7 @@ class _Reader(Lookup):
         return Use(
             step=step.name,
             type=step.type,
-            job=self.resolver.job_name(step, "ModelName"),
+            jobs=self.resolver.job_names(step, "ModelName"),
             roles=self.job_roles(step, step.arguments.get("ExecutionRoleArn")),
             reads=self.places(map(model_data, containers), step, "the model", whole=True),
             images=self.images([item.get("Image") for item in containers], step),
@@ -211,7 +230,7 @@ class _Reader(Lookup):
         return Use(
             step=step.name,
             type=step.type,
-            job=self.resolver.job_name(step, "TransformJobName"),
+            jobs=self.resolver.job_names(step, "TransformJobName"),
             roles=() if model is None else self.job_roles(model, model.arguments.get("ExecutionRoleArn")),
             reads=self.places([source.get("S3Uri")], step, "its input"),
             writes=self.places([output.get("S3OutputPath")], step, "its output", folder=True),
@@ -231,7 +250,7 @@ class _Reader(Lookup):
         return Use(
             step=step.name,
             type=step.type,
-            job=self.resolver.job_name(step),
+            jobs=self.resolver.job_names(step),
             reads=self.places(map(model_data, containers), step, "the model", whole=True),
             images=self.images([item.get("Image") for item in containers], step),
             groups=self.texts(arguments.get("ModelPackageGroupName"), step, "its group"),
@@ -286,7 +305,7 @@ class _Reader(Lookup):
         return Use(
             step=step.name,
             type=step.type,
-            job=self.resolver.job_name(step),
+            jobs=self.resolver.job_names(step),
             targets=targets,
             passes=passes,
             makes=makes,

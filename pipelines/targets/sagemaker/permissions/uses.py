@@ -20,16 +20,19 @@ class Network:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """One step and what it touches; `job` is what its job or other resource is called."""
+    """One step and what it touches."""
 
     step: str
     type: str
-    job: str
+    job: str = ""
+    """What its job or other resource is called."""
+    jobs: tuple[str, ...] = ()
+    """What it may be called, by a parameter's choices; `each` makes one of each."""
     role: str | None = None
     """The role that the job itself works under; None for steps that the pipeline does by itself, and where it is not
     known."""
     roles: tuple[str, ...] = ()
-    """The roles that it may work under, by a parameter's choices; `by_role` makes one of each."""
+    """The roles that it may work under, by a parameter's choices."""
     reads: tuple[S3Place, ...] = ()
     writes: tuple[S3Place, ...] = ()
     images: tuple[str, ...] = ()
@@ -52,9 +55,13 @@ class Use:
     makes: bool = False
     """Whether the step makes the cluster or application that it works on."""
 
-    def by_role(self) -> tuple[Use, ...]:
-        """The use under each role that it may have."""
-        return tuple(replace(self, role=role, roles=()) for role in self.roles) or (self,)
+    def each(self) -> tuple[Use, ...]:
+        """The use with each name and under each role that it may have."""
+        return tuple(
+            replace(self, job=job, jobs=(), role=role, roles=())
+            for job in self.jobs
+            for role in self.roles or (self.role,)
+        )
 
 
 @dataclass

@@ -14,10 +14,10 @@ from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import applies, decide
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNSCOPED, Derived, derive
+from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNNAMED, UNSCOPED, Derived, derive, why_wild
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Request, Statement
 from drivetrain.pipelines.targets.sagemaker.permissions.requests import requests
-from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition, processing
+from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition, processing, training
 
 Json = dict[str, Any]
 SAGEMAKER = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
@@ -140,6 +140,123 @@ def test_each_exception_has_its_reason_and_is_met() -> None:
     }
     assert met == UNSCOPED.keys()
     assert all(reason for reason in UNSCOPED.values())
+
+
+def test_no_wildcard_stands_for_itself(case: tuple[Mapping[str, Any], Names]) -> None:
+    wild = [(s, r) for policy in derive(*case).policies for s in policy.statements for r in s.resources if "*" in r]
+    assert len(wild) > 10
+    assert [f"{s.sid}: {resource}" for s, resource in wild if not why_wild(s, resource)] == []
+
+
+def test_each_resource_without_a_name_is_met() -> None:
+    resources = {r for policy in derive(definition(), names()).policies for s in policy.statements for r in s.resources}
+    for known in UNNAMED:
+        service, _, head = known.partition(":")
+        assert f"arn:aws:{service}:{REGION}:{ACCOUNT}:{head}*" in resources
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        *(f"{SAGEMAKER}:{name}" for name in ("training-job/*", "training-job/*-*", "model-package/*", "*")),
+        *(f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in ("*", "*-jobs")),
+        *("arn:aws:s3:::*", "arn:aws:s3:::*/x", "arn:aws:s3:::acme-*/x"),
+        f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:*",
+        f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:*",
+        f"arn:aws:events:{REGION}:{ACCOUNT}:rule/*",
+        f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/default/*",
+        f"arn:aws:sqs:{REGION}:{ACCOUNT}:*",
+        f"arn:aws:kms:{REGION}:{ACCOUNT}:key/*",
+    ],
+)
+def test_a_wildcard_that_nobody_listed_has_no_reason(resource: str) -> None:
+    """However it came about: the stack acknowledges none without one."""
+    wide = Statement(sid="Wide", actions=("a:B",), resources=(resource,), reason="steps of the pipeline")
+    assert why_wild(wide, resource) is None
+
+
+def test_everything_has_a_reason_for_listed_actions_under_a_condition_alone() -> None:
+    bound = {"StringEquals": {"aws:RequestedRegion": (REGION,)}}
+    listed = Statement(
+        sid="A", actions=("events:ListRules",), resources=("*",), conditions=bound, reason="rules are found"
+    )
+    assert why_wild(listed, "*") == "events:ListRules: no resource; bound to the region"
+    assert why_wild(replace(listed, conditions={}), "*") is None
+    assert why_wild(replace(listed, actions=("events:ListRules", "events:PutRule")), "*") is None
+
+
+JOB_NAMES = {
+    "Training": ("TrainingJobName", "training-job"),
+    "Processing": ("ProcessingJobName", "processing-job"),
+    "Transform": ("TransformJobName", "transform-job"),
+    "Model": ("ModelName", "model"),
+}
+
+
+@pytest.mark.parametrize("type", JOB_NAMES)
+def test_the_name_of_a_job_that_only_the_start_gives_is_none(type: str) -> None:
+    field, resource = JOB_NAMES[type]
+    given = copy.deepcopy(definition())
+    gate = next(step for step in given["Steps"] if step["Name"] == "gate")
+    steps = [*given["Steps"], *gate["Arguments"]["IfSteps"]]
+    named = next(step for step in steps if step["Type"] == type)
+    named["Arguments"][field] = {"Get": "Parameters.Name"}
+    given["Parameters"].append({"Name": "Name", "Type": "String"})
+    derived = derive(given, names())
+    found = {r for p in derived.policies for s in p.statements for r in s.resources if f":{resource}/" in r}
+    assert found == {f"{SAGEMAKER}:{resource}/pipelines-*"}
+    assert any(f"step {named['Name']!r}, {field}: only an execution knows it" in note for note in derived.notes)
+
+
+def test_a_job_may_have_any_of_the_names_that_its_parameter_offers() -> None:
+    given = {
+        "Parameters": [{"Name": "Name", "Type": "String", "DefaultValue": "blue", "EnumValues": ["blue", "Green"]}],
+        "Steps": [processing("p", {"a": "s3://lake/a/"}, (), ProcessingJobName={"Get": "Parameters.Name"})],
+    }
+    derived = derive(given, names())
+    policy = derived.of("pipeline")
+    assert policy is not None
+    found = {r for s in policy.statements for r in s.resources if ":processing-job/" in r}
+    assert found == {f"{SAGEMAKER}:processing-job/{name}-*" for name in ("blue", "Green", "green")}
+    policies = by_role(derived)
+    asked = requests(given, names())
+    assert {r.resource for r in asked if r.action == "sagemaker:CreateProcessingJob"} == {
+        f"{SAGEMAKER}:processing-job/{name}-tmgxry49ug" for name in ("blue", "Green", "green")
+    }
+    assert all(decide(r, policies[r.role].statements) == "allowed" for r in asked)
+
+
+def test_an_experiment_that_only_the_start_names_gives_no_permission() -> None:
+    given = definition() | {
+        "PipelineExperimentConfig": {"ExperimentName": {"Get": "Parameters.Name"}, "TrialName": "mine"}
+    }
+    derived = derive(given, names())
+    assert not any(":experiment" in r for p in derived.policies for s in p.statements for r in s.resources)
+    assert not any("experiment" in request.resource for request in requests(given, names()))
+    assert any("ExperimentName: only an execution knows it" in note for note in derived.notes)
+
+
+@pytest.mark.parametrize(
+    ("type", "access", "says"),
+    [
+        ("EFS", "ro", "allow the step's role elasticfilesystem:ClientMount there"),
+        ("EFS", "rw", "elasticfilesystem:ClientMount and elasticfilesystem:ClientWrite there"),
+        ("FSxLustre", "rw", "988 and 1018 to 1023 for Lustre"),
+    ],
+)
+def test_what_a_file_system_takes_is_said(type: str, access: str, says: str) -> None:
+    mounted = {"FileSystemId": "fs-1", "FileSystemType": type, "FileSystemAccessMode": access, "DirectoryPath": "/x"}
+    channel = {"ChannelName": "train", "DataSource": {"FileSystemDataSource": mounted}}
+    notes = derive({"Steps": [training("t", InputDataConfig=[channel])]}, names()).notes
+    (said,) = (note for note in notes if "file system" in note)
+    assert said.startswith("step 't': file system 'fs-1' is reached over the network") and says in said
+    assert ("elasticfilesystem" in said) == (type == "EFS")
+
+
+def test_what_an_analysis_may_ask_of_a_model_is_said() -> None:
+    checks = [processing("bias", {"a": "s3://lake/a/"}, (), Type="ClarifyCheck")]
+    notes = derive({"Steps": checks}, names()).notes
+    assert any("step 'bias': where its analysis asks a model" in note and "InvokeEndpoint" in note for note in notes)
 
 
 def test_policies_are_legal(case: tuple[Mapping[str, Any], Names]) -> None:
