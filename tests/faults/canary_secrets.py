@@ -5,34 +5,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tests.faults.harness.command import PRELOAD as OF_COMMANDS
+from tests.faults.harness.command import warm
+from tests.faults.harness.definitions import definition, processing_step, training_step
 from tests.faults.harness.families import Found, Trial
-from tests.faults.harness.leaks import Canaries
-
-if TYPE_CHECKING:
-    from tests.faults.harness.command import Ended
-    from tests.fixtures.sagemaker_service.server import Service, TestAccount
+from tests.faults.harness.hiding_place import SECRET_NAMES, Place, Shared
 
 FAULT = (
     "canary secrets in environment, arguments, settings, edits: 0 in logs, definitions, checkpoints, registry, plans"
 )
 TRIALS, QUICK, AT_ONCE = 400, 20, 2
-PRELOAD = ("tests.faults.harness.command", "tests.faults.harness.training")
+PRELOAD = (
+    "tests.faults.harness.hiding_place",
+    "tests.faults.harness.training",
+    "tests.fixtures.sagemaker_service.server",
+    *OF_COMMANDS,
+)
+# Of so many trials the commands of one are started as users start them.
+LAUNCHED_ONE_OF = 33
 PATIENCE_S = 240.0
 
-SECRET_NAMES = (
-    "API_TOKEN",
-    "DB_PASSWORD",
-    "client_secret",
-    "AwsSecretAccessKey",
-    "githubToken",
-    "credentials",
-    "apiKey",
-)
 OTHER_NAMES = ("MY_SETTING", "HTTPS_PROXY", "AWS_PROFILE", "PYTHONPATH", "MYSQL_PWD", "AWS_SESSION_TOKEN", "WANDB_KEY")
 # Where a definition's own text must lie so that the run can go on; only the owner may read there.
 KEPT_FOR_RESUMING = ("definition.json", "request.json")
@@ -67,70 +63,13 @@ def own(settings: Own) -> Pipeline:
 """
 
 
-class Shared:
-    """A server, and the data of a training."""
-
-    def __init__(self, folder: Path) -> None:
-        from tests.faults.harness import training
-        from tests.fixtures.sagemaker_service.server import sagemaker_service
-
-        self.service: Service = sagemaker_service()
-        self.data = training.write_data(folder / "data")
-
-
-class Place:
-    """A trial's folder, what was said in it, and what was hidden there."""
-
-    def __init__(self, given: Trial, shared: Shared) -> None:
-        self.draw, self.shared = given.draw, shared
-        self.canaries = Canaries(given.draw)
-        self.work = given.folder / "work"
-        self.work.mkdir()
-        self.home = self.work / "home"
-        self.account: TestAccount = shared.service.new_account()
-        self.did: Counter[str] = Counter()
-        self.violations: list[str] = []
-        self.own: set[str] = set()  # files that hold what the user wrote into them
-        role = f"arn:aws:iam::{self.account.number}:role/pipelines"
-        queue = f"arn:aws:sqs:us-east-1:{self.account.number}:events"
-        queues = {"event_queue": queue, "dead_letter_queue": queue}
-        self.place = {"deployment": {"bucket": self.account.make_bucket(), "role": role, "image": "image:1", **queues}}
-        self.write("account.yaml", self.place)
-
-    def write(self, name: str, content: Any) -> None:
-        (self.work / name).write_text(content if isinstance(content, str) else json.dumps(content))
-        self.own.add(name)
-
-    def secret_name(self) -> str:
-        return self.draw.choice(SECRET_NAMES)
-
-    def drivetrain(self, command: str | list[str], *, codes: tuple[int, ...] = (0,), **more: str) -> Ended:
-        from tests.faults.harness.command import drivetrain
-
-        words = command.split() if isinstance(command, str) else command
-        variables = {**self.account.variables, "HOME": str(self.work), "DRIVETRAIN_HOME": str(self.home), **more}
-        ended = drivetrain(self.work, *words, environment=variables)
-        self.did[" ".join(words[:2]) if words[0] in ("runs", "triggers") else words[0]] += 1
-        if ended.code not in codes:
-            self.violations.append(f"{words} ended otherwise than it should: {ended}")
-        if leaked := self.canaries.in_data((ended.out + ended.err).encode()):
-            self.violations.append(f"{words} says the secrets of {sorted(leaked)}: {ended}")
-        return ended
-
-    def search(self, *folders: Path, allowed: Callable[[str], bool] = lambda name: False) -> None:
-        """Every file of the trial but those in which the user wrote a secret down."""
-        for path, leaked in self.canaries.in_files(folders or (self.work,)).items():
-            name = str(path.relative_to(self.work)) if path.is_relative_to(self.work) else str(path)
-            if name not in self.own and not allowed(name):
-                self.violations.append(f"{name} holds the secrets of {sorted(leaked)}")
-
-
 def prepare(folder: Path) -> Shared:
+    warm()
     return Shared(folder)
 
 
 def trial(given: Trial, shared: Shared) -> Found:
-    place = Place(given, shared)
+    place = Place(given, shared, launched=given.number % LAUNCHED_ONE_OF == LAUNCHED_ONE_OF // 2)
     name, way = WAYS[given.number % len(WAYS)]
     way(place)
     hidden = place.canaries.places()
@@ -150,7 +89,7 @@ def in_the_shell(place: Place) -> None:
         "os.makedirs('/opt/ml/processing/o', exist_ok=True); "
         "open('/opt/ml/processing/o/seen.json', 'w').write(seen)"
     )
-    made = _processing("work", program)
+    made = processing_step("work", program)
     made["Arguments"]["ProcessingOutputConfig"] = {
         "Outputs": [
             {
@@ -159,7 +98,7 @@ def in_the_shell(place: Place) -> None:
             }
         ]
     }
-    place.write("definition.json", _definition(made, _training("learn", "import os; print(dict(os.environ))")))
+    place.write("definition.json", definition(made, training_step("learn", {}, "import os; print(dict(os.environ))")))
     shell.pop("PYTHONPATH", None)
     place.drivetrain("run -d definition.json --json", **shell)
     for command in ("runs report latest", *LOOKS, "import definition.json -o exported.json", "check definition.json"):
@@ -177,12 +116,12 @@ def in_a_definition(place: Place) -> None:
     arguments: list[Any] = [flag, new("flag")] if draw.random() < 0.7 else []
     arguments += [f"--password={new('equals')}"] if draw.random() < 0.7 else []
     environment = {name: new("environment"), "PLAIN": token if draw.random() < 0.5 else "x"}
-    worked = _processing("work", "pass")
+    worked = processing_step("work", "pass")
     worked["Arguments"]["AppSpecification"]["ContainerArguments"] = [*arguments, "--value", token]
     worked["Arguments"]["Environment"] = environment
-    failing = _processing("fails", "import sys; sys.exit('refused: ' + sys.argv[-1])")
+    failing = processing_step("fails", "import sys; sys.exit('refused: ' + sys.argv[-1])")
     failing["Arguments"]["AppSpecification"]["ContainerArguments"] = [*arguments, "--last", token]
-    learnt = _training("learn", "pass", {"db_password": new("hyperparameter"), "rate": "0.1"})
+    learnt = training_step("learn", {"db_password": new("hyperparameter"), "rate": "0.1"}, "pass")
     learnt["Arguments"]["Environment"] = {place.secret_name(): new("training")}
     learnt["Arguments"]["Tags"] = [{"Key": "password", "Value": new("tag")}]
     learnt["CacheConfig"] = worked["CacheConfig"] = {"Enabled": True}
@@ -194,7 +133,7 @@ def in_a_definition(place: Place) -> None:
         parameter["DefaultValue"] = new("default")
     else:
         given = ["--param", f"ApiToken={new('parameter')}"]
-    made = {**_definition(learnt, worked, failing, stopping), "Parameters": [parameter]}
+    made = {**definition(learnt, worked, failing, stopping), "Parameters": [parameter]}
     changed = json.loads(json.dumps(made))
     changed["Steps"][0]["Arguments"]["HyperParameters"]["db_password"] = new("changed hyperparameter")
     changed["Steps"][1]["Arguments"]["AppSpecification"]["ContainerArguments"][0:0] = ["--token", new("added flag")]
@@ -268,7 +207,7 @@ def in_an_edit(place: Place) -> None:
     elif where == "parameter":
         edited["Parameters"][0]["DefaultValue"] = secret
     else:
-        edited["Steps"].append(_processing("added", "pass"))
+        edited["Steps"].append(processing_step("added", "pass"))
         edited["Steps"][-1]["Arguments"]["Environment"] = {place.secret_name(): secret}
     sagemaker.update_pipeline(PipelineName="own", PipelineDefinition=json.dumps(edited))
     place.did[f"edit: {where}"] += 1
@@ -334,7 +273,7 @@ def in_a_training(place: Place) -> None:
 def in_a_registration(place: Place) -> None:
     """A model is trained beside secrets, and registered with what describes it."""
     program = "import os; open('/opt/ml/model/weights', 'w').write('1')"
-    learnt = _training("learn", program, {"api_token": place.canaries.new("hyperparameter")})
+    learnt = training_step("learn", {"api_token": place.canaries.new("hyperparameter")}, program)
     learnt["Arguments"]["Environment"] = {place.secret_name(): place.canaries.new("environment")}
     container = {
         "Image": "image",
@@ -351,7 +290,7 @@ def in_a_registration(place: Place) -> None:
             "CustomerMetadataProperties": {"db_password": place.canaries.new("metadata"), "team": "vision"},
         },
     }
-    place.write("definition.json", _definition(learnt, registered))
+    place.write("definition.json", definition(learnt, registered))
     place.drivetrain("run -d definition.json --json")
     for command in (
         *LOOKS,
@@ -363,37 +302,6 @@ def in_a_registration(place: Place) -> None:
     ):
         place.drivetrain(command)
     place.search(allowed=lambda path: path.startswith("home/runs/") and path.endswith(KEPT_FOR_RESUMING))
-
-
-def _definition(*steps: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": "2020-12-01", "Parameters": [], "Steps": list(steps)}
-
-
-def _processing(name: str, program: str) -> dict[str, Any]:
-    arguments: dict[str, Any] = {
-        "ProcessingResources": {
-            "ClusterConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
-        },
-        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
-        "RoleArn": "arn:aws:iam::000000000000:role/Role",
-    }
-    return {"Name": name, "Type": "Processing", "Arguments": arguments}
-
-
-def _training(name: str, program: str, hyperparameters: dict[str, str] | None = None) -> dict[str, Any]:
-    arguments = {
-        "AlgorithmSpecification": {
-            "TrainingImage": "image",
-            "TrainingInputMode": "File",
-            "ContainerEntrypoint": ["python3", "-c", program],
-        },
-        "RoleArn": "arn:aws:iam::000000000000:role/Role",
-        "OutputDataConfig": {"S3OutputPath": "s3://bucket/trained"},
-        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-        "HyperParameters": dict(hyperparameters or {}),
-    }
-    return {"Name": name, "Type": "Training", "Arguments": arguments}
 
 
 WAYS: tuple[tuple[str, Callable[[Place], None]], ...] = (

@@ -7,30 +7,27 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import drivetrain.components
 from tests.faults.harness import exploits
+from tests.faults.harness.attack import MOST_MEMORY, VICTIM, Attack, Shared
+from tests.faults.harness.command import PRELOAD as OF_COMMANDS
+from tests.faults.harness.command import warm
+from tests.faults.harness.definitions import definition, processing_step, training_step, worded
 from tests.faults.harness.exploits import Exploit
 from tests.faults.harness.families import Found, Trial
 
-if TYPE_CHECKING:
-    from tests.faults.harness.command import Ended
-    from tests.fixtures.sagemaker_service.server import Service, TestAccount
-
 FAULT = "malicious definition, settings, patch, plan, event or archive: 0 executions, 0 writes outside, refused in 1 s"
 TRIALS, QUICK, AT_ONCE = 1_000, 50, 2
-PRELOAD = ("tests.faults.harness.command",)
+PRELOAD = ("tests.faults.harness.attack", "tests.fixtures.sagemaker_service.server", *OF_COMMANDS)
 PATIENCE_S = 240.0
 
-MOST_CPU_S = 1.0
-MOST_MEMORY = 1 << 30
-MOST_LINES = 3
+# Of so many trials the commands of one are started as users start them.
+LAUNCHED_ONE_OF = 33
 START = Path(next(iter(drivetrain.components.__path__))) / "start.py"
-VICTIM = '{"what": "nobody may read"}'
 EPOCHS = b"epochs: "
 # Where in a patch a value stands that the settings have under `epochs`.
 IN_A_PATCH = (
@@ -84,123 +81,21 @@ PATCHED = (
     "plan retraining -c account.yaml",
     "apply retraining -c account.yaml --yes",
 )
-# What a command may write in the work folder, beside the home.
-WRITTEN = ("written.json", "written.svg", "written.html", "retraining.studio.yaml")
-
-
-class Shared:
-    """The server of a process, for the commands that reach into an account."""
-
-    def __init__(self) -> None:
-        from tests.fixtures.sagemaker_service.server import sagemaker_service
-
-        self.service: Service = sagemaker_service()
-
-
-class Attack:
-    """A trial's folders. `outside` is what nobody may write to; in it, deep below, the user works."""
-
-    def __init__(self, given: Trial, shared: Shared) -> None:
-        self.draw = given.draw
-        self.outside = given.folder / "outside"
-        self.work = self.outside / "a" / "b" / "work"
-        self.temporary = given.folder / "tmp"
-        self.control = given.folder / "control"
-        for folder in (self.work, self.temporary, self.control):
-            folder.mkdir(parents=True)
-        (self.outside / "victim.json").write_text(VICTIM)
-        self.canary = self.outside / "canary"
-        self.account: TestAccount = shared.service.new_account()
-        role = f"arn:aws:iam::{self.account.number}:role/pipelines"
-        self.place = {"deployment": {"bucket": self.account.make_bucket(), "role": role}}
-        self.write("account.yaml", json.dumps(self.place).encode())
-        self.write("good.json", json.dumps(sound()).encode())
-        self.did: Counter[str] = Counter()
-        self.violations: list[str] = []
-        self.told = ""
-
-    def write(self, name: str, content: bytes) -> Path:
-        path = self.work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return path
-
-    def content(self, exploit: Exploit, change: Callable[[bytes], bytes] = bytes) -> bytes:
-        """The exploit, once its control has shown that it is one."""
-        seed = self.draw.random()
-        self.told = exploit.name
-        if exploit.control is not None:
-            self.believed(exploit.control, lambda canary: change(exploit.content(random.Random(seed), canary)))
-        return change(exploit.content(random.Random(seed), self.canary))
-
-    def believed(self, control: Callable[[bytes, Path], None], content: Callable[[Path], bytes]) -> None:
-        """Let a careless reader have it."""
-        from tests.faults.harness.command import forked
-
-        canary = self.control / "canary"
-
-        def read() -> int:
-            control(content(canary), self.control)
-            return 0
-
-        ended = forked(read, self.control, {})
-        self.did["exploits that work on a careless reader"] += canary.exists()
-        if not canary.exists():
-            self.violations.append(f"{self.told} is no exploit: {ended}")
-
-    def drivetrain(self, command: str | Sequence[str], *, refused: bool = False, **more: str) -> Ended:
-        """A command, and what must hold however it ended."""
-        from tests.faults.harness.command import drivetrain, tree
-
-        words = command.split() if isinstance(command, str) else list(command)
-        before = tree(self.outside, but=self.work / "home")
-        environment = {
-            **self.account.variables,
-            "HOME": str(self.work),
-            "TMPDIR": str(self.temporary),
-            "DRIVETRAIN_HOME": str(self.work / "home"),
-            **more,
-        }
-        ended = drivetrain(self.work, *words, environment=environment)
-        self.did[words[0]] += 1
-        after = tree(self.outside, but=self.work / "home")
-        written = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-        written -= {f"a/b/work/{name}" for name in WRITTEN} | {
-            "a/b/work/home/",
-            "a/b/work/__pycache__/",
-            "a/b/work-said/",
-        }
-        written = {name for name in written if not name.startswith(("a/b/work-said/", "a/b/work/__pycache__/"))}
-        wrong = [f"{sorted(written)[:5]} changed"] if written else []
-        wrong += ["it was executed"] if self.canary.exists() else []
-        wrong += ["a trace is shown"] if "Traceback" in ended.out + ended.err else []
-        wrong += ["a control character is shown"] if "\x1b" in ended.out + ended.err else []
-        wrong += [f"it ended with {ended.code}"] if ended.code not in (0, 1, 2) else []
-        if refused:
-            wrong += ["it was not refused"] if ended.code != 2 or not ended.err.startswith("error: ") else []
-            wrong += [f"it took {ended.cpu_s:.2f} s"] if ended.cpu_s > MOST_CPU_S else []
-            wrong += [f"it took {ended.memory >> 20} MiB"] if ended.memory > MOST_MEMORY else []
-            wrong += ["many lines are said"] if len(ended.err.splitlines()) > MOST_LINES else []
-        self.violations += [f"{self.told}: {' '.join(words)[:200]}: {text}\n{ended}" for text in wrong]
-        return ended
 
 
 def prepare(folder: Path) -> Shared:
+    warm()
     return Shared()
 
 
 def trial(given: Trial, shared: Shared) -> Found:
-    attack = Attack(given, shared)
+    attack = Attack(given, shared, launched=given.number % LAUNCHED_ONE_OF == LAUNCHED_ONE_OF // 2)
     name, vector = VECTORS[given.number % len(VECTORS)]
     attack.did[f"by {name}"] += 1
     vector(attack)
     if left := list(attack.temporary.iterdir()):
         attack.violations.append(f"{attack.told}: {left} is left")
     return Found([f"{name}: {text}" for text in attack.violations], dict(attack.did))
-
-
-def sound() -> dict[str, Any]:
-    return {"Version": "2020-12-01", "Steps": [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}]}
 
 
 def by_definition(attack: Attack) -> None:
@@ -252,7 +147,7 @@ def by_words(attack: Attack) -> None:
     program = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ.get('WORDS')]))"
 
     def made(canary: Path) -> bytes:
-        return json.dumps(_worded(exploits.shell_words(random.Random(seed), canary), program)).encode()
+        return json.dumps(worded(exploits.shell_words(random.Random(seed), canary), program)).encode()
 
     attack.believed(exploits.believe_shell, made)
     attack.write("evil.json", made(attack.canary))
@@ -315,7 +210,7 @@ def by_paths(attack: Attack) -> None:
     folder = "/opt/ml/processing/data"
     way = attack.draw.choice(("output", "input", "property file", "local path", "file uri"))
     program = f"import os; os.makedirs({folder!r}, exist_ok=True); open({folder + '/canary'!r}, 'w').write('x')"
-    step = _processing("work", program)
+    step = processing_step("work", program)
     arguments = step["Arguments"]
     output = {"OutputName": "data", "S3Output": {"S3Uri": uri, "LocalPath": folder, "S3UploadMode": "EndOfJob"}}
     if way == "input":
@@ -336,7 +231,7 @@ def by_paths(attack: Attack) -> None:
         output["S3Output"]["S3Uri"] = f"file://{attack.canary}"
     if way != "input":
         arguments["ProcessingOutputConfig"] = {"Outputs": [output]}
-    attack.write("evil.json", json.dumps({"Version": "2020-12-01", "Steps": [step]}).encode())
+    attack.write("evil.json", json.dumps(definition(step)).encode())
     attack.told += f" ({way} {uri})"
     ended = attack.drivetrain("run -d evil.json")
     read = [log for log in (attack.work / "home").rglob("*.log") if VICTIM in log.read_text()]
@@ -352,7 +247,7 @@ def by_names(attack: Attack) -> None:
         ("../../../canary", str(attack.canary), "..", "a/../../../../canary", "canary\0x", "\x1b[31mred")
     )
     attack.told = f"the name {name!r}"
-    step = _processing("work", "print(1)")
+    step = processing_step("work", "print(1)")
     where = attack.draw.choice(("step", "input", "output", "parameter", "property file"))
     output = {"OutputName": "data", "S3Output": {"S3Uri": "s3://bucket/o", "LocalPath": "/opt/ml/processing/o"}}
     parameters: list[Any] = []
@@ -368,7 +263,7 @@ def by_names(attack: Attack) -> None:
     else:
         step["PropertyFiles"] = [{"PropertyFileName": name, "OutputName": "data", "FilePath": "a.json"}]
     step["Arguments"]["ProcessingOutputConfig"] = {"Outputs": [output]}
-    attack.write("evil.json", json.dumps({"Version": "2020-12-01", "Parameters": parameters, "Steps": [step]}).encode())
+    attack.write("evil.json", json.dumps(definition(step, parameters=parameters)).encode())
     attack.did[f"name of {where}"] += 1
     for command in (attack.draw.choice(DEFINITION), "run -d evil.json"):
         attack.drivetrain(command)
@@ -383,7 +278,7 @@ def by_archive(attack: Attack) -> None:
     if attack.draw.random() < 0.5:
         attack.write("home/s3/bucket/code/start.py", START.read_bytes())
         attack.write(f"home/s3/bucket/code/{digest}.tar.gz", archive)
-        step = _processing("work", "")
+        step = processing_step("work", "")
         step["Arguments"]["ProcessingInputs"] = [
             {
                 "InputName": "code",
@@ -397,52 +292,13 @@ def by_archive(attack: Attack) -> None:
     else:
         attack.write("home/s3/bucket/source.tar.gz", archive)
         source = {"sagemaker_program": '"train.py"', "sagemaker_submit_directory": '"s3://bucket/source.tar.gz"'}
-        step = _training("work", source)
-    attack.write("evil.json", json.dumps({"Version": "2020-12-01", "Steps": [step]}).encode())
+        step = training_step("work", source)
+    attack.write("evil.json", json.dumps(definition(step)).encode())
     ended = attack.drivetrain("run -d evil.json")
     if ended.code != 2:
         attack.violations.append(f"{attack.told} was taken\n{ended}")
     if ended.memory > MOST_MEMORY:
         attack.violations.append(f"{attack.told} took {ended.memory >> 20} MiB")
-
-
-def _processing(name: str, program: str) -> dict[str, Any]:
-    arguments: dict[str, Any] = {
-        "ProcessingResources": {
-            "ClusterConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
-        },
-        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
-        "RoleArn": "arn:aws:iam::000000000000:role/Role",
-    }
-    return {"Name": name, "Type": "Processing", "Arguments": arguments}
-
-
-def _training(name: str, hyperparameters: dict[str, str]) -> dict[str, Any]:
-    arguments = {
-        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
-        "RoleArn": "arn:aws:iam::000000000000:role/Role",
-        "OutputDataConfig": {"S3OutputPath": "s3://bucket/trained"},
-        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-        "HyperParameters": hyperparameters,
-    }
-    return {"Name": name, "Type": "Training", "Arguments": arguments}
-
-
-def _worded(words: list[str], program: str) -> dict[str, Any]:
-    """A definition with the words in every place that takes any text."""
-    step = _processing("work", program)
-    arguments = step["Arguments"]
-    arguments["AppSpecification"]["ContainerArguments"] = [*words, f"--name={words[0]}"]
-    arguments["AppSpecification"]["ImageUri"] = f"image{words[2]}"
-    arguments["Environment"] = {"WORDS": words[1]}
-    arguments["Tags"] = [{"Key": "a", "Value": words[2]}]
-    step |= {"DisplayName": words[0], "Description": words[1]}
-    parameters = [{"Name": "Words", "Type": "String", "DefaultValue": words[0], "EnumValues": [words[0], words[1]]}]
-    more = {"Name": "odd", "Type": words[2], "Arguments": {words[0]: words[1]}}
-    refused = {"Conditions": [{"Type": "Equals", "LeftValue": {"Get": "Parameters.Words"}, "RightValue": words[1]}]}
-    gate = {"Name": "gate", "Type": "Condition", "Arguments": {**refused, "IfSteps": [more], "ElseSteps": []}}
-    return {"Version": "2020-12-01", "Metadata": {words[0]: words[1]}, "Parameters": parameters, "Steps": [step, gate]}
 
 
 VECTORS: tuple[tuple[str, Callable[[Attack], None]], ...] = (

@@ -1,33 +1,53 @@
-"""`drivetrain ...` in a process that is forked from one which has imported it, and what it costs and leaves."""
+"""`drivetrain ...` in a process that is forked from one which has imported all of it, or, dearer, in a new interpreter
+as users start it; and what it costs and leaves."""
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drivetrain.pipelines.cli import main
 
 # Of the developer's environment a command sees this, and nothing else.
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
-# What commands import when they are used; a fork has it already.
-PRELOAD = (
-    "boto3",
-    "drivetrain.pipelines.loading",
-    "drivetrain.pipelines.ready.retraining",
-    "drivetrain.pipelines.report.page",
-    "drivetrain.pipelines.studio.merge",
-    "drivetrain.pipelines.studio.suggestions",
-    "drivetrain.pipelines.targets.local.runner",
-    "drivetrain.pipelines.targets.sagemaker.compile",
-    "drivetrain.pipelines.targets.sagemaker.deploying.applying",
-    "drivetrain.pipelines.targets.sagemaker.deploying.planning",
-    "drivetrain.pipelines.triggers.replay",
-    "yaml",
-)
+_ENTRY = "from drivetrain.pipelines.cli.main import main; main()"
+# Programs of containers and of other environments, which no command imports.
+_NOT_IMPORTED = ("targets/local/containers", "targets/sagemaker/sdk", "targets/sagemaker/extract_shapes", "__main__")
+SERVICES = ("sagemaker", "s3", "events", "scheduler", "sts", "logs")
+
+
+def _modules() -> list[str]:
+    """What commands import when they are used."""
+    root = Path(main.__file__).parents[1]
+    names = [str(path.relative_to(root.parent).with_suffix("")) for path in sorted(root.rglob("*.py"))]
+    chosen = [name for name in names if not any(part in name for part in _NOT_IMPORTED)]
+    return [f"drivetrain.{name.removesuffix('/__init__').replace('/', '.')}" for name in chosen]
+
+
+# A fork has it already.
+PRELOAD = ("boto3", "sqlite3", "yaml", "pydantic.type_adapter", *_modules())
+
+
+def warm() -> None:
+    """Read once what every command that reaches into an account would: the models of the services, 0.2 s each time."""
+    import boto3
+    from botocore.loaders import JSONFileLoader
+
+    read = functools.cache(functools.partial(JSONFileLoader.load_file, JSONFileLoader()))
+    setattr(JSONFileLoader, "load_file", lambda self, path: read(path))  # noqa: B010
+    known: dict[str, Any] = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
+    session = boto3.session.Session()
+    for service in SERVICES:
+        session.client(service, **known)
+    gc.collect()
+    gc.freeze()  # in a fork the collector would copy every page by touching it
 
 
 @dataclass(frozen=True)
@@ -44,8 +64,11 @@ class Ended:
         return f"exit code {self.code}, {self.cpu_s:.2f} s\n{self.out[-1_500:]}\n{self.err[-1_500:]}"
 
 
-def drivetrain(folder: Path, *arguments: str, environment: Mapping[str, str]) -> Ended:
-    """`drivetrain ...` in `folder`."""
+def drivetrain(folder: Path, *arguments: str, environment: Mapping[str, str], launched: bool = False) -> Ended:
+    """`drivetrain ...` in `folder`; `launched` in a new interpreter."""
+    if launched:
+        words = [sys.executable, "-c", _ENTRY, *arguments]
+        return forked(lambda: os.execv(sys.executable, words), folder, environment)
     return forked(lambda: main.run(list(arguments)), folder, environment)
 
 

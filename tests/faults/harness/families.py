@@ -36,6 +36,10 @@ class Trial:
     draw: random.Random
 
 
+# Begins the name of what is not added up over trials: the highest is told.
+SLOWEST = "slowest"
+
+
 @dataclass(frozen=True)
 class Found:
     """What came of a trial: what was violated, and what was done, counted (`{"killed in a write": 1}`)."""

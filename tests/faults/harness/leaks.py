@@ -43,9 +43,9 @@ class Canaries:
         return {self._made[core] for core in found if core in self._made}
 
     def in_files(self, folders: Iterable[Path]) -> dict[Path, set[str]]:
+        """Of each file below the folders, the places of those that its path or its bytes hold."""
         files = (path for folder in folders for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-        found = {path: self.in_data(str(path).encode()) | self.in_data(path.read_bytes()) for path in files}
-        return {path: places for path, places in found.items() if places}
+        return {path: self.in_data(str(path).encode()) | self.in_data(path.read_bytes()) for path in files}
 
 
 def _base64(core: str) -> list[bytes]:
