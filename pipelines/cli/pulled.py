@@ -1,33 +1,100 @@
-"""What `pull` merges: what apply wrote last, what the code says, what is deployed."""
+"""What `pull` merges, and where it keeps what was edited."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
 
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.resources import Deployment
+    from drivetrain.pipelines.studio.merge import Merged, Side
+    from drivetrain.pipelines.studio.patch import Patch
+    from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed
+
+Json = dict[str, Any]
+
 
 @dataclass(frozen=True)
-class Both:
-    """The three definitions; `alone` is the code without the file of earlier edits, `code` with it."""
+class Sides:
+    """What apply wrote last, what the code says, what is deployed."""
 
     name: str
     file: Path
-    """Where the edits are kept."""
-    applied: dict[str, Any] | None
-    alone: dict[str, Any]
-    code: dict[str, Any]
-    deployed: dict[str, Any]
+    """Where the edits are kept: the patch beside the pipeline, or the definition's own file."""
+    alone: Json
+    """The code without the edits that are kept already."""
+    code: Json
+    deployed: Json
+    applied: Json | None
+    """None for a pipeline that apply did not make, and that is taken over."""
+    patch: Patch | None = None
+    """The edits that are kept already."""
+    is_definition: bool = False
+
+    def merged(self, take: Mapping[str, Side]) -> Merged:
+        """The code with what was edited.
+
+        Raises:
+            UserError: `take` names neither conflict nor edit, or what comes out could not run.
+        """
+        from drivetrain.pipelines.studio.merge import merge
+        from drivetrain.pipelines.studio.seen import is_known, seen
+
+        edits, pulled = ((), ()) if self.patch is None else (self.patch.edits, self.patch.pulled)
+        if self.applied is None:
+            # Where nothing was edited since it was taken over, whatever differs now is the code's doing.
+            base = self.deployed if is_known(self.deployed, pulled) else self.code
+            merged = merge(base, self.code, self.deployed, take)
+        else:
+            before = seen(edits, pulled, self.applied, self.deployed)
+            merged = merge(self.applied, self.code, self.deployed, take, before)
+        if merged.edits and not merged.conflicts:
+            self._check(merged)
+        return merged
+
+    def _check(self, merged: Merged) -> None:
+        """Refuse what no later command would take."""
+        from drivetrain.pipelines.definition.document import from_json
+        from drivetrain.pipelines.definition.graph import check
+
+        try:
+            check(from_json(merged.definition, f"{self.name} with what was edited in Studio"))
+        except UserError as error:
+            edited = ", ".join(edit.where for edit in merged.edits[:10]) + (", ..." if len(merged.edits) > 10 else "")
+            raise UserError(
+                f"{error} Nothing was written. Change the code or the pipeline in Studio so that they fit, or leave an "
+                f"edit out: --take-code PLACE. Edited: {edited}"
+            ) from None
+
+    def keep(self, merged: Merged) -> None:
+        """Write what was merged.
+
+        Raises:
+            UserError: the place cannot be written, there is more than anybody reviews, or a secret would be kept.
+        """
+        from drivetrain.pipelines.studio import patch as patches
+        from drivetrain.pipelines.studio.seen import marks
+
+        if self.is_definition:
+            from drivetrain.pipelines.cli.files import write_text
+            from drivetrain.pipelines.definition.document import from_json, write
+
+            write_text(self.file, write(from_json(merged.definition, str(self.file))))
+            return
+        wanted = patches.between(self.name, self.alone, merged.definition)
+        said = {} if self.patch is None else self.patch.remarks
+        replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed), remarks=said).write(self.file)
 
 
-def read_both(target: str, config: Path | None, overrides: Sequence[str] | None, *, adopt: bool) -> Both:
+def sides_of(target: str, config: Path | None, overrides: Sequence[str] | None, *, adopt: bool) -> Sides:
     """Compile a pipeline and read what is deployed under its name.
 
     Args:
-        adopt: take a pipeline that apply did not make: whatever differs from the code is an edit.
+        adopt: take over a pipeline that apply did not make: whatever differs from the code is an edit.
 
     Raises:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; as `compiled`.
@@ -36,8 +103,6 @@ def read_both(target: str, config: Path | None, overrides: Sequence[str] | None,
     from drivetrain.pipelines.studio import file_of
     from drivetrain.pipelines.studio.patch import read
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-    from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
 
     loaded = load(target, config, overrides or ())
@@ -45,20 +110,50 @@ def read_both(target: str, config: Path | None, overrides: Sequence[str] | None,
     check_bucket(pipeline.deployment)
     alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
     file = file_of(pipeline.name, loaded.source or Path.cwd())
-    code = read(file).apply(alone) if file.exists() else alone
-    account = Account(pipeline.deployment.region)
-    there = reading.read(account, pipeline.name)
+    patch = read(file, pipeline.name) if file.exists() else None
+    code = alone if patch is None else patch.apply(alone)
+    there, applied = _in_the_account(pipeline.name, pipeline.deployment, target, adopt=adopt)
+    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch)
+
+
+def sides_of_definition(
+    file: Path, name: str | None, config: Path | None, overrides: Sequence[str] | None, *, adopt: bool
+) -> Sides:
+    """The same for a definition that is deployed as it is: its file is the code, and keeps the edits itself.
+
+    Raises:
+        UserError: no definition, and as `sides_of`.
+    """
+    from drivetrain.pipelines.cli.targets import Work, definition_file
+    from drivetrain.pipelines.settings import Settings, build
+    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+
+    raw = definition_file(file).raw
+    place = build(Settings, config, overrides or ()).deployment
+    check_bucket(place)
+    called = name or Work.from_definition(file, config, overrides).name
+    there, applied = _in_the_account(called, place, f"-d {file}", adopt=adopt)
+    return Sides(called, file, raw, raw, there.definition, applied, is_definition=True)
+
+
+def _in_the_account(name: str, place: Deployment, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
+    """What is deployed, and what apply wrote last."""
+    from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+
+    account = Account(place.region)
+    there = reading.read(account, name)
     if there is None:
         raise UserError(
-            f"There is no pipeline {pipeline.name!r} in account {account.number}, {account.region}, so there is "
-            f"nothing to pull. Deploy it: drivetrain apply {target}"
+            f"There is no pipeline {name!r} in account {account.number}, {account.region}, so there is nothing to "
+            f"pull. Deploy it: drivetrain apply {what}"
         )
     if adopt:
-        return Both(pipeline.name, file, code, alone, code, there.definition)
-    applied = reading.base_of(account, there, pipeline.deployment.root)
+        return there, None
+    applied = reading.base_of(account, there, place.root)
     if applied is None:
         raise UserError(
-            f"Pipeline {pipeline.name!r} was not made by `drivetrain apply`, so nobody can say what was edited. Take "
-            "it over as it is, everything that differs from the code as an edit: --adopt"
+            f"Pipeline {name!r} was not made by `drivetrain apply`, so nobody can say what was edited. Take it over "
+            "as it is, everything that differs from the code as an edit: --adopt"
         )
-    return Both(pipeline.name, file, applied, alone, code, there.definition)
+    return there, applied

@@ -136,11 +136,7 @@ def _edited(built: Compiled, file: Path, *, local: bool) -> Compiled:
     from drivetrain.pipelines.definition.graph import check
     from drivetrain.pipelines.studio.patch import read
 
-    patch = read(file)
-    if patch.pipeline != built.pipeline.name:
-        raise UserError(
-            f"{file} is about the pipeline {patch.pipeline!r}, not {built.pipeline.name!r}. Rename the file."
-        )
+    patch = read(file, built.pipeline.name)
     left_out: list[str] = []
     definition = patch.apply(built.definition, left_out if local else None)
     check(from_json(definition, f"{built.pipeline.name} with {file.name}"))

@@ -42,6 +42,11 @@ def patch_schema() -> dict[str, Any]:
         "properties": {
             "pipeline": {"type": "string", "description": "Whose edits they are."},
             "edits": {"type": "array", "items": edit, "description": "Laid on the definition in this order."},
+            "pulled": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Hashes of what Studio had when it was pulled.",
+            },
         },
         "additionalProperties": False,
     }

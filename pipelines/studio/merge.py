@@ -11,6 +11,7 @@ code changed in another way since is a conflict and is left out: the code's valu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -69,6 +70,7 @@ def merge(
     code: Mapping[str, Any],
     deployed: Mapping[str, Any] | None,
     take: Mapping[str, Side] | None = None,
+    seen: Iterable[Change] = (),
 ) -> Merged:
     """What the code says, with what Studio changed.
 
@@ -76,26 +78,39 @@ def merge(
         applied: what was deployed last from code; None when nothing was.
         code: what compiling gives now.
         deployed: what the service has now; None when nothing is deployed, which changes nothing.
-        take: place of a conflict -> whose value to take.
+        take: place of a conflict -> whose value to take; of any edit the code's may be taken.
+        seen: what Studio had when it was pulled last, and was not applied since: only what differs from it is edited.
 
     Raises:
-        UserError: `take` names no conflict.
+        UserError: `take` names no conflict and no edit.
     """
     if deployed is None:
         deployed = applied
     base, ours, theirs = outline(applied), outline(code), outline(deployed)
+    for edit in seen:
+        with suppress(NoSuchPlaceError):  # its place came with the code that was not applied yet
+            base = put(base, edit.place, edit.new)
     edits, conflicts = _sorted_out(base, ours, theirs)
     wanted = take or {}
+    found = {edit.where for edit in edits if wanted.get(edit.where) == "code"}
     # What is listed without a choice may be chosen, also where another choice then settles it.
     listed = [*conflicts, *_standing(edits, base, ours)[1]] if wanted else conflicts
     edits, conflicts = _taken(edits, conflicts, ours, theirs, wanted)
-    edits = [edit for edit in edits if wanted.get(edit.where) != "code"]
+    edits = [edit for edit in edits if not _left_to_the_code(edit, ours, wanted)]
     edits, broken = _standing(edits, base, ours)
-    if unknown := next((w for w in wanted if w not in {c.where for c in (*listed, *conflicts, *broken)}), None):
+    found |= {conflict.where for conflict in (*listed, *conflicts, *broken)}
+    if unknown := next((where for where in wanted if where not in found), None):
         raise UserError(f"{unknown!r} is not in conflict. {did_you_mean(unknown, [c.where for c in conflicts])}")
     left = [c for c in conflicts if c.where not in wanted] + [c for c in broken if wanted.get(c.where) != "code"]
     definition = assembled(_laid(edits, ours), ours) if edits else ours.raw
     return Merged(cast("dict[str, Any]", definition), tuple(edits), tuple(left))
+
+
+def _left_to_the_code(edit: Change, ours: Outline, take: Mapping[str, Side]) -> bool:
+    """Whether an edit was chosen to be left out; the branch of a step that does not come goes with it."""
+    step = (places.STEPS, *edit.place[1:2])
+    is_orphan = edit.place[0] == places.BRANCHES and edit.step not in (ours.steps or {})
+    return "code" in (take.get(edit.where), take.get(places.text(step)) if is_orphan else None)
 
 
 def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Change], list[Conflict]]:

@@ -10,7 +10,7 @@ at once instead of overwriting what somebody has changed since.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from drivetrain.pipelines.definition.outline import assembled, outline
 from drivetrain.pipelines.definition.value_words import hidden, name_of, shown, without_passwords
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.studio import file_of, patch_text
+from drivetrain.pipelines.studio.remarks import HEAD, remarks
 
 __all__ = ["Patch", "between", "file_of", "parse", "read"]
 
@@ -37,6 +38,8 @@ _HEAD = """\
 # what the code has there (was) and what comes in its place (now). Without `was` something is added, without `now` it
 # is taken out. To undo an edit, delete it; `edits: []` keeps nothing.
 """
+_PULLED = "# Hashes of what Studio had when it was pulled: by them the next pull tells what was edited since."
+_FIELDS = ("pipeline", "edits", "pulled")
 _MEMBERS = ("place", "was", "now", "was-json", "now-json")
 
 
@@ -48,6 +51,10 @@ class Patch:
     edits: tuple[Change, ...] = ()
     source: str = "patch"
     """Where it was read, for messages."""
+    pulled: tuple[str, ...] = ()
+    """Marks of what Studio had when it was pulled (seen.py)."""
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
+    """Place of an edit -> what reviewers wrote beside it; `remarks.HEAD` for what belongs to none."""
 
     def apply(self, definition: Mapping[str, Any], left_out: list[str] | None = None) -> dict[str, Any]:
         """The definition with every edit; one that it has already changes nothing.
@@ -108,22 +115,29 @@ class Patch:
 
     def text(self) -> str:
         """The file's text."""
-        lines = [f"pipeline: {patch_text.scalar(self.pipeline)}"]
+        said = dict(self.remarks)
+        lines = [*said.pop(HEAD, ()), f"pipeline: {patch_text.scalar(self.pipeline)}"]
         lines.append("edits:" if self.edits else "edits: []")
         added = added_steps(self.edits)
         for edit in self.edits:
+            lines += said.pop(edit.where, ())
             if edit.place[0] != places.BRANCHES or edit.step not in added:
-                lines += [patch_text.comment(said) for said in describe_all([edit])]
+                lines += _described(edit)
             first, *rest = patch_text.lines(_as_yaml(edit), "  ")[1:]
             lines += [f"- {first.lstrip()}", *rest]
+        if self.pulled:
+            lines += [_PULLED, "pulled:", *(f"- {patch_text.scalar(mark)}" for mark in self.pulled)]
         return _HEAD.format(pipeline=self.pipeline) + "\n".join(lines) + "\n"
 
 
-def read(path: Path) -> Patch:
+def read(path: Path, pipeline: str | None = None) -> Patch:
     """The patch in a file.
 
+    Args:
+        pipeline: whose edits it is to hold, where that matters.
+
     Raises:
-        UserError: it cannot be read, is no patch, or is more than MAX_BYTES long.
+        UserError: it cannot be read, is no patch, is more than MAX_BYTES long, or of another pipeline.
     """
     try:
         with path.open("rb") as file:
@@ -133,9 +147,12 @@ def read(path: Path) -> Patch:
     if len(data) > MAX_BYTES:
         raise UserError(f"{path} is too large for a patch. Allowed: {MAX_BYTES:,} bytes.")
     try:
-        return parse(data.decode("utf-8"), str(path))
+        patch = parse(data.decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 (byte {error.start}).") from None
+    if pipeline is not None and patch.pipeline != pipeline:
+        raise UserError(f"{path} is about the pipeline {patch.pipeline!r}, not {pipeline!r}. Rename the file.")
+    return patch
 
 
 def parse(text: str, source: str = "patch") -> Patch:
@@ -150,9 +167,38 @@ def parse(text: str, source: str = "patch") -> Patch:
     edits = given.get("edits")
     if not isinstance(edits, list):
         raise UserError(f"{source}: edits is {shown(edits)}. Allowed: a list.")
-    if unknown := next((key for key in given if key not in ("pipeline", "edits")), None):
-        raise UserError(f"{source}: {unknown!r} is not known. {did_you_mean(unknown, ('pipeline', 'edits'))}")
-    return Patch(pipeline, tuple(_edit(item, f"{source}: edits[{n}]") for n, item in enumerate(edits)), source)
+    if unknown := next((key for key in given if key not in _FIELDS), None):
+        raise UserError(f"{source}: {unknown!r} is not known. {did_you_mean(unknown, _FIELDS)}")
+    pulled = given.get("pulled", [])
+    if not isinstance(pulled, list) or not all(isinstance(mark, str) for mark in pulled):
+        raise UserError(f"{source}: pulled is {shown(pulled)}. Allowed: the hashes that `drivetrain pull` writes.")
+    read = tuple(_edit(item, f"{source}: edits[{n}]") for n, item in enumerate(edits))
+    return Patch(pipeline, read, source, tuple(map(str, pulled)), _of_reviewers(text, pipeline, read))
+
+
+def _of_reviewers(text: str, pipeline: str, edits: tuple[Change, ...]) -> dict[str, tuple[str, ...]]:
+    """The comments that are not our own."""
+    own = {edit.where: _described(edit) for edit in edits}
+    head = [*_HEAD.format(pipeline=pipeline).splitlines(), _PULLED]
+    found: dict[str, tuple[str, ...]] = {}
+    for place, comments in remarks(text).items():
+        where = places.text(places.parse(place)) if place != HEAD else HEAD
+        ours = own[where] if place != HEAD else head
+        theirs = tuple(said for said in comments if not any(_says_the_same(said, line) for line in ours))
+        if theirs:
+            found[where] = found.get(where, ()) + theirs
+    return found
+
+
+def _says_the_same(comment: str, ours: str) -> bool:
+    """Whether a comment is our own, written for other values perhaps: a reviewer changed the edit."""
+    arrow = " -> "
+    is_of_other_values = arrow in comment and arrow in ours and comment.split()[:3] == ours.split()[:3]
+    return comment == ours.rstrip() or is_of_other_values
+
+
+def _described(edit: Change) -> list[str]:
+    return [patch_text.comment(said) for said in describe_all([edit])]
 
 
 def between(pipeline: str, code: Mapping[str, Any], merged: Mapping[str, Any], source: str = "patch") -> Patch:
