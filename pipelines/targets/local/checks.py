@@ -67,8 +67,8 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
     for one in checked:
         yield from _lost_references(one.step, nodes, one.options)
     known = {one.step.name: _known(one) for one in checked if one.step.type != "Condition"}
-    written = [uri for one in checked for uri in _written(one.step, known.get(one.step.name, {}), one.options)]
-    for uri in written:
+    written = {one.step.name: _written(one.step, known.get(one.step.name, {}), one.options) for one in checked}
+    for uri in (uri for uris in written.values() for uri in uris):
         if uri.startswith("s3://") and store.is_local_data(uri):
             yield f"{uri} is given as local data, which is read only, and a step writes there."
     told: set[str] = set()
@@ -78,7 +78,8 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             raw={key: resolve_known(value, one.scope) for key, value in one.step.raw.items() if key != "Arguments"},
             options=one.options,
             store=store,
-            written=written,
+            # What a step brings itself is not there when it begins.
+            written=[uri for name, uris in written.items() if name != one.step.name for uri in uris],
             others=known,
         )
         # What is wrong with a step of a ForEach's body is told of its first iteration.

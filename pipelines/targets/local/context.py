@@ -38,7 +38,8 @@ class Plan:
     """The execution before anything starts.
 
     `arguments` are the step's, resolved as far as parameters and the execution's own values go. `written` are the
-    URIs, known by now, that steps of this definition write to. `others` are the arguments of every step by its name.
+    URIs, known by now, that the other steps of this definition write to. `others` are the arguments of every step by
+    its name.
     """
 
     arguments: Mapping[str, Any]
@@ -49,7 +50,7 @@ class Plan:
     others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def is_written(self, uri: str) -> bool:
-        """Whether a step of this execution may bring what lies at `uri`.
+        """Whether another step of this execution may bring what lies at `uri`.
 
         A written URI that ends with `*` stands for all that begin so.
         """

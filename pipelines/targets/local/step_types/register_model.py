@@ -27,6 +27,8 @@ from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
 from drivetrain.pipelines.targets.local.storage.objects import StoredObject, sha256_of
 
+_STATISTICS = "ModelMetrics.ModelQuality.Statistics"
+
 
 def check(step: StepNode, plan: Plan) -> list[str]:
     problems: list[str] = []
@@ -42,6 +44,12 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         known = text(uri)
         if known is not None and not problems and not plan.is_written(known) and not plan.store.exists(known):
             problems.append(channels.missing(f"{where}: ModelDataUrl", known, plan.store))
+    quality = _quality(plan.arguments)
+    if quality is not None:
+        bad = jobs.uri_problems(f"{where}: {_STATISTICS}", quality)
+        problems += bad
+        if not bad and not plan.is_written(quality) and not plan.store.exists(quality):
+            problems.append(channels.missing(f"{where}: {_STATISTICS}", quality, plan.store))
     return problems
 
 
@@ -203,7 +211,7 @@ def _metrics(context: StepContext) -> dict[str, float]:
         return {}
     path = context.store.path(uri)
     if not path.is_file():
-        raise UserError(channels.missing("ModelMetrics.ModelQuality.Statistics", uri, context.store))
+        raise UserError(channels.missing(_STATISTICS, uri, context.store))
     try:
         report = json.loads(path.read_bytes())
     except ValueError as error:
