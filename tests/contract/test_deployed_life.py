@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.cli import main
-from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.fixtures.sagemaker_service.playing import Playing
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 
 # Two jobs and a gate; what starts it by itself comes and goes with a setting.
@@ -248,6 +248,15 @@ def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(dri
     client = drivetrain.account.client("sagemaker")
     assert json.loads(client.describe_pipeline(PipelineName="theirs")["PipelineDefinition"])["Steps"] == steps
     assert drivetrain.json("plan", "-d", file, *given)["action"] == "none"
+    edited = {"Version": "2020-12-01", "Steps": [{**steps[0], "DisplayName": "Stop here"}]}
+    client.update_pipeline(PipelineName="theirs", PipelineDefinition=json.dumps(edited))
+    file.write_text(json.dumps({"Version": "2020-12-01", "Steps": [{**steps[0], "Description": "Why not."}]}))
+    drivetrain("apply", "-d", file, "--yes", *given, code=2)
+    assert "drivetrain pull" in drivetrain.err
+    assert f"Wrote {file}" in drivetrain("pull", "-d", file, *given)
+    drivetrain("apply", "-d", file, "--yes", *given)
+    both = json.loads(client.describe_pipeline(PipelineName="theirs")["PipelineDefinition"])["Steps"][0]
+    assert both == {**steps[0], "DisplayName": "Stop here", "Description": "Why not."}
     drivetrain("destroy", "theirs", "--yes", *given)
 
     theirs = drivetrain.json("plan", "nightly.py")  # the code's own, made by somebody else by hand
