@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.pipelines.definition.document import Definition, DefinitionParameter
@@ -69,6 +70,41 @@ def typed(parameter: DefinitionParameter, given: Any) -> Any:
         allowed = [str(choice) for choice in parameter.choices]
         raise UserError(f"parameter {parameter.name!r} is {value!r:.60}. {did_you_mean(str(value), allowed)}")
     return value
+
+
+def problems(parameter: DefinitionParameter) -> Iterator[str]:
+    """What the service would refuse of a parameter: text is no number here, unlike at a start.
+
+    The default value "must be an instance matching the parameter type" (Developer Guide, Pipeline Parameters).
+    """
+    place = f"parameters.{parameter.name}"
+    if parameter.type not in TYPES:
+        yield f"{place}.Type: {parameter.type!r:.60}. {did_you_mean(parameter.type, TYPES)}"
+        return
+    given = {"DefaultValue": parameter.default} if "DefaultValue" in parameter.raw else {}
+    given |= {f"EnumValues[{n}]": choice for n, choice in enumerate(parameter.choices)}
+    for field, value in given.items():
+        if not _is_instance(parameter.type, value):
+            yield f"{place}.{field}: {_quoted(parameter, value)}. Allowed: {_ALLOWED[parameter.type]}."
+    if parameter.choices and parameter.default is not None and parameter.default not in parameter.choices:
+        allowed = ", ".join(_quoted(parameter, choice) for choice in parameter.choices)
+        yield f"{place}.DefaultValue: {_quoted(parameter, parameter.default)}. Allowed: one of EnumValues, {allowed}."
+
+
+def _quoted(parameter: DefinitionParameter, value: Json) -> str:
+    """A value as JSON, so that "1" is seen to be text; without what looks like a secret."""
+    from drivetrain.pipelines.definition.value_words import hidden, shown
+
+    masked = hidden(value, (parameter.name,))
+    return (
+        shown(value) if masked is value and not isinstance(value, str) else json.dumps(masked, ensure_ascii=False)[:72]
+    )
+
+
+def _is_instance(kind: str, value: Json) -> bool:
+    if kind in ("String", "Boolean"):
+        return isinstance(value, str if kind == "String" else bool)
+    return not isinstance(value, str) and _typed(kind, value) is not None
 
 
 def _typed(kind: str, given: Json) -> str | int | float | bool | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.parameters import problems as problems_of
 
 # What the SDK writes (sagemaker-mlops 1.27, and the v2 line before it).
 TOP_LEVEL = frozenset(("Version", "Metadata", "Parameters", "PipelineExperimentConfig", "MlflowConfig", "Steps"))
@@ -72,7 +73,7 @@ class Inspection:
     unknown_fields: tuple[str, ...]
     """Fields that no document names, with the step that has them. They are kept as they are."""
     refused: tuple[str, ...]
-    """What the service would refuse in the arguments of the steps, each with its path."""
+    """What the service would refuse of the parameters and in the arguments of the steps, each with its path."""
     faults: tuple[str, ...]
     """Why it cannot run at all: names, references, conditions, cycles."""
 
@@ -123,6 +124,8 @@ def _refused(definition: Definition, steps: list[StepNode]) -> Iterator[str]:
     from drivetrain.pipelines.masking import mask
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 
+    for parameter in definition.parameters:
+        yield from problems_of(parameter)
     parameter_types = {parameter.name: parameter.type for parameter in definition.parameters}
     step_types = {step.name: step.type for step in steps}
     for step in steps:

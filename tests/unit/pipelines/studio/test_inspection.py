@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from drivetrain.pipelines.definition.document import from_json
 from drivetrain.pipelines.studio.inspection import inspect
 
@@ -16,3 +20,51 @@ def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:
     assert any("Tags[0].Value" in line and "vi$ion" in line for line in refused)
     assert any(line.startswith("work: Arguments.Tags[1].Value: not of") for line in refused)
     assert not any("canary" in line for line in refused)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "allowed"),
+    [
+        ("Integer", "x", "a whole number"),
+        ("Integer", "1", "a whole number"),
+        ("Integer", 1.5, "a whole number"),
+        ("Integer", True, "a whole number"),
+        ("Integer", None, "a whole number"),
+        ("Float", "0.5", "a finite number"),
+        ("Float", False, "a finite number"),
+        ("Float", [1], "a finite number"),
+        ("String", 1, "text"),
+        ("String", None, "text"),
+        ("String", {"a": 1}, "text"),
+        ("Boolean", "true", "true or false"),
+        ("Boolean", 1, "true or false"),
+        ("Integer", 3, None),
+        ("Integer", 10**30, None),
+        ("Float", 3, None),
+        ("Float", 0.5, None),
+        ("String", "", None),
+        ("Boolean", False, None),
+    ],
+)
+def test_a_default_is_of_its_parameters_type(kind: str, default: Any, allowed: str | None) -> None:
+    found = inspect(from_json({"Parameters": [{"Name": "P", "Type": kind, "DefaultValue": default}], "Steps": []}))
+    assert found.is_sound == (allowed is None)
+    assert [line.partition(". Allowed: ")[2].startswith(str(allowed)) for line in found.refused] == [True] * (
+        allowed is not None
+    )
+    assert all(line.startswith("parameters.P.DefaultValue: ") for line in found.refused)
+
+
+def test_choices_and_types_of_parameters_are_checked() -> None:
+    given = [
+        {"Name": "A", "Type": "Number"},
+        {"Name": "B", "Type": "Integer", "DefaultValue": 3, "EnumValues": [1, "2"]},
+        {"Name": "C", "Type": "String"},
+        {"Name": "ApiToken", "Type": "Integer", "DefaultValue": "canary"},
+    ]
+    assert inspect(from_json({"Parameters": given, "Steps": []})).refused == (
+        "parameters.A.Type: 'Number'. Allowed: Boolean, Float, Integer, String.",
+        'parameters.B.EnumValues[1]: "2". Allowed: a whole number such as 3.',
+        'parameters.B.DefaultValue: 3. Allowed: one of EnumValues, 1, "2".',
+        'parameters.ApiToken.DefaultValue: "***". Allowed: a whole number such as 3.',
+    )
