@@ -9,13 +9,13 @@ caching, plans and reviews work. Nothing of AWS is imported.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, assert_never
 
+from drivetrain.pipelines.definition.json_text import text_of
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.file_systems import is_file_system
@@ -91,7 +91,7 @@ class Compiled:
     @cached_property
     def text(self) -> str:
         """The definition as people read it and golden files hold it."""
-        return json.dumps(self.definition, indent=2, ensure_ascii=False) + "\n"
+        return text_of(dict(self.definition), indent=2)
 
     @cached_property
     def wire(self) -> str:
@@ -100,7 +100,9 @@ class Compiled:
         Raises:
             SpecError: when it is longer than the service takes.
         """
-        text = json.dumps(self.definition, separators=(",", ":"))
+        from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
+
+        text = wire_text(self.definition)
         if len(text) > quotas.MAX_DEFINITION_CHARACTERS:
             raise SpecError(
                 f"The definition has {len(text):,} characters; the service takes {quotas.MAX_DEFINITION_CHARACTERS:,} "

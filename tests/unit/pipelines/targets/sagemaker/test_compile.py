@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ from drivetrain.pipelines import (
     step,
     when,
 )
+from drivetrain.pipelines.definition.json_text import parse
+from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
 
 RUN = {"Get": "Execution.PipelineExecutionId"}
 
@@ -277,6 +281,22 @@ def test_the_wire_form_has_a_limit() -> None:
     assert len(json.loads(built.text)["Steps"]) == 1000
     with pytest.raises(SpecError, match="characters"):
         _ = built.wire
+
+
+def test_what_was_edited_in_studio_is_deployed_to_the_byte() -> None:
+    """A field and a step type that nobody knows, from a patch through compile to the text that apply sends."""
+    odd = ['{"b":1E5,"a":[0.10,-0.0,1.50,1e-7,123456789012345678901234567890],"\\u00e9":"\\ud800 \\u2603"}', "2.0E+3"]
+    added = f'{{"Type":"Quantum2031","Name":"q","Arguments":{{"z":{odd[0]},"a":null}}}}'
+    patch = patches.parse(
+        f"pipeline: p\nedits:\n- place: steps.q\n  now-json: '{added}'\n"
+        f"- place: steps.load.Unheard\n  now-json: '{odd[0]}'\n- place: definition.Odd\n  now: {odd[1]}\n"
+    )
+    built = compiled(step(load, raw="s3://b/k"))
+    edited = replace(built, definition=patch.apply(built.definition))
+    assert added in edited.wire and f'"Unheard":{odd[0]}' in edited.wire and f'"Odd":{odd[1]}' in edited.wire
+    read = parse(edited.text, "text")
+    assert isinstance(read, dict) and wire_text(read) == edited.wire
+    assert '"b": 1E5' in edited.text and edited.text.encode()
 
 
 TRUTH: list[tuple[str, Callable[[Any, Any, Any], Any]]] = [
