@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.fixtures.sagemaker_service.playing import Playing
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 
 COMMANDS = ("plan", "apply", "pull", "start", "status", "logs", "stop", "executions", "destroy")

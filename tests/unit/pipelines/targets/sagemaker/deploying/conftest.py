@@ -27,14 +27,13 @@ def processing(name: str, *, instance: str = "ml.m5.large", after: str | None = 
     words = [word for key in more for word in (f"--{key}", more[key])]
     arguments: dict[str, Any] = {
         "ProcessingResources": {"ClusterConfig": {"InstanceType": instance, "InstanceCount": 1, "VolumeSizeInGB": 30}},
-        "AppSpecification": {"ImageUri": "image", "ContainerArguments": words},
+        "AppSpecification": {"ImageUri": "image", **({"ContainerArguments": words} if words else {})},
         "RoleArn": "arn:aws:iam::000000000000:role/jobs",
     }
     if after is not None:
         source = {"Get": f"Steps.{after}.ProcessingOutputConfig.Outputs['data'].S3Output.S3Uri"}
-        arguments["ProcessingInputs"] = [
-            {"InputName": "data", "S3Input": {"S3Uri": source, "LocalPath": "/opt/ml/processing/input/data"}}
-        ]
+        place = {"S3Uri": source, "LocalPath": "/opt/ml/processing/input/data", "S3DataType": "S3Prefix"}
+        arguments["ProcessingInputs"] = [{"InputName": "data", "S3Input": place}]
     step: dict[str, Any] = {"Name": name, "Type": "Processing", "Arguments": arguments}
     return {**step, "CacheConfig": {"Enabled": True}} if cache else step
 

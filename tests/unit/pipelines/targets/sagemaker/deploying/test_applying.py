@@ -199,7 +199,7 @@ def test_after_two_crashes_with_different_code_only_an_edit_is_drift(place: Plac
     if edited:
         place.edit(Parameters=[])
     killed_after("add_tags", "ml.m5.4xlarge")
-    third = place.wanted(definition=definition("ml.m5.8xlarge"))
+    third = place.wanted(definition=definition("ml.m5.12xlarge"))
     plan = place.plan(third)
     assert [change.where for change in plan.drift] == (["parameters.MinAccuracy"] if edited else [])
     apply(place.account, third, place.plan(third, discarded=["all"]))

@@ -8,7 +8,7 @@ import pytest
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError
-from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
 
 

@@ -25,7 +25,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds, report
 from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
 from drivetrain.pipelines.targets.sagemaker.deploying.logs import Line, read_log, step_with_logs
-from tests.fixtures.sagemaker_service.pipelines import Playing
+from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place
 
 NOW = datetime.now(UTC)
