@@ -55,7 +55,7 @@ def show(
     home: Home = None,
     as_json: Json = False,
 ) -> int:
-    """Show one checkpoint: files, tensors, values, and the training's starts.
+    """Show one checkpoint: files, tensors, values, starts.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def verify(
     home: Home = None,
     as_json: Json = False,
 ) -> int:
-    """Read every byte of a checkpoint and compare it with what was written.
+    """Read every byte of a checkpoint, and say whether it is whole.
 
     Exit code 1 where one is damaged. Nothing is moved, unless --quarantine says so.
 
@@ -117,7 +117,9 @@ def export(
     home: Home = None,
     as_json: Json = False,
 ) -> int:
-    """Write whole tensors to one safetensors file, or to a model folder, from any strategy and number of processes.
+    """Write a safetensors file or a model folder of a checkpoint.
+
+    Tensors are whole, whatever the strategy and the number of processes that saved them.
 
     \b
     Examples:

@@ -92,7 +92,7 @@ def show(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Show a version: status, metrics, the decision on it, where it came from.
+    """Show a version: status, metrics, the decision on it, its origin.
 
     \b
     Examples:
@@ -131,7 +131,7 @@ def compare(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Show the metrics of two versions side by side, with their differences.
+    """Show the metrics of two versions side by side.
 
     \b
     Examples:

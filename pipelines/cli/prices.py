@@ -26,7 +26,12 @@ Types = Annotated[
 
 @app.command()
 def show(types: Types = None, region: Regions = None, as_json: Json = False) -> None:
-    """The prices that estimates are made with, where they come from, and how old they are."""
+    """Show the prices behind estimates, their sources and their age.
+
+    \b
+    Examples:
+      drivetrain prices show ml.g5.xlarge --region us-east-1
+    """
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.prices.table import PriceTable, current
 
@@ -55,9 +60,14 @@ def update(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch a region's whole list through the AWS Price List API (needs pricing:GetProducts).
+    """Fetch a region's whole list through the AWS Price List API.
 
-    It is kept in $DRIVETRAIN_PRICES, or ~/.local/share/drivetrain/prices.json, and stands before the shipped list.
+    It needs the permission pricing:GetProducts. The list is kept in $DRIVETRAIN_PRICES, or else in
+    ~/.local/share/drivetrain/prices.json, and stands before the one that is shipped.
+
+    \b
+    Examples:
+      drivetrain prices update --region eu-west-1
     """
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.prices import update as updating

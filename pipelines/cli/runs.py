@@ -127,7 +127,9 @@ def resume(
     home: Home = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
 ) -> int:
-    """Go on with a run that was interrupted, stopped or failed; what is done is not done again.
+    """Go on with a run that was interrupted or failed.
+
+    What is done is not done again.
 
     With --set the pipeline is compiled anew first: steps that are then different, and what needs them, are done again,
     a training from its checkpoint; rehearsed interruptions end, unless --interrupt asks for others.

@@ -13,8 +13,9 @@ from drivetrain.pipelines.errors import UserError
 app = new_app(
     cls=CommandGroup,
     no_args_is_help=True,
-    help="Print a JSON Schema, with which an editor completes names and underlines mistakes.\n\n"
-    "For YAML, begin the file with `# yaml-language-server: $schema=FILE`.",
+    help="Print JSON Schemas, by which editors find mistakes.\n\n"
+    "With one an editor completes names and underlines what is wrong. For YAML, begin the file with "
+    "`# yaml-language-server: $schema=FILE`.",
 )
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
@@ -25,7 +26,7 @@ def settings(
     target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
     output: Output = None,
 ) -> None:
-    """Of a pipeline's settings file.
+    """Print that of a pipeline's settings file.
 
     \b
     Examples:
@@ -42,7 +43,12 @@ def settings(
 
 @app.command()
 def definition(output: Output = None) -> None:
-    """Of the SageMaker definitions that are written here."""
+    """Print that of SageMaker definitions, as they are written here.
+
+    \b
+    Examples:
+      drivetrain schema definition -o definition.schema.json
+    """
     from drivetrain.pipelines.schemas.definition import definition_schema
 
     _give(definition_schema(), output)
@@ -50,7 +56,12 @@ def definition(output: Output = None) -> None:
 
 @app.command()
 def patch(output: Output = None) -> None:
-    """Of NAME.studio.yaml, the edits made in Studio."""
+    """Print that of NAME.studio.yaml, the edits made in Studio.
+
+    \b
+    Examples:
+      drivetrain schema patch -o studio.schema.json
+    """
     from drivetrain.pipelines.schemas.patch import patch_schema
 
     _give(patch_schema(), output)

@@ -29,7 +29,7 @@ def serve(
     set_: Set = None,
     home: Home = None,
 ) -> None:
-    """Run schedules here, and start pipelines on models and runs here.
+    """Start pipelines here: on schedules, approvals, ends of runs.
 
     Approvals in the local registry and ends of local runs are the events; uploads and alarms are not seen here. What
     a trigger starts is `drivetrain run`, one run of a pipeline at a time. Ctrl-C ends it, and the runs that it started.

@@ -11,10 +11,22 @@ from drivetrain.pipelines.cli.main import COMMANDS
 
 HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy", "pyarrow", "pandas", "sklearn")
 EVERY = [(name,) for name in COMMANDS] + [
-    *[("runs", name) for name in ("list", "show", "logs", "resume", "report")],
+    *[("runs", name) for name in ("list", "show", "logs", "resume", "callback", "report")],
     *[("checkpoints", name) for name in ("list", "show", "verify", "export")],
     ("evaluations", "show"),
-    *[("models", name) for name in ("list", "show", "compare", "approve", "reject")],
+    *[("models", name) for name in ("list", "show", "compare", "approve", "reject", "predict")],
+    *[("prices", name) for name in ("show", "update")],
+    *[("schema", name) for name in ("settings", "definition", "patch")],
+    *[("triggers", name) for name in ("list", "replay")],
+]
+
+# Groups themselves, and commands that take nothing, need none.
+EXEMPLARY = [
+    command
+    for command in EVERY
+    if command[0] in ("run", "show", "compile", "diff", "import", "check", "plan", "apply", "pull", "start", "status")
+    or command[0] in ("logs", "stop", "executions", "destroy", "serve")
+    or (command[0] in ("prices", "schema", "triggers") and len(command) > 1)
 ]
 
 
@@ -31,17 +43,34 @@ def test_every_command_has_help(drivetrain, command: tuple[str, ...]) -> None:
     assert drivetrain(*command, "-h") == text
 
 
-@pytest.mark.parametrize("command", [c for c in EVERY if c[0] in ("run", "show", "compile")], ids="-".join)
+@pytest.mark.parametrize("command", EXEMPLARY, ids="-".join)
 def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tuple[str, ...]) -> None:
-    assert f"Examples:\n    drivetrain {' '.join(command)} " in drivetrain(*command, "--help")
+    assert f"Examples:\n    drivetrain {' '.join(command)}" in drivetrain(*command, "--help")
+
+
+GROUPS = ("checkpoints", "evaluations", "models", "prices", "runs", "schema", "triggers")
+
+
+def listed(text: str) -> list[str]:
+    return text.partition("Commands:\n")[2].splitlines()
 
 
 def test_help_lists_every_command_with_a_whole_sentence(drivetrain) -> None:
     text = drivetrain("--help")
-    listed = text.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == list(COMMANDS)
-    assert all(line.endswith(".") and not line.endswith("..") for line in listed)
+    assert [line.split()[0] for line in listed(text)] == list(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("..") for line in listed(text))
     assert drivetrain() == text
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_of_a_group_lists_its_commands_with_whole_sentences(drivetrain, group: str) -> None:
+    lines = listed(drivetrain(group, "--help"))
+    assert lines
+    assert all(line.endswith(".") and not line.endswith("..") for line in lines), lines
+
+
+def test_every_group_is_held_to_that(drivetrain) -> None:
+    assert [name for name in sorted(COMMANDS) if listed(drivetrain(name, "--help"))] == list(GROUPS)
 
 
 def test_every_module_is_a_file_of_the_folder() -> None:
