@@ -309,7 +309,13 @@ class IterationOutputs:
         self.step[output]
         if isinstance(self.step, ProcessingStep):
             return self.property(f"ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
-        if output == "model" and not isinstance(self.step, TuningStep):
+        if isinstance(self.step, TuningStep):
+            raise SpecError(
+                f"Output {output!r} of tuning {self.step.name!r} cannot be taken from an iteration: the service's "
+                "description of a tuning says which training was the best, and nothing of where its outputs are. Tune "
+                "outside of the for_each, or train there."
+            )
+        if output == "model":
             return self.property("ModelArtifacts.S3ModelArtifacts")
         raise SpecError(
             f"Output {output!r} of step {self.step.name!r} cannot be taken from an iteration: the service's "

@@ -1,18 +1,20 @@
 """Rules about tunings: what can be searched, and what the service's tuning jobs do not have.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-limits.html
+That there are as many combinations as trainings is what CreateHyperParameterTuningJob answers:
+https://github.com/aws/amazon-sagemaker-operator-for-k8s/issues/123
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 
 from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
-from drivetrain.pipelines.spec.search import Between, OneOf
+from drivetrain.pipelines.spec.search import Between, OneOf, Range
 from drivetrain.pipelines.spec.steps import TuningStep
 from drivetrain.pipelines.spec.values import ParameterRef
 
@@ -21,6 +23,13 @@ rule = RuleBook()
 
 def _tunings(graph: Graph) -> Iterator[TuningStep]:
     return (step for step in graph.steps if isinstance(step, TuningStep))
+
+
+def _num_values(given: Range) -> float:
+    """How many values a range has."""
+    if isinstance(given, OneOf):
+        return len(given.values)
+    return given.high - given.low + 1 if given.whole else inf
 
 
 @rule
@@ -64,7 +73,16 @@ def the_number_of_trainings_is_known(graph: Graph) -> Iterator[str]:
                 yield f"step {step.name!r}: {field} is {value}; at least 1."
             elif value is not None and most is not None and value > most:
                 yield f"step {step.name!r}: {field} is {value:,}; a tuning has at most {most} trainings."
+        parallel, most = search.max_parallel, search.max_trainings
+        if isinstance(parallel, int) and isinstance(most, int) and parallel > most:
+            yield f"step {step.name!r}: max_parallel is {parallel}, and there are {most} trainings. Lower it."
         if search.strategy != "Grid":
+            count = prod(map(_num_values, search.ranges.values()))
+            if isinstance(most, int) and count < most:
+                yield (
+                    f"step {step.name!r}: its ranges have {count:.0f} combinations, and max_trainings is {most}. The "
+                    "service refuses more trainings than there are. Lower it."
+                )
             if search.max_trainings is None:
                 yield f"step {step.name!r}: give max_trainings, the number of trainings that may be run."
             continue

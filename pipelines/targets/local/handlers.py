@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -106,12 +107,18 @@ def outputs(step: StepNode, answer: Any) -> dict[str, Any]:
         if output.name not in given:
             raise StepFailedError(f"the handler gave no {output.name!r} (given: {mask(answer)!r:.80}).")
         value = given[output.name]
-        right = isinstance(value, TYPES[output.type])
-        if not right or (isinstance(value, bool) and output.type != "Boolean"):
+        if not _is_of(output.type, value):
             given_one = mask({output.name: value})[output.name]
             raise StepFailedError(f"the handler gave {output.name}={given_one!r:.80}. Allowed: {output.type}.")
         found[output.name] = value
     return found
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    """Whether a value is of a type as JSON has it: no number is nan or infinite, and none is a bool."""
+    if isinstance(value, bool):
+        return kind == "Boolean"
+    return isinstance(value, TYPES[kind]) and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def shown(values: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ from drivetrain.pipelines import (
     Parameter,
     Pipeline,
     SpecError,
+    between,
     call_lambda,
     current_item,
     fail,
@@ -18,6 +19,7 @@ from drivetrain.pipelines import (
     join,
     largest,
     smallest,
+    tune,
 )
 from drivetrain.pipelines.definition import document, graph
 from drivetrain.pipelines.spec.steps import ProcessingStep, Program, TrainingStep
@@ -186,6 +188,14 @@ def test_mistakes_are_named_where_they_are_written() -> None:
         largest(measured.metric("accuracy"))
     with pytest.raises(SpecError, match="names the model alone"):
         for_each(["a"], [training()], name="loop").of(0, training())["output"]
+
+
+def test_a_tuning_of_an_iteration_says_why_its_model_cannot_be_taken() -> None:
+    search = tune(training(rate=0.1), objective="accuracy", max_trainings=3, rate=between(0.1, 1.0))
+    loop = for_each(["a"], [search], name="loop", best=largest(search.logged("accuracy")))
+    for given in (loop.best, loop.of(0, search)):
+        with pytest.raises(SpecError, match="which training was the best, and nothing of where its outputs are"):
+            given["model"]
 
 
 def test_a_spec_survives_json() -> None:

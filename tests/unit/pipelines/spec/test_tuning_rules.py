@@ -64,6 +64,11 @@ def test_rule_the_number_of_trainings_is_known() -> None:
     assert "max_parallel is 0; at least 1" in refusal(tuning({"max_parallel": 0}))
     assert "max_trainings is 100,000; a tuning has at most 750 trainings" in refusal(tuning({"max_trainings": 100_000}))
     Pipeline(name="p", steps=[tuning({"max_trainings": 750})])
+    assert "max_parallel is 4, and there are 3 trainings" in refusal(tuning({"max_parallel": 4}))
+    Pipeline(name="p", steps=[tuning({"max_parallel": 3})])
+    few = {"a": OneOf(values=(1, 2)), "n": Between(low=1, high=3)}
+    assert "have 6 combinations, and max_trainings is 7" in refusal(tuning({"ranges": few, "max_trainings": 7}))
+    Pipeline(name="p", steps=[tuning({"ranges": few, "max_trainings": 6})])
     wide = {"ranges": {name: OneOf(values=tuple(range(28))) for name in "ab"}, "strategy": "Grid"}
     assert "784 combinations; a tuning has at most 750" in refusal(tuning({**wide, "max_trainings": None}))
     assert "Give rate=one_of" in refusal(tuning({"strategy": "Grid", "max_trainings": None}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,14 @@ def test_a_handler_answers_in_a_persons_place(runs: LocalRuns, tmp_path: Path) -
     assert callbacks.waiting(runs.home) == []
     summary = runs.start([ask(accuracy=0.5)], callbacks=handler)
     assert summary.status == "Failed" and "ValueError: not good enough" in str(summary.reason)
+
+
+@pytest.mark.parametrize("value", ["float('nan')", "float('-inf')", "True", "'0.5'"])
+def test_a_handlers_number_is_one_that_json_has(runs: LocalRuns, tmp_path: Path, value: str) -> None:
+    (tmp_path / "odd.py").write_text(f"def decide(message, context):\n    return {{'score': {value}}}\n")
+    summary = runs.start([ask(wants={"score": "Float"})], callbacks={"ask": f"{tmp_path / 'odd.py'}:decide"})
+    assert summary.status == "Failed"
+    assert re.search(r"the handler gave score=\S+\. Allowed: Float\.", str(summary.reason))
 
 
 def test_what_cannot_ask_is_refused_before_anything_starts(runs: LocalRuns) -> None:
