@@ -1,4 +1,5 @@
-"""A tuning whose runner is killed before each of its writes: it goes on, repeats nothing that ended, loses nothing."""
+"""A tuning, by itself or in each iteration of a ForEach, whose runner is killed before each of its writes: it goes on,
+repeats nothing that ended, loses nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ PATIENCE_S = 60.0
 NOTING = """
 import json, os
 from pathlib import Path
-x = json.loads(Path("/opt/ml/input/config/hyperparameters.json").read_text())["x"]
+given = json.loads(Path("/opt/ml/input/config/hyperparameters.json").read_text())
+x = given["x"]
 with open(os.environ["NOTES"], "a") as file:
-    file.write(x)
+    file.write(given["item"] + x + " ")
 Path("/opt/ml/model/x.txt").write_text(x)
 print(f"loss={ord(x)};")
 """
@@ -54,12 +56,23 @@ print(done, summary.status)
 """
 
 
-def begin(runs: LocalRuns, tmp_path: Path, last: int) -> subprocess.CompletedProcess[str]:
-    environment = {"NOTES": str(tmp_path / "notes")}
-    definition = training(runs, NOTING, Environment=environment)
-    step = tuning(definition, ranges=categories(x=["a", "b", "c"]), strategy="Grid", most=None)
-    text = tmp_path / "definition.json"
-    text.write_text(runs.text([step]))
+ITEMS = ("p", "q")
+
+
+def steps(runs: LocalRuns, notes: Path, *, iterated: bool) -> list[dict[str, Any]]:
+    item: Any = {"Get": "ForEach.CurrentItem"} if iterated else "-"
+    definition = training(runs, NOTING, static={"item": item}, Environment={"NOTES": str(notes)})
+    values = ["a", "b"] if iterated else ["a", "b", "c"]
+    step = tuning(definition, ranges=categories(x=values), strategy="Grid", most=None)
+    if not iterated:
+        return [step]
+    arguments = {"IterableItems": list(ITEMS), "MaxConcurrency": 1, "ForEachBody": [step]}
+    return [{"Name": "each", "Type": "ForEach", "Arguments": arguments}]
+
+
+def begin(runs: LocalRuns, folder: Path, last: int, *, iterated: bool) -> subprocess.CompletedProcess[str]:
+    text = folder / "definition.json"
+    text.write_text(runs.text(steps(runs, folder / "notes", iterated=iterated)))
     program = RUN.format(root=str(ROOT), home=str(runs.home.root), text=str(text), command=COMMAND)
     return subprocess.run(
         [sys.executable, "-c", program, str(last)], capture_output=True, text=True, timeout=PATIENCE_S
@@ -67,40 +80,59 @@ def begin(runs: LocalRuns, tmp_path: Path, last: int) -> subprocess.CompletedPro
 
 
 def outcome(runs: LocalRuns) -> tuple[list[Any], list[str]]:
-    """What a finished tuning tells of its trainings, and the models that lie in the store."""
+    """What the tunings of a finished run tell of their trainings, and the models that lie in the store."""
+    told: list[Any] = []
+    names: list[str] = []
     with Ledger(runs.home) as ledger:
         execution = ledger.execution("latest").id
-        response = plain(ledger.step(execution, "tune").response)
-        written = [one for one in ledger.artifacts(execution, "tune") if one.flow == "output"]
-    told = [
-        (one["TunedHyperParameters"], one["TrainingJobStatus"], one["FinalHyperParameterTuningJobObjectiveMetric"])
-        for one in response["TrainingJobSummaries"]
-    ]
-    assert all(runs.store.exists(one.uri) for one in written)
-    return json.loads(json.dumps(told)), [one.name for one in written]
+        for row in ledger.steps(execution):
+            if row.type != "Tuning":
+                continue
+            for one in plain(row.response)["TrainingJobSummaries"]:
+                metric = one["FinalHyperParameterTuningJobObjectiveMetric"]
+                told.append((row.name, one["TunedHyperParameters"], one["TrainingJobStatus"], metric))
+            written = [one for one in ledger.artifacts(execution, row.name) if one.flow == "output"]
+            assert all(runs.store.exists(one.uri) for one in written)
+            names += [f"{row.name}/{one.name}" for one in written]
+    return json.loads(json.dumps(told)), names
+
+
+def noted(folder: Path) -> list[str]:
+    """The trainings that were begun: item and value."""
+    path = folder / "notes"
+    return path.read_text().split() if path.exists() else []
+
+
+def ended(runs: LocalRuns) -> set[str]:
+    """The trainings of which the run knows that they have ended."""
+    found: set[str] = set()
+    for folder in runs.home.runs.glob("*/tune*"):
+        item = ITEMS[int(folder.name.removeprefix("tune-"))] if folder.name != "tune" else "-"
+        found |= {item + trial.parameters["x"] for trial in read_trials(folder) if trial.settled}
+    return found
 
 
 @pytest.mark.slow
-def test_killed_before_each_write_it_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("iterated", [False, True], ids=["alone", "in_for_each"])
+def test_killed_before_each_write_it_goes_on_and_repeats_nothing(tmp_path: Path, iterated: bool) -> None:
     whole = LocalRuns(tmp_path / "whole")
     (tmp_path / "whole").mkdir()
-    finished = begin(whole, tmp_path / "whole", 0)
+    finished = begin(whole, tmp_path / "whole", 0, iterated=iterated)
     count, status = finished.stdout.split()
     assert status == "Succeeded", finished.stderr
-    expected = outcome(whole)
+    expected, every = outcome(whole), noted(tmp_path / "whole")
+    assert len(set(every)) == len(every) == len(expected[0]) == (4 if iterated else 3)
     assert int(count) >= 12  # the tuning; and of each training its start, its end, its model, the time
     for last in range(1, int(count) + 1):
         folder = tmp_path / str(last)
         folder.mkdir()
         runs = LocalRuns(folder)
-        killed = begin(runs, folder, last)
+        killed = begin(runs, folder, last, iterated=iterated)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-        (step_folder,) = runs.home.runs.glob("*/tune")
-        ended = [trial.parameters["x"] for trial in read_trials(step_folder) if trial.settled]
-        before = (folder / "notes").read_text() if (folder / "notes").exists() else ""
+        known, before = ended(runs), noted(folder)
         summary = runs.resume()
         assert summary.status == "Succeeded", (last, summary.reason)
-        again = (folder / "notes").read_text()[len(before) :]
-        assert not set(again) & set(ended), f"killed before write {last}: {again!r} ran again, {ended} had ended"
-        assert set(before + again) == {"a", "b", "c"}
+        again = noted(folder)[len(before) :]
+        assert not set(again) & known, f"killed before write {last}: {again} ran again, {known} had ended"
+        assert set(before + again) == set(every)
         assert outcome(runs) == expected, last
