@@ -92,7 +92,7 @@ def _synthesize(given: argparse.Namespace) -> None:
     from drivetrain.infra.options import read_options
     from drivetrain.pipelines.loading import load
     from drivetrain.pipelines.spec.resources import Deployment
-    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+    from drivetrain.pipelines.studio.compiling import compile_edited
 
     options = read_options(given.infra)
     loaded = load(given.pipeline, given.config, given.set)
@@ -103,7 +103,7 @@ def _synthesize(given: argparse.Namespace) -> None:
                 f"deployment.{name} is not set: {getattr(default, name)!r} stands for this machine. Say where the "
                 f"pipeline lives, in the settings file or with --set deployment.{name}=..., bucket and role both."
             )
-    compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=True)
+    compiled = compile_edited(loaded, wheels_optional=True)
     with tempfile.TemporaryDirectory(prefix="drivetrain-infra-") as folder:
         build(compiled, options, given.output.absolute(), Path(folder)).synth()
     print(given.output)

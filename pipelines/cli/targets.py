@@ -114,33 +114,9 @@ def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> 
 
 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
-    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+    from drivetrain.pipelines.studio.compiling import compile_edited
 
-    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
-    file = edits_file(loaded)
-    return _edited(built, file, local=local) if file.exists() else built
-
-
-def edits_file(loaded: Loaded) -> Path:
-    """Where the edits of a pipeline are kept that were made in Studio."""
-    from drivetrain.pipelines.studio import file_of
-
-    return file_of(loaded.pipeline.name, loaded.source or Path.cwd())
-
-
-def _edited(built: Compiled, file: Path, *, local: bool) -> Compiled:
-    """The pipeline with the edits that were made in Studio."""
-    from dataclasses import replace
-
-    from drivetrain.pipelines.definition.document import from_json
-    from drivetrain.pipelines.definition.graph import check
-    from drivetrain.pipelines.studio.patch import read
-
-    patch = read(file, built.pipeline.name)
-    left_out: list[str] = []
-    definition = patch.apply(built.definition, left_out if local else None)
-    check(from_json(definition, f"{built.pipeline.name} with {file.name}"))
-    return replace(built, definition=definition, notes=(*built.notes, *left_out))
+    return compile_edited(loaded, wheels_optional=local, edits_optional=local)
 
 
 def definition_file(path: Path) -> Definition:

@@ -2,6 +2,7 @@
 
     from drivetrain.pipelines.targets.sagemaker.sdk import to_sagemaker_sdk
 
+    compiled = compile_edited(load("retraining"))       # studio/compiling.py, loading.py
     pipeline = to_sagemaker_sdk(compiled)               # a sagemaker.mlops.workflow.pipeline.Pipeline
     pipeline.upsert()                                   # uploads the code, then creates or updates
 
@@ -34,7 +35,8 @@ def to_sagemaker_sdk(
     the number of steps at a time are the pipeline's own unless they are given.
 
     Args:
-        pipeline: a compiled pipeline, or one to compile.
+        pipeline: a compiled pipeline, or one to compile, as the code says it: without the edits made in Studio, which
+            `drivetrain.pipelines.studio.compiling.compile_edited` lays on.
         source: as of `compile_pipeline`, for a pipeline that is not compiled.
         base: likewise.
         session: the SDK's Session to work with; by default a new one in the deployment's region, with the credentials
