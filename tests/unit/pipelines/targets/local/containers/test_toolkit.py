@@ -16,9 +16,9 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers import mounts, toolkit
 from drivetrain.pipelines.targets.local.containers.container import Host, Job, start
 from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_out_training
+from tests.fixtures.public_forms import FORMS
 
 ROOT = Path(__file__).parents[6]
-DEFINITIONS = ROOT.parent / "shared" / "data" / "definitions"
 TOOLKIT = ROOT / ".venvs" / "toolkit"
 
 # Writes what the toolkit gives a program: its own arguments, where it starts, and the variables.
@@ -177,7 +177,7 @@ def test_requirements_are_not_installed_and_a_note_says_so(tmp_path: Path) -> No
 
 
 def hyperparameters_of_definitions() -> list[tuple[str, dict[str, str]]]:
-    """The sagemaker_program steps of the shared real definitions, references replaced by a value."""
+    """The sagemaker_program steps of published definitions, references replaced by a value."""
     found: list[tuple[str, dict[str, str]]] = []
 
     def walk(value: Any, where: str) -> None:
@@ -192,8 +192,9 @@ def hyperparameters_of_definitions() -> list[tuple[str, dict[str, str]]]:
             for below in value:
                 walk(below, where)
 
-    for path in sorted(DEFINITIONS.glob("*.json")) if DEFINITIONS.is_dir() else []:
-        walk(json.loads(path.read_text()), path.name[:20])
+    for form in FORMS.values():
+        walk(form(), form.__name__)
+    assert len(found) >= 3
     return found
 
 
