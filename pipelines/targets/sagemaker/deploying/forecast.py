@@ -2,6 +2,7 @@
 
 The service compares a step's key attributes with those of an earlier success; the same attributes are compared here,
 before their references are resolved. A step whose input comes from one that runs again gets another URI, and runs too.
+A step in the body of a ForEach is told once for all items.
 https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from drivetrain.pipelines.definition.change_words import describe_all
@@ -19,6 +21,8 @@ from drivetrain.pipelines.targets.local.cache import KEY_ATTRIBUTES
 
 MAX_REASONS = 3
 OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime")
+_ITEMS = ("Arguments", "IterableItems")
+_BODY = ("Arguments", "ForEachBody")
 
 
 @dataclass(frozen=True)
@@ -45,57 +49,72 @@ def forecast(
     Args:
         changes: `differences(deployed, code)`.
     """
-    new = from_json(dict(code), "the compiled definition")
-    old = None if deployed is None else from_json(dict(deployed), "the deployed definition")
+    new = _Steps(from_json(dict(code), "the compiled definition"))
+    old = None if deployed is None else _Steps(from_json(dict(deployed), "the deployed definition"))
     by_step: dict[str, list[Change]] = {}
     for change in changes:
         if change.step is not None:
             by_step.setdefault(change.step, []).append(change)
     parameters = {str(change.place[1]): change for change in changes if change.place[0] == "parameters"}
     found: dict[str, Forecast] = {}
-    for step in _in_order(new):
+    again: set[str] = set()
+    for step in new.in_order():
         if not step.cache.enabled:
             continue
-        why = _why(step, old, by_step.get(step.name, []), parameters, found)
+        loop = new.loops.get(step.name)
+        own = [change for change in by_step.get(loop or step.name, ()) if _counts(change, step, loop)]
+        if old is None or (before := old.by_name.get(step.name)) is None or before.type != step.type:
+            why = ("it is new",)
+        else:
+            # `train: epochs 20 -> 30`, and of a step in a body `Each: step train epochs 20 -> 30`
+            lines = [line.removeprefix(f"{loop or step.name}: ") for line in describe_all(own)]
+            why = _why(step, [line.removeprefix(f"step {step.name} ") for line in lines], parameters, again)
         found[step.name] = Forecast(step.name, not why, why)
-    return tuple(found[step.name] for step in new.walk() if step.name in found)
+        if why:
+            again |= {step.name, loop or step.name}  # who reads a ForEach reads what came of its body
+    return tuple(found[name] for name in new.by_name if name in found)
 
 
-def _in_order(definition: Definition) -> list[StepNode]:
-    """Every step after those whose results it reads; those of a cycle, which nothing runs, as they stand."""
-    waiting, done, ordered = list(definition.walk()), set[str](), list[StepNode]()
-    while waiting:
-        ready = [step for step in waiting if all(name in done for name in _sources(step, definition))] or waiting
-        ordered += ready
-        done |= {step.name for step in ready}
-        waiting = [step for step in waiting if step.name not in done]
-    return ordered
+class _Steps:
+    """The steps of a definition, those in the body of a ForEach among them: their names are unique, too."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+
+    @cached_property
+    def by_name(self) -> Mapping[str, StepNode]:
+        """In the order in which they were written."""
+        return {step.name: step for outer in self.definition.walk() for step in (outer, *outer.body)}
+
+    @cached_property
+    def loops(self) -> Mapping[str, str]:
+        """Step of a body -> its ForEach."""
+        return {step.name: outer.name for outer in self.definition.walk() for step in outer.body}
+
+    def in_order(self) -> list[StepNode]:
+        """Every step after those whose results it reads; those of a cycle, which nothing runs, as they stand."""
+        waiting, done, ordered = list(self.by_name.values()), set[str](), list[StepNode]()
+        while waiting:
+            ready = [step for step in waiting if self._sources(step) <= done] or waiting
+            ordered += ready
+            done |= {step.name for step in ready}
+            waiting = [step for step in waiting if step.name not in done]
+        return ordered
+
+    def _sources(self, step: StepNode) -> set[str]:
+        named = {get.step for get in step.references if get.step is not None}
+        read = {body.name for name in named if name in self.by_name for body in self.by_name[name].body}
+        return (named | read) & self.by_name.keys()
 
 
-def _sources(step: StepNode, definition: Definition) -> set[str]:
-    return {get.step for get in step.references if get.step is not None and get.step in definition.by_name}
-
-
-def _why(
-    step: StepNode,
-    old: Definition | None,
-    changes: list[Change],
-    parameters: Mapping[str, Change],
-    found: Mapping[str, Forecast],
-) -> tuple[str, ...]:
-    before = None if old is None else old.by_name.get(step.name)
-    if before is None or before.type != step.type:
-        return ("it is new",)
+def _why(step: StepNode, changed: list[str], parameters: Mapping[str, Change], again: set[str]) -> tuple[str, ...]:
     keys = KEY_ATTRIBUTES.get(step.type)
     attributes = {key: step.arguments[key] for key in keys or step.arguments if key in step.arguments}
-    why: list[str] = []
-    relevant = [change for change in changes if _counts(change, keys)]
-    why += [line.removeprefix(f"{step.name}: ") for line in describe_all(relevant)]
+    why = changed
     gets, _ = expressions(attributes)
     for get in gets:
-        source = get.step
-        if source is not None and (upstream := found.get(source)) is not None and not upstream.cached:
-            why.append(f"{source} runs again")
+        if get.step is not None and get.step in again:
+            why.append(f"{get.step} runs again")
         elif get.root == "Execution" and get.path[0] in OF_THE_EXECUTION:
             why.append("its arguments name the execution")
         elif get.parameter in parameters:
@@ -105,9 +124,17 @@ def _why(
     return tuple([*unique[:MAX_REASONS], f"{more} more"] if more > 0 else unique)
 
 
-def _counts(change: Change, keys: tuple[str, ...] | None) -> bool:
-    """Whether a change is of what the cache goes by: of the key attributes, or (None) of any argument."""
+def _counts(change: Change, step: StepNode, loop: str | None) -> bool:
+    """Whether a change is of what the cache goes by: of the key attributes, or any argument where those are unknown;
+    of a step in a body also of the items, where it reads them."""
     root, _, *rest = change.place
-    if root != "steps" or not rest:
-        return root == "steps"
-    return rest[0] == "Arguments" and (len(rest) == 1 or keys is None or rest[1] in keys)
+    if root != "steps":
+        return False
+    if loop is not None:
+        if tuple(rest[:2]) == _ITEMS:
+            return any(get.root == "ForEach" for get in step.references)
+        if tuple(rest[:3]) != (*_BODY, step.name):
+            return not rest
+        rest = rest[3:]
+    keys = KEY_ATTRIBUTES.get(step.type)
+    return not rest or (rest[0] == "Arguments" and (len(rest) == 1 or keys is None or rest[1] in keys))
