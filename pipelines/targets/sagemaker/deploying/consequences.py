@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policies import CI, SCHEDULES, STARTER, derive
 
@@ -29,6 +30,7 @@ def consequences(account: Account, wanted: Desired, deployed: Mapping[str, Any] 
         UserError: a definition whose references cannot be read.
     """
     bucket, _, prefix = wanted.root.removeprefix("s3://").partition("/")
+    key, unread = bucket_key(account, bucket)
 
     def names(pipeline_role: str) -> Names:
         return Names(
@@ -39,6 +41,7 @@ def consequences(account: Account, wanted: Desired, deployed: Mapping[str, Any] 
             bucket=bucket,
             prefix=prefix,
             pipeline_role=pipeline_role,
+            bucket_key=key,
         )
 
     after, notes = _permissions(wanted.definition, names(wanted.role))
@@ -50,7 +53,33 @@ def consequences(account: Account, wanted: Desired, deployed: Mapping[str, Any] 
         removed = [[*key, old[key]] for key in sorted(old) if key not in new]
         if added or removed:
             roles[name] = {"added": added, "removed": removed}
-    return {"roles": roles, "notes": list(notes)}
+    return {"roles": roles, "notes": [*notes, *unread]}
+
+
+def bucket_key(account: Account, bucket: str) -> tuple[str | None, tuple[str, ...]]:
+    """ARN of the account's own KMS key that the bucket encrypts with, None without one; and what could not be read.
+
+    AWS's own keys (SSE-S3, `aws/s3`) need no permission of a role in the same account.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+    """
+    try:
+        said = account.call("s3", "get_bucket_encryption", about=f"bucket {bucket!r}", Bucket=bucket)
+    except AbsentError:
+        return None, ()
+    except ServiceError as error:  # permissions are told as far as they can be
+        return None, (f"whether the roles need the key of bucket {bucket!r} is not known: {error}",)
+    rules = members(said.get("ServerSideEncryptionConfiguration")).get("Rules") or ()
+    for rule in rules:
+        given = members(rule.get("ApplyServerSideEncryptionByDefault")).get("KMSMasterKeyID")
+        if given is None or str(given).endswith("alias/aws/s3"):
+            continue
+        if "alias/" in given:
+            return None, (
+                f"bucket {bucket!r} encrypts with {given}; policies name keys and no aliases, so which key the roles "
+                "need is not shown",
+            )
+        return str(given) if str(given).startswith("arn:") else account.arn("kms", f"key/{given}"), ()
+    return None, ()
 
 
 def _permissions(

@@ -14,6 +14,7 @@ _ACTIONS = {
     ("s3", "ListObjectsV2"): "s3:ListBucket",
     ("s3", "HeadBucket"): "s3:ListBucket",
     ("s3", "DeleteObjects"): "s3:DeleteObject",
+    ("s3", "GetBucketEncryption"): "s3:GetEncryptionConfiguration",
 }
 _EXPIRED = frozenset(["ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"])
 _UNKNOWN_KEYS = frozenset(
@@ -54,6 +55,7 @@ _ABSENT = frozenset(
         "404",
         "NoSuchBucket",
         "NotFoundException",
+        "ServerSideEncryptionConfigurationNotFoundError",
     ]
 )
 _LIMITS = frozenset(["ResourceLimitExceeded", "LimitExceededException", "ServiceQuotaExceededException"])
