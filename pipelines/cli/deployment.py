@@ -60,6 +60,8 @@ class Wanted:
     desired: Desired
     deployed: There | None
     origin: dict[str, Any]
+    withheld: tuple[str, ...] = ()
+    """Settings that a plan does not keep, since they look like secrets."""
 
 
 def look(
@@ -76,12 +78,13 @@ def look(
     """
     if (target is None) == (definition is None):
         raise UserError("Give a pipeline (drivetrain plan retraining) or a definition (drivetrain plan -d FILE.json).")
+    kept, withheld = without_secrets(overrides or ())
     origin: dict[str, Any] = {
         "target": target,
         "definition": None if definition is None else str(definition),
         "name": name,
         "config": None if config is None else str(config),
-        "set": list(overrides or ()),
+        "set": kept,
     }
     from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
     from drivetrain.pipelines.targets.sagemaker.deploying import desired as wishing
@@ -98,7 +101,7 @@ def look(
         account = Account(place.region)
         there = reading.read(account, called)
         arn = None if there is None else there.arn
-        return Wanted(account, wishing.desired_definition(called, raw, place, account, arn), there, origin)
+        return Wanted(account, wishing.desired_definition(called, raw, place, account, arn), there, origin, withheld)
     from drivetrain.pipelines.cli.targets import compiled
 
     assert target is not None
@@ -106,7 +109,28 @@ def look(
     wishing.check_place(built.pipeline.deployment)
     account = Account(built.pipeline.deployment.region)
     there = reading.read(account, built.pipeline.name)
-    return Wanted(account, wishing.desired(built, account, None if there is None else there.arn), there, origin)
+    wanted = wishing.desired(built, account, None if there is None else there.arn)
+    return Wanted(account, wanted, there, origin, withheld)
+
+
+def without_secrets(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The `key=value` texts that may be kept in a file, and the keys of those that look like secrets."""
+    from drivetrain.pipelines.definition.value_words import without_secrets as masked
+    from drivetrain.pipelines.plain_yaml import load_yaml
+
+    kept: list[str] = []
+    withheld: list[str] = []
+    for override in overrides:
+        key, _, value = override.partition("=")
+        try:
+            said = load_yaml(value, key)
+        except UserError:
+            said = value
+        place = tuple(key.split("."))
+        is_safe = masked(said, place) == said and masked(value, place) == value
+        kept.extend([override] if is_safe else [])
+        withheld.extend([] if is_safe else [key])
+    return kept, tuple(withheld)
 
 
 def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) -> tuple[str, Deployment]:

@@ -63,7 +63,10 @@ def plan(
         if (refusal := made.refusal()) is not None:
             say(f"\nApply will refuse this. {refusal}")
         elif out is not None:
-            say(f"\nApply it: drivetrain apply --plan {out}")
+            again = "".join(f" --set {key}=..." for key in wanted.withheld)
+            say(f"\nApply it: drivetrain apply --plan {out}{again}")
+            if again:
+                say("A plan keeps no secrets, so they are given again.")
     return DIFFERENT if exit_code and not made.is_empty else 0
 
 

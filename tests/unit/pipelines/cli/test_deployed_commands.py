@@ -117,3 +117,36 @@ def test_an_execution_from_start_to_report(deployed) -> None:
     assert "has ended: Failed" in drivetrain.error("stop", "theirs")
     assert "There is no pipeline 'other'" in drivetrain.error("status", "other")
     assert "Rows" in drivetrain.error("start", "theirs", "--param", "Rows=many")
+
+
+TOLD = """\
+from drivetrain.pipelines import Pipeline, Settings, fail
+
+
+class Told(Settings):
+    api_token: str = ""
+    proxy: str = ""
+    stage: str = "test"
+
+
+def told(settings: Told) -> Pipeline:
+    given = f"{len(settings.api_token)} {len(settings.proxy)} {settings.stage}"
+    return Pipeline(
+        name="told", description=given, steps=[fail("no", name="stop")], deployment=settings.deployment
+    )
+"""
+
+
+def test_a_plan_keeps_no_secret_setting(deployed) -> None:
+    drivetrain, account, given = deployed
+    (drivetrain.folder / "told_flow.py").write_text(TOLD)
+    secrets = ["--set", "api_token=canary-1234", "--set", "proxy=http://me:canary-1234@proxy"]
+    asked = ["told_flow.py", *given, "--set", "stage=live", *secrets]
+    assert "canary" not in drivetrain("plan", *asked, "--json")
+    said = drivetrain("plan", *asked, "--out", "plan.json")
+    assert "drivetrain apply --plan plan.json --set api_token=... --set proxy=..." in said
+    assert "canary" not in (drivetrain.folder / "plan.json").read_text()
+    assert drivetrain.error("apply", "--plan", "plan.json")
+    drivetrain("apply", "--plan", "plan.json", *secrets)
+    there = account.client("sagemaker").describe_pipeline(PipelineName="told")
+    assert there["PipelineDescription"] == "11 27 live"
