@@ -105,6 +105,12 @@ def deployer_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement
         conditions={"StringEquals": {"s3:prefix": (f"{names.prefix}/",)}},
         reason="destroy looks whether another pipeline still needs the code and data",
     )
+    yield Statement(
+        sid="ReadEncryption",
+        actions=("s3:GetEncryptionConfiguration",),
+        resources=(f"arn:{names.partition}:s3:::{names.bucket}",),
+        reason="plan tells what roles need of the bucket's key",
+    )
     yield from writing([*shared, applied], names, "code, data, and the record of what was applied")
     yield Statement(
         sid="DeleteObjects",

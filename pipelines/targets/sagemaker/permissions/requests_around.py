@@ -40,6 +40,7 @@ def deploying(reading: Reading, names: Names) -> Iterator[Request]:
         yield ask("s3:PutObject", f"{bucket}/{folder}part-0", "apply uploads")
         yield ask("s3:DeleteObject", f"{bucket}/{folder}part-0", "destroy")
     yield ask("s3:ListBucket", bucket, "destroy looks for other pipelines", {"s3:prefix": f"{names.prefix}/"})
+    yield ask("s3:GetEncryptionConfiguration", bucket, "plan tells what roles need of the bucket's key")
     theirs = f"{names.prefix}/another/applied/"
     yield ask("s3:ListBucket", bucket, "destroy looks what others need", {"s3:prefix": theirs})
     yield ask("s3:GetObject", f"{bucket}/{theirs}0a1b.json", "destroy looks what others need")

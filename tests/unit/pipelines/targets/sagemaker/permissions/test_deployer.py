@@ -15,12 +15,14 @@ S3 = {
     "get_object": "s3:GetObject",
     "put_object": "s3:PutObject",
     "delete_objects": "s3:DeleteObject",
+    "get_bucket_encryption": "s3:GetEncryptionConfiguration",
 }
 # Calls whose name stands in a variable: of schedules, and of the jobs of each kind.
 CHOSEN = {"create_schedule": "scheduler", "update_schedule": "scheduler"}
 DESCRIBED = "describe_"
-FREE = {"sts:GetCallerIdentity"}
-"""Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
+FREE = {"sts:GetCallerIdentity", "sagemaker:ListPipelines"}
+"""Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html. Without
+the other one, destroy keeps code that another pipeline may use, and says so: a deployer reads no pipeline but its own."""
 INDIRECT = {"iam:PassRole", "kms:Decrypt", "kms:GenerateDataKey"}
 """Asked by the services on the way."""
 
