@@ -31,7 +31,7 @@ def serve(
 ) -> None:
     """Start pipelines here: on schedules, approvals, ends of runs.
 
-    Approvals in the local registry and ends of local runs are the events; uploads and alarms are not seen here. What
+    Approvals in the local registry and ends of local runs are the events; stages, uploads and alarms are not seen. What
     a trigger starts is `drivetrain run`, one run of a pipeline at a time. Ctrl-C ends it, and the runs that it started.
 
     \b
@@ -80,7 +80,14 @@ def _served(targets: list[str], config: Path | None, overrides: list[str], home:
     given += [part for one in overrides for part in ("--set", one)]
     found: dict[str, Served] = {}
     for target in targets or [*ready_pipelines(), *own_pipelines(Path.cwd())]:
-        pipeline = load(target, config, overrides).pipeline
+        try:
+            pipeline = load(target, config, overrides).pipeline
+        except UserError as error:
+            if targets:
+                raise
+            # Nobody named it: those that can be served are.
+            print(f"warning: {target} is left out: {error}", file=sys.stderr)
+            continue
         if pipeline.name in found:
             raise UserError(f"Two pipelines are called {pipeline.name!r}; served together, their runs would mix.")
         if pipeline.triggers:
@@ -93,12 +100,24 @@ def _served(targets: list[str], config: Path | None, overrides: list[str], home:
 
 
 def _announce(pipeline: Pipeline) -> None:
+    from datetime import UTC, datetime
+
+    from drivetrain.pipelines.spec.triggers import Schedule
+    from drivetrain.pipelines.triggers.schedules import clock
+    from drivetrain.pipelines.triggers.serving.local_events import is_seen
     from drivetrain.pipelines.triggers.words import when
 
     for trigger in pipeline.triggers:
-        off = "" if trigger.enabled else " (switched off)"
-        unseen = " (not seen here)" if trigger.kind in ("upload", "alarm") else ""
-        _say(f"{pipeline.name} / {trigger.name}: {when(trigger)}{off}{unseen}")
+        notes: list[str] = []
+        if not trigger.enabled:
+            notes.append("switched off")
+        elif isinstance(trigger, Schedule):
+            following = next(clock(trigger).next_times(datetime.now(UTC)), None)
+            notes.append("never: its last time is past" if following is None else f"next {following:%Y-%m-%d %H:%M %Z}")
+        if not is_seen(trigger):
+            notes.append("not seen here")
+        told = "".join(f" ({note})" for note in notes)
+        _say(f"{pipeline.name} / {trigger.name}: {when(trigger)}{told}")
 
 
 def _say(line: str) -> None:

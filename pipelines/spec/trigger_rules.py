@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 rule = RuleBook()
 
 REGISTER_MODEL = "drivetrain.components.register_model:register_model"
+# What UpdatedModelPackageFields may name: what a version is made with and described by, and what changes it.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModelPackage.html (and API_UpdateModelPackage)
+PACKAGE_FIELDS = frozenset(
+    (
+        *("AdditionalInferenceSpecifications", "AdditionalInferenceSpecificationsToAdd", "ApprovalDescription"),
+        *("CertifyForMarketplace", "CreatedBy", "CreationTime", "CustomerMetadataProperties"),
+        *("CustomerMetadataPropertiesToRemove", "Domain", "DriftCheckBaselines", "InferenceSpecification"),
+        *("LastModifiedBy", "LastModifiedTime", "ManagedStorageType", "MetadataProperties", "ModelApprovalStatus"),
+        *("ModelCard", "ModelLifeCycle", "ModelMetrics", "ModelPackageArn", "ModelPackageDescription"),
+        *("ModelPackageGroupName", "ModelPackageName", "ModelPackageRegistrationType", "ModelPackageStatus"),
+        *("ModelPackageStatusDetails", "ModelPackageVersion", "SamplePayloadUrl", "SecurityConfig"),
+        *("SkipModelValidation", "SourceAlgorithmSpecification", "SourceUri", "Task", "ValidationSpecification"),
+    )
+)
 MAX_DAYS = 30
 """Of a limit's period: executions are looked at that far back."""
 
@@ -137,6 +151,15 @@ def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
                     f"{trigger.name!r} watches, without saying that this pipeline made them: each run could start the "
                     f"next. {remedy}; or, if that is meant, say loop_guard=False and give a limit."
                 )
+
+
+@rule
+def registry_triggers_wait_for_fields_that_there_are(graph: Graph) -> Iterator[str]:
+    """A misspelt field never changes, so the trigger would never fire, and nothing would say so."""
+    for trigger in graph.pipeline.triggers:
+        for field in trigger.changed or () if isinstance(trigger, RegistryEvent) else ():
+            if field not in PACKAGE_FIELDS:
+                yield f"trigger {trigger.name!r} waits for a change of {field!r}. {did_you_mean(field, PACKAGE_FIELDS)}"
 
 
 @rule

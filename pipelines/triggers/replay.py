@@ -5,6 +5,7 @@ What is asked is what happens there: the pattern of the rule that would be deplo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,12 +18,14 @@ from drivetrain.pipelines.triggers.event_pattern import explain
 from drivetrain.pipelines.triggers.patterns import Where, pattern
 from drivetrain.pipelines.triggers.resources import request
 from drivetrain.pipelines.triggers.starting import Earlier, Skip, decide, generated_by, is_execution_of
-from drivetrain.pipelines.triggers.values import loads
+from drivetrain.pipelines.triggers.values import MAX_BYTES, loads
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
 
 MAX_EVENTS = 1_000
+MAX_FILE_BYTES = 16 * MAX_BYTES
+"""Of a file of events."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,9 @@ def read_events(text: str | bytes, source: str) -> list[Mapping[str, Any]]:
     """One event, a list of events, or an object that gives them names.
 
     Raises:
-        UserError: it is none of these.
+        UserError: it is none of these, or larger than can be.
     """
-    given: Any = loads(text, source)
+    given: Any = loads(text, source, MAX_FILE_BYTES)
     if isinstance(given, Mapping) and "detail-type" not in given:
         given = list(cast(Mapping[str, Any], given).values())
     found: list[Any] = cast(list[Any], given) if isinstance(given, list) else [given]
@@ -84,6 +87,12 @@ def read_events(text: str | bytes, source: str) -> list[Mapping[str, Any]]:
         raise UserError(f"{source} holds no event: an object with detail-type, source and detail, or a list of them.")
     if len(found) > MAX_EVENTS:
         raise UserError(f"{source} holds {len(found):,} events; at most {MAX_EVENTS:,} are replayed.")
+    for event in found if len(text) > MAX_BYTES else ():
+        if (size := len(json.dumps(event, ensure_ascii=False).encode())) > MAX_BYTES:
+            raise UserError(
+                f"{source}: event {str(event.get('id'))!r:.80} has {size:,} bytes; EventBridge takes at most "
+                f"{MAX_BYTES:,} of one."
+            )
     return cast(list[Mapping[str, Any]], found)
 
 

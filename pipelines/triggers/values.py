@@ -26,15 +26,15 @@ class WrittenFloat(float):
         return made
 
 
-def loads(text: str | bytes, what: str) -> Any:
+def loads(text: str | bytes, what: str, most: int = MAX_BYTES) -> Any:
     """JSON text as Python values that still know how their numbers were written.
 
     Raises:
-        UserError: naming `what`, for text that is no JSON, is nested too deeply, has NaN or is larger than an event
-            can be.
+        UserError: naming `what`, for text that is no JSON, is nested too deeply, has NaN or has more than `most`
+            bytes: as many as one event can have, unless given.
     """
-    if len(text) > MAX_BYTES:
-        raise UserError(f"{what} has {len(text):,} bytes; EventBridge takes at most {MAX_BYTES:,}.")
+    if len(text) > most:
+        raise UserError(f"{what} has {len(text):,} bytes; at most {most:,} are read.")
     try:
         return json.loads(text, parse_float=WrittenFloat, parse_constant=_no_constant)
     except RecursionError:

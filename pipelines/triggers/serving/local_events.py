@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.pipelines.spec.triggers import PipelineFinished, RegistryEvent, Schedule, Trigger
 from drivetrain.pipelines.triggers.starting import REGISTRY
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _NAMESPACE = uuid.UUID("5f3a3c1e-8a53-4b0c-9d5c-6a0d7f1f2b11")
 _RECENT = 100
+CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
+"""What a decision in the local registry changes of a version."""
 
 
 class Watch:
@@ -49,6 +52,14 @@ class Watch:
             if (execution, told.number) not in self._told:
                 self._told.add((execution, told.number))
                 yield told.event
+
+
+def is_seen(trigger: Trigger) -> bool:
+    """Whether what a trigger waits for can happen here."""
+    if isinstance(trigger, RegistryEvent):
+        wanted = trigger.changes()
+        return not wanted or not CHANGES.isdisjoint(wanted)
+    return isinstance(trigger, Schedule | PipelineFinished)
 
 
 def package_event(version: ModelVersion, change: ModelEvent) -> dict[str, Any]:

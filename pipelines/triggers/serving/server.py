@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -74,7 +73,6 @@ class Server:
         self._history = History(folder)
         self._watch = Watch(registry, home)
         self._runs = Runs(folder, self._ended, waits=self._waits, **({} if command is None else {"command": command}))
-        self._one_at_a_time = threading.Lock()
         for one in self._served:
             for trigger in one.pipeline.triggers:
                 if isinstance(trigger, Schedule) and trigger.enabled:
@@ -99,7 +97,11 @@ class Server:
         self._lock.close()
 
     def poll(self) -> None:
-        """Look at what happened since the last time, and start what it fires."""
+        """Look at what happened since the last time, and start what it fires.
+
+        The scheduler has one of these at work at a time. A schedule may start meanwhile: its starts have names of their
+        own, so that no limit or duplicate of an event's trigger hangs on them.
+        """
         for event in self._watch.events():
             for one in self._served:
                 self._by_event(one, event)
@@ -109,24 +111,22 @@ class Server:
         if event["detail-type"] == REGISTRY:
             # The local registry is of no region; that of the pipeline is in the ARNs of its executions.
             event = {**event, "region": pipeline.deployment.region}
-        with self._one_at_a_time:
-            now = datetime.now(UTC)
-            for answer in replay(pipeline, event, earlier=self._history.of(pipeline.name), now=now):
-                trigger = next(given for given in pipeline.triggers if given.name == answer.trigger)
-                if answer.starts:
-                    assert answer.token is not None
-                    self._begin(
-                        Begun(one, answer.trigger, start_name(answer.trigger, answer.token), answer.parameters), now
-                    )
-                elif isinstance(trigger, EventTrigger) and answer.matched:
-                    self._say(f"{pipeline.name} / {answer.trigger} does not start: {answer.reasons[0]}")
+        now = datetime.now(UTC)
+        for answer in replay(pipeline, event, earlier=self._history.of(pipeline.name), now=now):
+            trigger = next(given for given in pipeline.triggers if given.name == answer.trigger)
+            if answer.starts:
+                assert answer.token is not None
+                self._begin(
+                    Begun(one, answer.trigger, start_name(answer.trigger, answer.token), answer.parameters), now
+                )
+            elif isinstance(trigger, EventTrigger) and answer.matched:
+                self._say(f"{pipeline.name} / {answer.trigger} does not start: {answer.reasons[0]}")
 
     def _by_clock(self, one: Served, trigger: Schedule) -> None:
-        with self._one_at_a_time:
-            now = datetime.now(UTC)
-            digest = hashlib.sha256(f"{one.pipeline.name}/{trigger.name}/{now.isoformat()}".encode()).hexdigest()
-            given = {name: text(value) for name, value in trigger.parameters.items()}
-            self._begin(Begun(one, trigger.name, start_name(trigger.name, digest), given), now)
+        now = datetime.now(UTC)
+        digest = hashlib.sha256(f"{one.pipeline.name}/{trigger.name}/{now.isoformat()}".encode()).hexdigest()
+        given = {name: text(value) for name, value in trigger.parameters.items()}
+        self._begin(Begun(one, trigger.name, start_name(trigger.name, digest), given), now)
 
     def _begin(self, begun: Begun, now: datetime) -> None:
         self._history.add(begun.served.pipeline.name, begun.name, now, begun.parameters)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.components.registries import open_registry
 from drivetrain.pipelines.cli import main
+from drivetrain.pipelines.triggers.serving import server
 
 PIPELINE = """
 from drivetrain.components import Output, component
@@ -52,6 +55,27 @@ def idle() -> Pipeline:
 """
 
 
+SELDOM = """
+from drivetrain.pipelines import Alarm, Pipeline, RegistryEvent, Schedule
+
+
+def seldom() -> Pipeline:
+    return Pipeline(
+        name="seldom",
+        triggers=[
+            Schedule(name="nightly", cron="0 2 * * ? *"),
+            Schedule(name="past", at="2020-01-01T00:00:00"),
+            Schedule(name="ended", rate="1 day", end="2020-01-01"),
+            Schedule(name="last-year", cron="0 2 * * ? 2020"),
+            Schedule(name="paused", rate="1 day", enabled=False),
+            RegistryEvent(name="approved", group="digits"),
+            RegistryEvent(name="promoted", group="digits", status=None, stage="Production"),
+            Alarm(name="drift", alarm="d"),
+        ],
+    )
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -77,6 +101,56 @@ def test_bad_input(folder: Path, capsys: pytest.CaptureFixture[str], arguments: 
     error = capsys.readouterr().err
     assert says in error and "Traceback" not in error
     assert not (folder / ".drivetrain" / "serving").exists()
+
+
+class Served:
+    """What would be served, instead of a server that waits for a signal."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pipelines: list[str] = []
+        monkeypatch.setattr(server, "Server", self.make)
+
+    def make(self, served: Any, *rest: object) -> Served:
+        self.pipelines = [one.pipeline.name for one in served]
+        return self
+
+    def start(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(self) -> None:
+        pass
+
+
+def test_a_broken_file_keeps_no_other_from_being_served(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "served_and_broken.py").write_text(
+        "from drivetrain.pipelines import Pipeline\ndef broken() -> Pipeline:\n    return Pipeline(name='a b')\n"
+    )
+    served = Served(monkeypatch)
+    assert main.run(["serve"]) == 0
+    assert {"live", "after"} <= set(served.pipelines)
+    warned = capsys.readouterr().err.splitlines()
+    assert len([line for line in warned if line.startswith("warning: served_and_broken.py is left out: ")]) == 1
+    # Who names it wants it.
+    assert main.run(["serve", "served_here.py:live", "served_and_broken.py"]) == 2
+    assert "'a b'" in capsys.readouterr().err
+
+
+def test_what_never_comes_here_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "served_seldom.py").write_text(SELDOM)
+    Served(monkeypatch)
+    assert main.run(["serve", "served_seldom.py"]) == 0
+    said = {line.split(" / ")[1].split(":")[0]: line for line in capsys.readouterr().out.splitlines() if " / " in line}
+    assert re.search(r" \(next 2\d{3}-\d\d-\d\d 02:00 UTC\)$", said["nightly"])
+    for name in ("past", "ended", "last-year"):
+        assert said[name].endswith(" (never: its last time is past)"), name
+    assert said["paused"].endswith(" (switched off)")
+    for name in ("promoted", "drift"):
+        assert said[name].endswith(" (not seen here)"), name
+    assert said["approved"].endswith("changed ModelApprovalStatus")
 
 
 @pytest.mark.slow

@@ -47,6 +47,21 @@ def test_every_rule_has_a_test_here() -> None:
     assert {rule.__name__ for rule in trigger_rules.rule} <= tests
 
 
+def test_rule_registry_triggers_wait_for_fields_that_there_are() -> None:
+    said = refusal(RegistryEvent(name="r", group="g", changed=("ModelAprovalStatus",)))
+    assert "trigger 'r' waits for a change of 'ModelAprovalStatus'. Did you mean 'ModelApprovalStatus'?" in said
+    pipeline(RegistryEvent(name="r", group="g", changed=("ModelApprovalStatus", "CustomerMetadataProperties")))
+
+
+def test_the_fields_of_a_package_are_those_of_the_service() -> None:
+    import botocore.session
+
+    service = botocore.session.get_session().get_service_model("sagemaker")
+    update, described = (service.operation_model(f"{verb}ModelPackage") for verb in ("Update", "Describe"))
+    fields = {*update.input_shape.members, *described.output_shape.members} - {"ClientToken"}
+    assert fields == trigger_rules.PACKAGE_FIELDS
+
+
 def test_good_triggers_break_no_rule() -> None:
     made = pipeline(
         NIGHTLY,

@@ -117,6 +117,18 @@ def test_files_that_hold_none(text: str) -> None:
         read_events(text, "e.json")
 
 
+def test_a_file_may_hold_more_than_one_event_may() -> None:
+    padded = {**event(), "padding": "x" * 300_000}
+    assert len(read_events(json.dumps([padded] * 5), "e.json")) == 5
+    large = {**event(), "id": "large", "padding": "x" * 1_100_000}
+    with pytest.raises(
+        UserError, match=r"e\.json: event 'large' has 1,10\d,\d{3} bytes; EventBridge takes at most 1,0"
+    ):
+        read_events(json.dumps([event(), large]), "e.json")
+    with pytest.raises(UserError, match=r"e\.json has 16,777,217 bytes; at most 16,777,216 are read"):
+        read_events(" " * (16 * 1_048_576 + 1), "e.json")
+
+
 def test_too_many_events() -> None:
     with pytest.raises(UserError, match="at most 1,000"):
         read_events(json.dumps([{"detail-type": ""}] * 1_001), "e.json")

@@ -18,6 +18,7 @@ import pytest
 
 from drivetrain.components.registries import open_registry
 from drivetrain.pipelines import (
+    Alarm,
     Deployment,
     Limit,
     Parameter,
@@ -25,14 +26,16 @@ from drivetrain.pipelines import (
     PipelineFinished,
     RegistryEvent,
     Schedule,
+    Upload,
     UserError,
 )
+from drivetrain.pipelines.spec.triggers import Trigger
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.triggers.schedules import clock
 from drivetrain.pipelines.triggers.serving.history import FILE, History
-from drivetrain.pipelines.triggers.serving.local_events import package_event
+from drivetrain.pipelines.triggers.serving.local_events import CHANGES, is_seen, package_event
 from drivetrain.pipelines.triggers.serving.runs import Begun, Runs, Served, run_command
 from drivetrain.pipelines.triggers.serving.server import ClockTrigger, Server
 
@@ -186,6 +189,30 @@ def test_what_ended_before_it_was_served_is_no_event_and_what_ends_is_told_once(
     assert "starts" in world.next() and "succeeded" in world.next()
     server.poll()
     assert len(world.started()) == 1 and world.said.empty()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "seen"),
+    [
+        (APPROVED, True),
+        (RegistryEvent(name="any", group="digits", changed=()), True),
+        (RegistryEvent(name="both", group="digits", stage="Production"), True),
+        (RegistryEvent(name="promoted", group="digits", status=None, stage="Production"), False),
+        (RegistryEvent(name="card", group="digits", changed=("ModelCard",)), False),
+        (PipelineFinished(name="after", pipeline="features"), True),
+        (Schedule(name="daily", rate="1 day"), True),
+        (Upload(name="data", bucket="arrivals"), False),
+        (Alarm(name="drift", alarm="d"), False),
+    ],
+)
+def test_what_can_happen_here(trigger: Trigger, seen: bool) -> None:
+    assert is_seen(trigger) is seen
+
+
+def test_the_changes_that_decisions_make_are_those_that_are_seen(world: World) -> None:
+    world.approve("a")
+    world.registry.set_status("digits", 1, "Rejected", reason="blurred")
+    assert {field for event in world.registry.events() for field in event.updated_fields} == CHANGES
 
 
 def test_a_run_has_a_session_of_its_own(world: World) -> None:
