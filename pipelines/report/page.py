@@ -5,7 +5,6 @@ Nothing in it runs: it holds no script, and its policy forbids any, whatever a s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +13,14 @@ from drivetrain.pipelines.report.decision_section import verdict
 from drivetrain.pipelines.report.document import definitions, document, place_code, section, tile
 from drivetrain.pipelines.report.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.pipelines.report.evaluation_page import STYLE, decision_sections, evaluation_sections
-from drivetrain.pipelines.report.facts import RunFacts, StepFacts
+from drivetrain.pipelines.report.facts import RunFacts
 from drivetrain.pipelines.report.interruptions import interruptions
-from drivetrain.pipelines.report.markup import Content, Markup, el, escape
+from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.model_section import models_section
 from drivetrain.pipelines.report.picture import MAX_NODES, dag_svg
-from drivetrain.pipelines.report.reasons import in_a_line, known_paths
+from drivetrain.pipelines.report.reasons import known_paths
 from drivetrain.pipelines.report.saving import Prices
+from drivetrain.pipelines.report.steps_section import short_value, status_mark, steps_section
 from drivetrain.pipelines.report.tuning_section import STYLE as TUNING_STYLE
 from drivetrain.pipelines.report.tuning_section import tunings_section
 from drivetrain.pipelines.report.words import (
@@ -30,11 +30,10 @@ from drivetrain.pipelines.report.words import (
     moment_with_zone,
     number,
     size,
-    status_class,
     status_word,
 )
 
-MAX_VALUE_CHARACTERS = 400
+MAX_FAILURES = 10
 
 
 def render(run: RunFacts, prices: Prices | None = None) -> str:
@@ -55,7 +54,7 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
             evaluation_sections(run.evaluations, run.decisions),
             _measured(run),
             models_section(run),
-            _steps(run),
+            steps_section(run),
             _parameters(run),
             _lineage(run),
             _environment(run),
@@ -88,7 +87,7 @@ def _header(run: RunFacts) -> Markup:
         facts.append(("Ended", moment_with_zone(run.ended)))
     return el(
         "header",
-        el("div", el("h1", run.pipeline), _status(run.status), class_="headline"),
+        el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
         [verdict(decision) for decision in run.decisions],
         el("div", tiles, class_="tiles"),
@@ -102,18 +101,16 @@ def _headlines(found: EvaluationFacts) -> list[Measure]:
     return [*overall[:1], *(loss or overall[1:2])]
 
 
-def _status(status: str) -> Markup:
-    return el("span", status_word(status), class_=f"status {status_class(status)}")
-
-
 def _failure(run: RunFacts) -> Markup | None:
     failed = run.failures()
     if not failed and not run.reason:
         return None
     blocks = [
         el("div", el("h3", f"{step.title} failed"), el("pre", known_paths(step.reason or "No reason was given.")))
-        for step in failed
+        for step in failed[:MAX_FAILURES]
     ]
+    if len(failed) > MAX_FAILURES:
+        blocks.append(el("p", f"{len(failed) - MAX_FAILURES} more failed; the table of steps has them."))
     if run.reason and not any(step.reason and step.reason in run.reason for step in failed):
         blocks.insert(0, el("p", known_paths(run.reason)))
     blocks += [
@@ -173,60 +170,20 @@ def _measured(run: RunFacts) -> Markup | None:
     return section("Results", el("div", el("div", tables), class_charts(measured), class_="charts"), id="results")
 
 
-def _steps(run: RunFacts) -> Markup:
-    start = run.started
-    end = max([run.ended or run.written, *(step.ended or start for step in run.steps)])
-    total = max(end - start, 1e-9)
-    head = el("tr", [el("th", name, scope="col") for name in ("Step", "Status", "Time", "When", "Tries", "Why")])
-    rows = [_step(step, start, total, run.written) for step in run.steps]
-    table = el("table", el("thead", head), el("tbody", rows), class_="steps")
-    return section("Steps", el("div", table, class_="scroll", tabindex=0), id="steps")
-
-
-def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
-    timeline = None
-    if step.started is not None and step.status not in ("Cached", "NotExecuted"):
-        ended = step.ended if step.ended is not None else now
-        left = min(max((step.started - start) / total * 100, 0.0), 99.0)
-        # A step of a moment is still a mark.
-        width = max(min((ended - step.started) / total * 100, 100 - left), 1.0)
-        words_of_it = f"from {duration(step.started - start)} to {duration(ended - start)}"
-        timeline = el(
-            "span", el("i", style=f"left:{left:.2f}%;width:{width:.2f}%"), class_="timeline", role="img",
-            aria_label=words_of_it, title=words_of_it,
-        )  # fmt: skip
-    notes: list[Content] = [step.value] if step.value else []
-    if step.cache_of:
-        notes.append(["taken from ", el("code", step.cache_of)])
-    if step.status not in ("Failed", "Stopped"):  # beside a failure it would read as the cause
-        notes += step.why
-    if step.reason and step.status != "Failed":
-        notes.append(in_a_line(step.reason))
-    below = step.type if step.title == step.name else f"{step.name} · {step.type}"
-    of_an_iteration = step.parent is not None
-    if of_an_iteration and step.item is not None:
-        notes.insert(0, ["for ", el("code", _value(step.item))])
-    return el(
-        "tr",
-        el("th", el("b", step.title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
-        el("td", _status(step.status)),
-        el("td", duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
-        el("td", timeline),
-        el("td", step.attempts or "–"),
-        el("td", [el("div", note) for note in notes]),
-        class_=status_class(step.status),
-    )
-
-
 def _parameters(run: RunFacts) -> Markup | None:
     tables = [_value_table("Of the pipeline", run.parameters)] if run.parameters else []
-    tables += [_value_table(f"Of {step.title}", step.settings) for step in run.steps if step.settings]
-    return section("Parameters", el("div", tables, class_="values"), id="parameters") if tables else None
+    own = [(step, _value_table(f"Of {step.title}", step.settings)) for step in run.steps if step.settings]
+    tables += [table for step, table in own if step.parent is None]
+    inner = [table for step, table in own if step.parent is not None]
+    if not tables and not inner:
+        return None
+    iterations = el("details", el("summary", "Of the steps of iterations"), el("div", inner, class_="values"))
+    return section("Parameters", el("div", tables, class_="values"), iterations if inner else None, id="parameters")
 
 
 def _value_table(caption: str, values: Mapping[str, Any]) -> Markup:
     rows = [
-        el("tr", el("th", name, scope="row"), el("td", el("code", _value(value)), class_="right"))
+        el("tr", el("th", name, scope="row"), el("td", el("code", short_value(value)), class_="right"))
         for name, value in values.items()
     ]
     return el("table", el("caption", caption), el("tbody", rows))
@@ -270,8 +227,3 @@ def _environment(run: RunFacts) -> Markup | None:
         return None
     return section("Environment", definitions([(name, el("code", value)) for name, value in facts.items()]),
                     id="environment")  # fmt: skip
-
-
-def _value(value: Any) -> Markup:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return escape(text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")

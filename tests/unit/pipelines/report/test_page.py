@@ -236,6 +236,49 @@ def test_too_many_steps_for_a_picture_are_still_in_the_table(monkeypatch: pytest
     assert "too many for one picture" in page.text and "register" in page.text
 
 
+def iterated(many: int, failing: tuple[int, ...] = ()) -> tuple[StepFacts, ...]:
+    """A ForEach and one step of each of its iterations."""
+    inner = [
+        step(f"part-{n}", "Training", "Failed" if n in failing else "Succeeded", title=f"part [{n}]", parent="each",
+             item=f"shard-{n}", reason="no such shard" if n in failing else None, settings={"shard": str(n)})
+        for n in range(many)
+    ]  # fmt: skip
+    return (step("each", "ForEach", "Failed" if failing else "Succeeded"), *inner)
+
+
+def test_many_iterations_are_folded_and_all_there() -> None:
+    text = render(run(steps=iterated(150)))
+    steps = text[text.index(">Tries<") : text.index(">Parameters<")]
+    opened, _, folded = steps.partition("<details")
+    assert Page(text).open == []
+    assert [n for n in range(150) if f"shard-{n}<" in opened] == [0, 1, 2]
+    assert [n for n in range(150) if f"shard-{n}<" in folded] == list(range(150))
+    assert "each: all 150 steps of its iterations" in folded
+    settings = text[text.index(">Parameters<") :]
+    assert "Of part [" not in settings.partition("<details")[0]
+    assert settings.count("Of part [") == 150
+
+
+def test_of_many_iterations_those_that_failed_are_shown() -> None:
+    text = render(run(status="Failed", steps=iterated(150, failing=(7, 99))))
+    steps = text[text.index("Tries") :].partition("<details")
+    assert [n for n in range(150) if f"shard-{n}<" in steps[0]] == [7, 99]
+    assert steps[0].count("no such shard") == 2
+    assert "all 150 steps of its iterations, 148 of them succeeded" in steps[2]
+
+
+def test_of_many_failures_the_first_are_told_and_the_others_counted() -> None:
+    page = Page(render(run(status="Failed", steps=iterated(150, failing=tuple(range(40, 60))))))
+    assert "part [49] failed" in page.text and "part [50] failed" not in page.text
+    assert "10 more failed" in page.text
+
+
+def test_a_few_iterations_are_not_folded() -> None:
+    text = render(run(steps=iterated(12)))
+    assert "of its iterations" not in text
+    assert all(f"shard-{n}<" in text for n in range(12))
+
+
 def test_an_evaluation_and_a_decision_are_told_in_their_own_way(
     evaluation_json: dict[str, Any], decision_json: dict[str, Any]
 ) -> None:
