@@ -161,7 +161,7 @@ def _float(text: str) -> float:
     if repr(value) == text:
         return value
     if value - value != 0:
-        raise _RefusedLiteralError(text, "is outside the range of a double (about 1.8e308).")
+        raise _RefusedLiteralError(text, "is outside the range of a double (about 1.8e308). Use a smaller number, or text.")
     spelled = SpelledFloat(value)
     spelled.text = text
     return spelled
