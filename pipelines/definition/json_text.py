@@ -161,7 +161,8 @@ def _float(text: str) -> float:
     if repr(value) == text:
         return value
     if value - value != 0:
-        raise _RefusedLiteralError(text, "is outside the range of a double (about 1.8e308). Use a smaller number, or text.")
+        why = "is outside the range of a double (about 1.8e308). Use a smaller number, or text."
+        raise _RefusedLiteralError(text, why)
     spelled = SpelledFloat(value)
     spelled.text = text
     return spelled
