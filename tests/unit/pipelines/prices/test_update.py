@@ -58,14 +58,24 @@ def test_the_region_us_east_1_and_usages_without_a_prefix(tmp_path: Path, monkey
     assert table.sheets[0].hourly == {"Training": {"ml.p6-b200.48xlarge": 100.5}, "Processing": {"ml.t3.medium": 0.05}}
 
 
-def test_free_rates_do_not_count_and_of_several_the_highest_does(tmp_path: Path, monkeypatch) -> None:
-    listed = [
-        product("EUW3-Train:ml.m5.xlarge", "0.0000000000", "0.25", "0.3"),
-        product("EUW3-Train:ml.m5.large", "0.0000000000"),
-    ]
-    with pricing_server(listed, monkeypatch):
+# The highest stands first, in the middle and last, so that neither the first nor the last can stand for it.
+@pytest.mark.parametrize("rates", [("0.3", "0.25", "0.2"), ("0.2", "0.3", "0.25"), ("0.2", "0.25", "0.3")])
+@pytest.mark.parametrize("products", [1, 3])
+def test_free_rates_do_not_count_and_of_several_the_highest_does(
+    tmp_path: Path, monkeypatch, rates: tuple[str, ...], products: int
+) -> None:
+    def listed(usage: str, unit: str) -> list[str]:
+        each = ("0.0000000000", *rates, "0.0000000000")
+        if products == 1:
+            return [product(usage, *each, unit=unit)]
+        return [product(usage, rate, unit=unit) for rate in each]
+
+    free = product("EUW3-Train:ml.m5.large", "0.0000000000")
+    everything = [*listed("EUW3-Train:ml.m5.xlarge", "Hrs"), *listed("EUW3-Train:VolumeUsage.gp2", "GB-Mo"), free]
+    with pricing_server(everything, monkeypatch):
         table = update(["eu-west-3"], tmp_path / "prices.json", today=DAY)
     assert table.sheets[0].hourly == {"Training": {"ml.m5.xlarge": 0.3}}
+    assert table.sheets[0].storage == {"Training": 0.3}
 
 
 def test_a_region_is_replaced_and_the_others_stay(tmp_path: Path, monkeypatch) -> None:
