@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.cli.terminal import paint, table
+from drivetrain.pipelines.prices.lines import money
 from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.text_picture import SIGNS
 from drivetrain.pipelines.report.words import duration, moment, share, status_word
@@ -34,9 +35,9 @@ def shown(report: Report) -> str:
         styles = [[status(step), status(step), "", "", "", "", "dim"] for step in report.steps]
         lines += ["", table(("step", "status", "time", "machines", "billed", "cost", ""), rows, styles=styles)]
     if report.cost is not None:
-        total = f"Cost of the machines: {'' if report.complete else 'at least '}{_money(report.cost, report.currency)}"
+        total = f"Cost of the machines: {'' if report.complete else 'at least '}{money(report.cost, report.currency)}"
         if report.saved is not None:
-            total += f"; spot machines saved {_money(report.saved, report.currency)}"
+            total += f"; spot machines saved {money(report.saved, report.currency)}"
         lines += ["", f"{total} ({report.prices})"]
     return "\n".join(lines)
 
@@ -57,7 +58,7 @@ def _row(item: StepReport, report: Report) -> list[str]:
         "" if step.seconds is None or name == "Cached" else duration(step.seconds),
         machines,
         billed,
-        "" if item.cost is None else _money(item.cost, report.currency),
+        "" if item.cost is None else money(item.cost, report.currency),
         _remark(item),
     ]
 
@@ -80,11 +81,6 @@ def _remark(item: StepReport) -> str:
     if step.reason and step.status in ("Failed", "Stopped"):
         parts.append(in_a_line(step.reason))
     return ", ".join(parts)
-
-
-def _money(amount: float, currency: str) -> str:
-    sign = "$" if currency == "USD" else f"{currency} "
-    return f"{sign}{amount:,.2f}"
 
 
 def listed(executions: Sequence[Execution]) -> str:

@@ -21,7 +21,8 @@ def start(
         typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
     ] = None,
     select: Annotated[
-        list[str] | None, typer.Option("--select", metavar="STEP", help="Run only this step. Repeatable.")
+        list[str] | None,
+        typer.Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier execution's."),
     ] = None,
     source: Annotated[
         str | None,
@@ -43,23 +44,21 @@ def start(
     Examples:
       drivetrain start retraining -c production.yaml --follow
       drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98 --parallel 4
-      drivetrain start nightly --select evaluate --select compare --from latest
+      drivetrain start nightly --select evaluate,compare --from latest
     """
     from drivetrain.pipelines.cli import run_options
     from drivetrain.pipelines.cli.deployment import account_of, follow_to_end
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.errors import UserError
     from drivetrain.pipelines.targets.sagemaker.deploying import executions
 
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
-    if source is not None and not select:
-        raise UserError("--from goes with --select: it says whose results stand for the steps that are not selected.")
+    selected = run_options.selected(select, source)
     account, pipeline = account_of(target, config, set_, region)
     arn = executions.start(
         account,
         pipeline,
         parameters=parameters,
-        select=tuple(select or ()),
+        select=selected,
         source=None if source is None else executions.find(account, pipeline, source),
         parallel=parallel,
         version=version,

@@ -27,8 +27,8 @@ class Facts:
     account: str
     started: float
 
-    def arn(self, resource: str) -> str:
-        return f"arn:{partition_of(self.region)}:sagemaker:{self.region}:{self.account}:{resource}"
+    def arn(self, resource: str, service: str = "sagemaker") -> str:
+        return f"arn:{partition_of(self.region)}:{service}:{self.region}:{self.account}:{resource}"
 
     @property
     def execution_arn(self) -> str:

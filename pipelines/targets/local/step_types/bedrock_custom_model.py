@@ -15,5 +15,5 @@ check, run = absent.refused("Amazon Bedrock"), absent.run
 
 def described(context: StepContext) -> dict[str, Any]:
     name = str(context.arguments.get("ModelName") or context.facts.job_name(context.step.name))
-    arn = f"arn:aws:bedrock:{context.facts.region}:{context.facts.account}:custom-model/{name.lower()}"
+    arn = context.facts.arn(f"custom-model/{name.lower()}", "bedrock")
     return {"ModelName": name, "ModelArn": arn, "ModelStatus": "Active"}

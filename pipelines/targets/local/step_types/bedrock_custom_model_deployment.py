@@ -15,5 +15,5 @@ check, run = absent.refused("Amazon Bedrock"), absent.run
 
 def described(context: StepContext) -> dict[str, Any]:
     name = str(context.arguments.get("ModelDeploymentName") or context.facts.job_name(context.step.name))
-    arn = f"arn:aws:bedrock:{context.facts.region}:{context.facts.account}:custom-model-deployment/{name.lower()}"
+    arn = context.facts.arn(f"custom-model-deployment/{name.lower()}", "bedrock")
     return {"ModelDeploymentName": name, "ModelDeploymentArn": arn, "Status": "Active"}

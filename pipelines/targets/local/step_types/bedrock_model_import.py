@@ -15,5 +15,5 @@ check, run = absent.refused("Amazon Bedrock"), absent.run
 
 def described(context: StepContext) -> dict[str, Any]:
     name = str(context.arguments.get("ImportedModelName") or context.facts.job_name(context.step.name))
-    arn = f"arn:aws:bedrock:{context.facts.region}:{context.facts.account}:imported-model/{name.lower()}"
+    arn = context.facts.arn(f"imported-model/{name.lower()}", "bedrock")
     return {"ImportedModelName": name, "ImportedModelArn": arn, "Status": "Completed"}

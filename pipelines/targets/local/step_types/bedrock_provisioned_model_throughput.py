@@ -15,5 +15,5 @@ check, run = absent.refused("Amazon Bedrock"), absent.run
 
 def described(context: StepContext) -> dict[str, Any]:
     name = str(context.arguments.get("ProvisionedModelName") or context.facts.job_name(context.step.name))
-    arn = f"arn:aws:bedrock:{context.facts.region}:{context.facts.account}:provisioned-model/{name.lower()}"
+    arn = context.facts.arn(f"provisioned-model/{name.lower()}", "bedrock")
     return {"ProvisionedModelName": name, "ProvisionedModelArn": arn, "Status": "InService"}

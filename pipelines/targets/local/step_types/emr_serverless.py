@@ -19,12 +19,11 @@ def described(context: StepContext) -> dict[str, Any]:
     config = member(context.arguments, "JobConfig") or {}
     application = config.get("applicationId") or context.arguments.get("ApplicationId") or context.facts.id
     run_id = context.facts.id
-    arn = f"arn:aws:emr-serverless:{context.facts.region}:{context.facts.account}:/applications/{application}/jobruns"
     return {
         "jobRun": {
             "applicationId": application,
             "jobRunId": run_id,
-            "arn": f"{arn}/{run_id}",
+            "arn": context.facts.arn(f"/applications/{application}/jobruns/{run_id}", "emr-serverless"),
             "name": config.get("name") or context.step.name,
             "executionRole": config.get("executionRoleArn") or context.arguments.get("ExecutionRoleArn"),
             "jobDriver": config.get("jobDriver"),

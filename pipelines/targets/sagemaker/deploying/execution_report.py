@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +64,7 @@ class Report:
     steps: tuple[StepReport, ...]
     currency: str
     prices: str
-    """Of which day the prices are, in words; empty where none was used."""
+    """Of which day the oldest of the prices is, in words; empty where none was used."""
 
     @property
     def cost(self) -> float | None:
@@ -123,22 +124,24 @@ def report(account: Account, execution: Execution, prices: PriceTable | None = N
         UserError: AWS refuses, or a price list that is broken.
     """
     table = current() if prices is None else prices
-    used: list[str] = []
+    used: list[datetime.date] = []
     steps: list[StepReport] = []
     for step in execution.steps:
         # What was taken over was paid for by the execution that ran it.
         job = None if step.cached_from else job_of(account, step)
         steps.append(_priced(step, job, table, account.region, used))
-    return Report(execution, tuple(steps), table.currency, used[0] if used else "")
+    return Report(execution, tuple(steps), table.currency, age_line(min(used)) if used else "")
 
 
-def _priced(step: StepRun, job: JobFacts | None, table: PriceTable, region: str, used: list[str]) -> StepReport:
+def _priced(
+    step: StepRun, job: JobFacts | None, table: PriceTable, region: str, used: list[datetime.date]
+) -> StepReport:
     if job is None or job.instance_type is None or job.count is None or job.billable is None:
         return StepReport(step, job)
     price = table.hourly(region, job.kind, job.instance_type)
     if price is None:
         return StepReport(step, job)
-    used.append(age_line(price.date))
+    used.append(price.date)
     rate = price.amount * job.count / HOUR
     # A spot machine's hour costs what one on demand costs: the discount is in the billed time.
     # https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html

@@ -53,9 +53,10 @@ def test_what_is_typed_wrong_is_said(drivetrain) -> None:
     assert "Give a pipeline" in drivetrain.error("plan", "retraining", "-d", "x.json")
     assert "no.json: No such file" in drivetrain.error("apply", "--plan", "no.json")
     drivetrain.write("plan.json", {"format": 9})
-    assert "no plan of format 1" in drivetrain.error("apply", "--plan", "plan.json")
+    assert "This is no plan of format" in drivetrain.error("apply", "--plan", "plan.json")
     assert "--discard belongs to the plan" in drivetrain.error("apply", "--plan", "plan.json", "--discard", "all")
-    assert "--from goes with --select" in drivetrain.error("start", "nightly", "--from", "latest")
+    assert "Give --select STEP,..., too" in drivetrain.error("start", "nightly", "--from", "latest")
+    assert "a name is empty" in drivetrain.error("start", "nightly", "--select", "a,,b")
     assert "give NAME=VALUE" in drivetrain.error("start", "nightly", "--param", "Rows")
 
 
@@ -117,6 +118,7 @@ def test_an_execution_from_start_to_report(deployed) -> None:
     assert "has ended: Failed" in drivetrain.error("stop", "theirs")
     assert "There is no pipeline 'other'" in drivetrain.error("status", "other")
     assert "Rows" in drivetrain.error("start", "theirs", "--param", "Rows=many")
+    assert "--select other: there is no such step" in drivetrain.error("start", "theirs", "--select", "stop,other")
 
 
 TOLD = """\

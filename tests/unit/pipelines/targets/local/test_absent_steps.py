@@ -101,3 +101,21 @@ def test_a_stub_of_a_transform_brings_its_output(runs: LocalRuns, tmp_path: Path
     }
     said(runs, step, stubs={"predict": {"OutputFolders": {"output": str(tmp_path / "answers")}}})
     assert runs.read(f"{BUCKET}/out/a.csv.out") == "0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "member"),
+    [
+        ("BedrockCustomModel", {"ModelName": "m"}, "ModelArn"),
+        ("BedrockCustomModelDeployment", {"ModelDeploymentName": "m"}, "ModelDeploymentArn"),
+        ("BedrockModelImport", {"ImportedModelName": "m"}, "ImportedModelArn"),
+        ("BedrockProvisionedModelThroughput", {"ProvisionedModelName": "m"}, "ProvisionedModelArn"),
+        ("EMRServerless", {}, "arn"),
+    ],
+)
+def test_an_arn_is_of_its_regions_partition(runs: LocalRuns, kind: str, arguments: dict[str, Any], member: str) -> None:
+    step = {"Name": "it", "Type": kind, "Arguments": arguments}
+    found = said(runs, step, stubs={"it": {}}, region="us-gov-west-1")
+    arn = found.get("jobRun", found)[member]
+    service = "emr-serverless" if kind == "EMRServerless" else "bedrock"
+    assert arn.startswith(f"arn:aws-us-gov:{service}:us-gov-west-1:")

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from drivetrain.pipelines.cli.executed import shown
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.prices.table import PriceTable, Sheet
 from drivetrain.pipelines.targets.local.events import (
@@ -184,6 +185,27 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
     assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
     said = found.to_json()
     assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
+
+
+def test_prices_are_as_old_as_the_oldest_that_was_used(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    hours = {"ProcessingStartTime": NOW, "ProcessingEndTime": NOW + timedelta(seconds=1)}
+    playing.begin("prepare", "Processing", **hours)
+    playing.end("prepare")
+    playing.begin("train", "Training", TrainingTimeInSeconds=1, BillableTimeInSeconds=1)
+    playing.end("train")
+    playing.conclude("Succeeded")
+    new, old = NOW.date(), NOW.date() - timedelta(days=900)
+    table = PriceTable(
+        (
+            Sheet("us-east-1", new, "a test", {"Processing": {"ml.m5.xlarge": 1.0}}, {}),
+            Sheet("us-east-1", old, "a test", {"Training": {"ml.m5.xlarge": 1.0}}, {}),
+        )
+    )
+    found = report(place.account, executions.describe(place.account, playing.arn), table)
+    assert found.cost is not None
+    assert str(old) in found.prices
+    assert "under $0.01" in shown(found) and "$0.00" not in shown(found)
 
 
 def test_a_machine_without_a_price_leaves_the_cost_open(started: tuple[Place, Playing]) -> None:
