@@ -1,10 +1,9 @@
 """Selective execution: some steps of a definition are run, and what they need of the others is an earlier execution's.
 
-Documented (https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-selective-ex.html, SelectiveExecutionConfig): 1 to
-50 steps; every step on a path between two of them is among them; what they need of other steps is taken from a
-reference execution of the same pipeline, the latest one unless another is named, which has ended; steps after them are
-not run. Inferred: a condition that is not selected has the outcome that it had there, and parameters have the values of
-this run.
+Documented (https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-selective-ex.html), beside which selections are
+taken (definition/selection.py): what selected steps need of others is taken from a reference execution of the same
+pipeline, the latest one unless another is named, which has ended; steps after them are not run. Inferred: a condition
+that is not selected has the outcome that it had there, and parameters have the values of this run.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.graph import dependencies
-from drivetrain.pipelines.errors import UserError, did_you_mean
-from drivetrain.pipelines.spec.quotas import MAX_SELECTED_STEPS
+from drivetrain.pipelines.definition.selection import check_selection
+from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.scheduler import DONE
@@ -70,32 +68,12 @@ def select(definition: Definition, names: Iterable[str], ledger: Ledger, source:
         UserError: a selection that the service would refuse, or one that needs what the reference has not got.
     """
     chosen = frozenset(names)
-    if not 1 <= len(chosen) <= MAX_SELECTED_STEPS:
-        raise UserError(f"--select names {len(chosen)} steps. Allowed: 1 to {MAX_SELECTED_STEPS}.")
-    for name in sorted(chosen):
-        if name not in definition.by_name:
-            loop = next((step for step in definition.walk() if name in step.body_names), None)
-            hint = did_you_mean(name, definition.by_name)
-            raise UserError(
-                f"--select {name}: there is no such step. {hint}"
-                if loop is None
-                else f"--select {name}: it stands in the body of {loop.name}. Select {loop.name}."
-            )
-    needs = dependencies(definition)
-    before = _reach(chosen, needs)
-    users: dict[str, set[str]] = {name: set() for name in needs}
-    for name, needed in needs.items():
-        for other in needed & users.keys():
-            users[other].add(name)
-    if between := sorted((before & _reach(chosen, users)) - chosen):
-        raise UserError(
-            f"--select: {', '.join(between)} {'lies' if len(between) == 1 else 'lie'} between steps that are selected. "
-            "Select all steps on a path between two of them."
-        )
+    before = check_selection(definition, chosen)
     rows = {} if source is None else {row.name: row for row in ledger.steps(source)}
-    for name in sorted(chosen, key=list(needs).index):
-        _check_needs(definition.step(name), chosen, rows, source)
-    reused = {name: rows[name] for name in before - chosen if name in rows and rows[name].status in DONE}
+    for step in definition.walk():
+        if step.name in chosen:
+            _check_needs(step, chosen, rows, source)
+    reused = {name: rows[name] for name in before if name in rows and rows[name].status in DONE}
     return Selection(chosen, source, reused)
 
 
@@ -131,15 +109,3 @@ def _check_needs(step: StepNode, chosen: frozenset[str], rows: Mapping[str, Step
                 f"--select {step.name}: in execution {source} the condition {name} took the other branch. Select "
                 f"{name}, too, or name another execution by --from."
             )
-
-
-def _reach(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """What is reached from `start` along the edges, without `start` itself unless it is reached, too."""
-    found: set[str] = set()
-    left = list(start)
-    while left:
-        for name in edges.get(left.pop(), ()):
-            if name not in found:
-                found.add(name)
-                left.append(name)
-    return found

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.document import Definition
-from drivetrain.pipelines.definition.graph import dependencies
 from drivetrain.pipelines.definition.parameters import bind
+from drivetrain.pipelines.definition.selection import check_selection
 from drivetrain.pipelines.errors import UserError, did_you_mean
-from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 
 LATEST = "latest"
@@ -224,7 +223,7 @@ def start(
     if parameters:
         arguments["PipelineParameters"] = [{"Name": key, "Value": value} for key, value in parameters.items()]
     if select:
-        if _needs_source(definition, select) and source is None:
+        if check_selection(definition, select) and source is None:
             source = _latest_ended(account, pipeline)
         chosen: dict[str, Any] = {"SelectedSteps": [{"StepName": step} for step in dict.fromkeys(select)]}
         arguments["SelectiveExecutionConfig"] = chosen | (
@@ -245,43 +244,6 @@ def start(
         **arguments,
     )
     return str(started["PipelineExecutionArn"])
-
-
-def _needs_source(definition: Definition, select: Sequence[str]) -> bool:
-    """Whether selected steps need others; and whether the service would take the selection at all.
-
-    Raises:
-        UserError: a step that is not there, too many, or one left out between two that are selected.
-    """
-    chosen = set(select)
-    if len(chosen) > quotas.MAX_SELECTED_STEPS:
-        raise UserError(f"{len(chosen)} steps are selected. Allowed: 1 to {quotas.MAX_SELECTED_STEPS}.")
-    for step in select:
-        if step not in definition.by_name:
-            raise UserError(f"--select {step}: there is no such step. {did_you_mean(step, definition.by_name)}")
-    needs = dependencies(definition)
-    before = _reach(chosen, needs)
-    users: dict[str, set[str]] = {step: set() for step in needs}
-    for step, needed in needs.items():
-        for other in needed & users.keys():
-            users[other].add(step)
-    if between := sorted((before & _reach(chosen, users)) - chosen):
-        raise UserError(
-            f"--select: {', '.join(between)} {'lies' if len(between) == 1 else 'lie'} between steps that are selected. "
-            "Select all steps on a path between two of them."
-        )
-    return bool(before - chosen)
-
-
-def _reach(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    found: set[str] = set()
-    left = list(start)
-    while left:
-        for name in edges.get(left.pop(), ()):
-            if name not in found:
-                found.add(name)
-                left.append(name)
-    return found
 
 
 def _latest_ended(account: Account, pipeline: str) -> str:
