@@ -17,7 +17,7 @@ def step(name: str, *needs: str, kind: str = "Lambda", **arguments: Any) -> dict
 
 @pytest.fixture
 def definition() -> Definition:
-    loop = step("each", "middle", kind="ForEach", IterableItems=["a"], ForEachBody={"Steps": [step("inner")]})
+    loop = step("each", "middle", kind="ForEach", IterableItems=["a"], ForEachBody=[step("inner")])
     steps = [step("first"), step("middle", "first"), step("last", "middle"), step("aside"), loop]
     return from_json({"Version": "2020-12-01", "Steps": steps}, "test")
 
