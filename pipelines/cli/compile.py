@@ -43,8 +43,8 @@ def compile_(
     if output is None:
         sys.stdout.write(definition.text)
         return
-    from drivetrain.pipelines.cli.files import write_text
     from drivetrain.pipelines.cli.home import local_home
+    from drivetrain.pipelines.files import write_text
     from drivetrain.pipelines.targets.local.runner import put_assets
     from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 

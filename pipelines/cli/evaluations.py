@@ -108,8 +108,8 @@ def _of_folder(folder: Path) -> tuple[str, tuple[EvaluationFacts, ...], tuple[De
 def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: tuple[DecisionFacts, ...]) -> None:
     import time
 
-    from drivetrain.pipelines.cli.files import write_text
     from drivetrain.pipelines.cli.terminal import say
+    from drivetrain.pipelines.files import write_text
     from drivetrain.pipelines.report.evaluation_page import evaluation_page
 
     if html.suffix not in (".html", ".htm"):

@@ -53,7 +53,7 @@ def plan(
     wanted = look(target, definition, name, config, set_)
     made = planned(wanted, discard)
     if out is not None:
-        from drivetrain.pipelines.cli.files import write_text
+        from drivetrain.pipelines.files import write_text
 
         write_text(out, made.text())
     if as_json:

@@ -80,8 +80,8 @@ class Sides:
         from drivetrain.pipelines.studio.seen import marks
 
         if self.is_definition:
-            from drivetrain.pipelines.cli.files import write_text
             from drivetrain.pipelines.definition.document import from_json, write
+            from drivetrain.pipelines.files import write_text
 
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return

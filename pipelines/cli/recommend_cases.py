@@ -155,7 +155,7 @@ def write_facts(cases: Sequence[Case], write_speed: Path | None) -> list[Path]:
     Raises:
         UserError: a recipe that cannot be measured; a disk's speed for several instance types.
     """
-    from drivetrain.pipelines.cli.files import write_text
+    from drivetrain.pipelines.files import write_text
 
     each_once = {f"{case.folder} {case.recipe} {case.recipe_options}": case for case in cases}.values()
     if write_speed is not None and len(instances := {case.instance for case in cases}) > 1:

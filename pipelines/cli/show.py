@@ -102,8 +102,8 @@ def in_terminal(dag: Dag) -> str:
 
 
 def _write(title: str, dag: Dag, output: Path) -> None:
-    from drivetrain.pipelines.cli.files import write_text
     from drivetrain.pipelines.cli.terminal import say
+    from drivetrain.pipelines.files import write_text
     from drivetrain.pipelines.report.picture import MAX_NODES, dag_page, dag_svg
 
     if len(dag.nodes) > MAX_NODES:

@@ -103,7 +103,7 @@ class Patch:
                     f"{path.name} is kept in git, and the edit at {edit.where} looks like a secret. Everyone who may "
                     "describe the pipeline reads it: take it out in Studio, renew it, and give the ARN of a secret."
                 )
-        from drivetrain.pipelines.cli.files import write_text
+        from drivetrain.pipelines.files import write_text
 
         text = self.text()
         if (size := len(text.encode())) > MAX_BYTES:

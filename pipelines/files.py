@@ -1,4 +1,4 @@
-"""Files that a command writes for the user."""
+"""Files that are written for the user."""
 
 from __future__ import annotations
 
