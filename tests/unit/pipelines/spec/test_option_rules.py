@@ -156,6 +156,9 @@ def test_adapters() -> None:
     assert "joins the hosts of the group 'main', and that has one; the further groups do not" in refused(fitted(alone))
     said = refused(fitted(Cluster(instance_type="ml.g5.xlarge", count=2, efa=True)))
     assert "ml.g5.xlarge has no Elastic Fabric Adapter. Did you mean 'ml.g5." in said
+    other = (Alternative(instance_type="ml.g5.xlarge"),)
+    said = refused(fitted(Cluster(instance_type="ml.p4d.24xlarge", count=2, efa=True, alternatives=other)))
+    assert "ml.g5.xlarge has no Elastic Fabric Adapter" in said
     beside = Cluster(instance_type="ml.p4d.24xlarge", count=2, efa=True, groups=(READERS,))
     Pipeline(name="p", steps=[fitted(beside)])  # of hosts that only read none is asked
 

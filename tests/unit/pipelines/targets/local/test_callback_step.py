@@ -118,6 +118,28 @@ def test_a_question_keeps_its_token_over_a_run_that_was_stopped(runs: LocalRuns)
         runs.home, execution="e", step="s", queue=QUEUE, arguments={"a": [2]}, outputs={"x": "String"}
     )
     assert [each.token for each in callbacks.waiting(runs.home)] == [changed.token]
+    assert changed.token != other.token
+
+
+@pytest.mark.parametrize("change", [{"arguments": {"a": [2]}}, {"queue": f"{QUEUE}2"}, {"outputs": {"x": "Float"}}])
+def test_another_question_has_a_token_of_its_own(runs: LocalRuns, change: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"queue": QUEUE, "arguments": {"a": [1]}, "outputs": {"x": "String"}}
+    first = callbacks.ask(runs.home, execution="e", step="s", **given)
+    callbacks.answer(runs.home, first.token, {"x": "y"}, None)
+    second = callbacks.ask(runs.home, execution="e", step="s", **{**given, **change})
+    assert second.token != first.token
+    assert callbacks.answer_to(runs.home, second) is None
+
+
+def test_of_two_that_answer_at_once_the_first_counts(runs: LocalRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have seen it wait."""
+    question = callbacks.ask(runs.home, execution="e", step="s", queue=QUEUE, arguments={}, outputs={"x": "String"})
+    seen = callbacks.waiting(runs.home)
+    monkeypatch.setattr(callbacks, "waiting", lambda home: seen)
+    callbacks.answer(runs.home, question.token, {"x": "first"}, None)
+    with pytest.raises(UserError, match="was answered before"):
+        callbacks.answer(runs.home, question.token, {"x": "second"}, None)
+    assert callbacks.answer_to(runs.home, question) == callbacks.Answer({"x": "first"})
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,16 @@ def test_no_items_are_no_failure_unless_one_is_to_be_picked(runs: LocalRuns, han
     assert summary.reason == "Each: error: no iteration ran 'Square', so the selector has nothing to pick from."
 
 
+@pytest.mark.parametrize(("pick", "index"), [("MaxBy", 1), ("MinBy", 0)])
+def test_of_equal_values_the_first_is_picked(runs: LocalRuns, pick: str, index: int) -> None:
+    picked = {"Pick": pick, "Field": get("IterationOutput.Ask.OutputParameters['n']")}
+    given = {"Ask": 3, "Ask-1": 7, "Ask-2": 7, "Ask-3": 3}
+    stubs = {name: {"OutputParameters": {"n": n}} for name, n in given.items()}
+    steps = [loop(["a", "b", "c", "d"], lambda_step("Ask", "nobody", x=ITEM), Selector=picked)]
+    assert runs.start(steps, stubs=stubs).status == "Succeeded"
+    assert rows(runs)["Each"].response["Selector"] == {"StepName": f"Ask-{index}", "Index": index}
+
+
 def test_what_the_selector_compares_must_be_numbers(runs: LocalRuns) -> None:
     body = lambda_step("Ask", "nobody", x=ITEM)
     picked = {"Pick": "MaxBy", "Field": get("IterationOutput.Ask.OutputParameters['n']")}

@@ -77,3 +77,8 @@ def test_data_of_another_kind_are_refused(kind: str, record: bytes, answer: byte
 def test_a_record_without_what_a_filter_selects_is_refused() -> None:
     with pytest.raises(ProcessingError, match=r"there is no \[2\] among 2 values"):
         processing("csv", "$[2]").payload(b"1,2")
+
+
+def test_the_answer_to_one_record_may_be_json_of_several_lines() -> None:
+    [joined] = processing("json", join=True).output([b'{"id": 3}'], b'{\n  "label": 1\n}\n')
+    assert json.loads(joined) == {"id": 3, "SageMakerOutput": {"label": 1}}

@@ -20,6 +20,9 @@ class Requests(BaseHTTPRequestHandler):
         self.answer(ping if self.path == "/ping" else int(sys.argv[2]), b"" if self.path == "/ping" else b"no json")
     def do_POST(self):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if sys.argv[1].isdigit():
+            Requests.count = getattr(Requests, "count", 0) + 1
+            return self.answer(int(sys.argv[1]), f"request {Requests.count}".encode())
         if sys.argv[1] == "hang up":
             return self.connection.close()
         self.answer(200, sys.argv[1].encode())
@@ -81,6 +84,18 @@ def test_a_server_that_hangs_up_is_asked_again_and_then_given_up() -> None:
         try:
             transform = Transform(settings(ModelClientConfig={"InvocationsMaxRetries": 1}), server)
             with pytest.raises(TransformError, match="request 1: the server gave no answer"):
+                transform.file(b"1")
+        finally:
+            server.stop()
+
+
+@pytest.mark.parametrize(("status", "asked"), [("400", 1), ("429", 1), ("500", 3), ("503", 3)])
+def test_what_is_refused_is_asked_once_and_what_failed_again(status: str, asked: int) -> None:
+    with reserve_port(HOST) as held:
+        server = Server([sys.executable, "-c", SERVER, status, "404"], held.getsockname()[1])
+        try:
+            transform = Transform(settings(ModelClientConfig={"InvocationsMaxRetries": 2}), server)
+            with pytest.raises(TransformError, match=f"request 1: the server answered {status}: request {asked}$"):
                 transform.file(b"1")
         finally:
             server.stop()

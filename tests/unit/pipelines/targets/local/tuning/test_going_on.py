@@ -17,6 +17,7 @@ import pytest
 
 from drivetrain.pipelines.targets.local.containers.processes import alive
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.pipelines.targets.local.ledger.writer import ObjectEntry
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.local.slots import Slots
@@ -396,3 +397,39 @@ def test_what_is_to_be_run_again_of_a_failed_tuning_is_so_after_a_kill_too(runs:
     trials.worked(7.0)
     [still], _ = trials.take_up()
     assert [kept.status, again.status, still.status] == ["Failed", "InProgress", "InProgress"]
+
+
+def test_what_another_tuning_left_is_removed_with_its_models(runs: LocalRuns, tmp_path: Path) -> None:
+    """A step that is defined anew has the folder of the old one, and would publish its models beside its own."""
+    uri = runs.put("runs/e/tune/job-1/output/model.tar.gz", "old")
+    old = Trials(tmp_path / "tune", runs.store, {"name": "old"})
+    assert old.take_up() == ([], 0.0)
+    entry = ObjectEntry(uri, "0" * 64, 3, 0)
+    trial = Trial(number=1, place=0, job="job-1", definition=None, parameters={}, status="Completed", objects=[entry])
+    old.save(trial)
+    assert [one.job for one in Trials(tmp_path / "tune", runs.store, {"name": "old"}).take_up()[0]] == ["job-1"]
+    assert runs.store.exists(uri)
+    assert Trials(tmp_path / "tune", runs.store, {"name": "new"}).take_up() == ([], 0.0)
+    assert not runs.store.exists(uri) and not old.home(trial).exists()
+
+
+def test_places_that_trainings_took_beside_their_own_are_given_back(
+    runs: LocalRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take, give = Slots.take, Slots.give
+
+    def counted(slots: Slots) -> bool:
+        found = take(slots)
+        taken.append(int(found))
+        return found
+
+    def given(slots: Slots) -> None:
+        taken.append(-1)
+        give(slots)
+
+    monkeypatch.setattr(Slots, "take", counted)
+    monkeypatch.setattr(Slots, "give", given)
+    step = tuning(training(runs), most=4, parallel=3)
+    assert runs.start([step], image_commands=COMMAND, max_parallel=3).status == "Succeeded"
+    assert sum(taken) == 0 and taken.count(-1) > 1

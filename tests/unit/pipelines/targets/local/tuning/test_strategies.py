@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -112,6 +113,31 @@ def test_bayes_keeps_away_from_what_cannot_be_trained() -> None:
         tried.append(Tried(found, None if failed else 10.0 - number / 100, failed))
     late = [one.parameters["letter"] for one in tried[14:]]
     assert late.count("c") >= 6
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_bayes_takes_a_failure_for_as_bad_as_the_worst(maximize: bool) -> None:
+    ranges = (Categorical("letter", ("a", "b")),)
+    told = [Tried({"letter": "a"}, None, failed=True), Tried({"letter": "b"}, 1.0), Tried({"letter": "b"}, 9.0)]
+    found = [
+        strategies.find("Bayesian").suggest(
+            Search(definition=definition(ranges, maximize=maximize), number=18, total=30, seed=seed, earlier=told * 6)
+        )
+        for seed in range(10)
+    ]
+    assert sum(one["letter"] == "b" for one in found) >= 8
+
+
+@pytest.mark.parametrize("strategy", [name for name in strategies.known() if name != "Grid"])
+def test_each_definition_has_a_search_of_its_own(strategy: str) -> None:
+    """With one seed; else their trainings, which take turns, would all be the same."""
+    first, second = (
+        strategies.find(strategy).suggest(
+            Search(definition=replace(definition(RANGES), name=name), number=0, total=9, seed=1)
+        )
+        for name in ("wide", "deep")
+    )
+    assert first != second
 
 
 def test_bayes_learns_nothing_from_failures_alone() -> None:
