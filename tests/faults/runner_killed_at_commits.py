@@ -14,7 +14,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.killing import ROOT, Outcome
 
 FAULT = "local runner killed at each commit and each move of an output: ends alike"
-TRIALS = 120
+TRIALS = 200
 QUICK = 6
 AT_ONCE = 2
 _SIGKILLED = -9

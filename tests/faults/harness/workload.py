@@ -14,6 +14,8 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, model_of, output_of
+from tests.fixtures.tunings import COMMAND, categories, tuning
+from tests.fixtures.tunings import training as tuned
 
 PIPELINE = "faults"
 
@@ -51,6 +53,14 @@ for epoch in range(4):
     time.sleep(0.02)
 Path("/opt/ml/model/weights.txt").write_text(known.hexdigest() * 100)
 """
+SEARCH = """
+import json, time
+from pathlib import Path
+given = json.loads(Path("/opt/ml/input/config/hyperparameters.json").read_text())
+time.sleep(0.02)
+print(f"loss={len(given['item']) + int(given['depth'])};", flush=True)
+Path("/opt/ml/model/weights.txt").write_text(given["item"] + given["depth"])
+"""
 TRAIN_WITH_TORCH = """
 import os, sys, time
 from pathlib import Path
@@ -71,7 +81,8 @@ dist.destroy_process_group()
 
 
 def steps(runs: LocalRuns) -> list[dict[str, Any]]:
-    """Six steps side by side and one after the other, a job of two hosts, a decision, a registration."""
+    """Steps side by side and one after the other, a job of two hosts, a decision, a registration, and for each of two
+    items a job and a search of two trainings."""
     evaluate = runs.processing("evaluate", EVALUATE, inputs={"model": model_of("train")}, outputs=["report"])
     evaluate["PropertyFiles"] = [{"PropertyFileName": "Report", "OutputName": "report", "FilePath": "report.json"}]
     register = {
@@ -82,11 +93,19 @@ def steps(runs: LocalRuns) -> list[dict[str, Any]]:
             "InferenceSpecification": {"Containers": [{"Image": "i", "ModelDataUrl": model_of("train")}]},
         },
     }
+    item: Any = {"Get": "ForEach.CurrentItem"}
+    prepared = {"data": output_of("prepare", "out")}
+    part = runs.processing("part", WORK, inputs=prepared, outputs=["out"], arguments=[item])
+    [output] = part["Arguments"]["ProcessingOutputConfig"]["Outputs"]
+    output["S3Output"]["S3Uri"]["Std:Join"]["Values"].append(item)
+    definition = tuned(runs, SEARCH, step="search", static={"item": item})
+    search = tuning(definition, name="search", ranges=categories(depth=["1", "2"]), strategy="Grid", most=None)
+    each = {"IterableItems": ["a", "b"], "MaxConcurrency": 2, "ForEachBody": [part, search]}
     report = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.evaluate.PropertyFiles.Report"}, "Path": "accuracy"}}
     return [
         runs.processing("prepare", WORK, outputs=["out"], arguments=["prepare"]),
-        runs.processing("left", WORK, inputs={"data": output_of("prepare", "out")}, outputs=["out"]),
-        runs.processing("right", WORK, inputs={"data": output_of("prepare", "out")}, outputs=["out"], count=2),
+        runs.processing("left", WORK, inputs=prepared, outputs=["out"]),
+        runs.processing("right", WORK, inputs=prepared, outputs=["out"], count=2),
         runs.training(
             "train",
             TRAIN,
@@ -95,6 +114,7 @@ def steps(runs: LocalRuns) -> list[dict[str, Any]]:
             metrics={"loss": "loss=([0-9.]+)"},
         ),
         evaluate,
+        {"Name": "each", "Type": "ForEach", "Arguments": each},
         {
             "Name": "gate",
             "Type": "Condition",
@@ -132,7 +152,7 @@ def main(home: str, kind: str = "plain") -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        options = Options(pipeline=PIPELINE, max_parallel=2)
+        options = Options(pipeline=PIPELINE, max_parallel=2, image_commands=COMMAND)
         runner = Runner(runs.home)
         interrupted = runner.find_interrupted(text, {}, options)
         if interrupted is None and (Path(home) / "ledger.db").exists():
