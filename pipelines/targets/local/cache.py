@@ -8,13 +8,12 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html and pipel
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.cache_differences import Difference, differences, overlooked, reasons
@@ -23,30 +22,6 @@ from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, dige
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
     from drivetrain.pipelines.targets.local.ledger.rows import EarlierStep
-
-KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
-    "Processing": ("AppSpecification", "Environment", "ProcessingInputs"),
-    "Training": (
-        "AlgorithmSpecification",
-        "CheckpointConfig",
-        "DebugHookConfig",
-        "DebugRuleConfigurations",
-        "Environment",
-        "HyperParameters",
-        "InputDataConfig",
-    ),
-    "Tuning": ("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions"),
-}
-# Of the attributes that are objects, the parts that count, where not all of them do.
-_PARTS: Mapping[str, tuple[str, ...]] = {
-    "TrainingJobDefinition": (
-        "AlgorithmSpecification",
-        "HyperParameterRanges",
-        "InputDataConfig",
-        "StaticHyperParameters",
-        "TuningObjective",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -62,23 +37,6 @@ class Explanation:
     fields: tuple[Difference, ...] = ()
     warnings: tuple[str, ...] = ()
     earlier: EarlierStep | None = None
-
-
-def key_fields(type_name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The attributes of resolved arguments that make the key; None for a type that is not cached."""
-    names = KEY_ATTRIBUTES.get(type_name)
-    return None if names is None else {name: _counted(name, arguments[name]) for name in names if name in arguments}
-
-
-def _counted(attribute: str, value: Any) -> Any:
-    parts = _PARTS.get(attribute)
-    return value if parts is None else {name: value[name] for name in parts if name in value}
-
-
-def key_of(type_name: str, fields: Mapping[str, Any]) -> str:
-    """The sha256 of the key attributes."""
-    text = json.dumps([type_name, fields], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def look_up(

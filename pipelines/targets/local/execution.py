@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, cast
 
 from drivetrain.pipelines.definition import for_each
+from drivetrain.pipelines.definition.cache_key import key_fields, key_of
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import cache, iterating
@@ -268,7 +269,7 @@ class Execution:
             if explanation.hit:
                 self._take_from_cache(step, arguments, explanation)
                 return None
-        return _Ready(step, arguments, fields, cache.key_fields(step.type, arguments), explanation)
+        return _Ready(step, arguments, fields, key_fields(step.type, arguments), explanation)
 
     def _begin_loop(self, step: StepNode) -> None:
         """Let the steps of a ForEach's iterations come; those that an earlier process has done are done.
@@ -312,7 +313,7 @@ class Execution:
             step.name,
             arguments=ready.arguments,
             why=why,
-            cache_key=None if ready.key_fields is None else cache.key_of(step.type, ready.key_fields),
+            cache_key=None if ready.key_fields is None else key_of(step.type, ready.key_fields),
             cache_fields=ready.key_fields,
         )
         if explanation is not None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from drivetrain.pipelines.definition.cache_key import counts, key_fields
 from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.difference import Change
 from drivetrain.pipelines.definition.document import Definition, StepNode, from_json
 from drivetrain.pipelines.definition.expressions import expressions
-from drivetrain.pipelines.targets.local.cache import KEY_ATTRIBUTES
 
 MAX_REASONS = 3
 OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime")
@@ -108,10 +108,9 @@ class _Steps:
 
 
 def _why(step: StepNode, changed: list[str], parameters: Mapping[str, Change], again: set[str]) -> tuple[str, ...]:
-    keys = KEY_ATTRIBUTES.get(step.type)
-    attributes = {key: step.arguments[key] for key in keys or step.arguments if key in step.arguments}
+    attributes = key_fields(step.type, step.arguments)
     why = changed
-    gets, _ = expressions(attributes)
+    gets, _ = expressions(step.arguments if attributes is None else attributes)
     for get in gets:
         if get.step is not None and get.step in again:
             why.append(f"{get.step} runs again")
@@ -136,5 +135,4 @@ def _counts(change: Change, step: StepNode, loop: str | None) -> bool:
         if tuple(rest[:3]) != (*_BODY, step.name):
             return not rest
         rest = rest[3:]
-    keys = KEY_ATTRIBUTES.get(step.type)
-    return not rest or (rest[0] == "Arguments" and (len(rest) == 1 or keys is None or rest[1] in keys))
+    return not rest or (rest[0] == "Arguments" and counts(step.type, rest[1:]))

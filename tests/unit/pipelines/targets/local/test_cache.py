@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.local.cache import KEY_ATTRIBUTES, key_fields, key_of
+from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
 from drivetrain.pipelines.targets.local.cache_differences import differences, reasons
 from drivetrain.pipelines.targets.local.events import CacheExplained, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
