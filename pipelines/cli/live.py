@@ -13,7 +13,7 @@ from drivetrain.pipelines.cli.plain import explanation
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
 from drivetrain.pipelines.report.text_picture import SIGNS
 from drivetrain.pipelines.report.words import cells, count, duration, printable, status_word
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     CacheExplained,
     Event,
     ExecutionStarted,

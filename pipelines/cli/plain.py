@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView, interruption
 from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.words import count, duration, printable, status_word
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     CacheExplained,
     Event,
     ExecutionFinished,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.words import number
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,

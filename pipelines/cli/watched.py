@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.pipelines.cli.errors import BAD_INPUT, INTERRUPTED
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.events import Event
+from drivetrain.pipelines.targets.events import Event
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.cli.progress import RunView

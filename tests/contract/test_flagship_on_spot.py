@@ -13,7 +13,7 @@ from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.report.from_ledger import run_facts
 from drivetrain.pipelines.report.goodput import account
 from drivetrain.pipelines.report.saving import Prices, saving
-from drivetrain.pipelines.targets.local.events import Event, StepInterrupted, StepStarted
+from drivetrain.pipelines.targets.events import Event, StepInterrupted, StepStarted
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow

@@ -11,8 +11,8 @@ import pytest
 
 from drivetrain.components.train_script import train_script
 from drivetrain.pipelines import Pipeline, step
+from drivetrain.pipelines.targets.events import Event, StepInterrupted
 from drivetrain.pipelines.targets.local.containers import mounts
-from drivetrain.pipelines.targets.local.events import Event, StepInterrupted
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.targets.local.events import Event, MetricLogged, StepStatus
+from drivetrain.pipelines.targets.events import Event, MetricLogged, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter

@@ -20,9 +20,7 @@ from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.cache_key import key_fields, key_of
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local import cache, iterating
-from drivetrain.pipelines.targets.local.context import Control
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     CacheExplained,
     Event,
     ExecutionFinished,
@@ -34,6 +32,8 @@ from drivetrain.pipelines.targets.local.events import (
     StepStarted,
     StepStatus,
 )
+from drivetrain.pipelines.targets.local import cache, iterating
+from drivetrain.pipelines.targets.local.context import Control
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter

@@ -17,8 +17,8 @@ from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.events import StepStatus
 from drivetrain.pipelines.targets.local.context import Ended
-from drivetrain.pipelines.targets.local.events import StepStatus
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import Child, LedgerWriter
 from drivetrain.pipelines.targets.local.scheduler import DONE, Loop, Scheduler

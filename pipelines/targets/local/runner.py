@@ -18,8 +18,8 @@ from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import Masking
+from drivetrain.pipelines.targets.events import ExecutionStatus, Observer, ignore
 from drivetrain.pipelines.targets.local.checks import check
-from drivetrain.pipelines.targets.local.events import ExecutionStatus, Observer, ignore
 from drivetrain.pipelines.targets.local.execution import Execution
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home

@@ -21,7 +21,7 @@ from heapq import heappop, heappush
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.for_each import inner_needs
 from drivetrain.pipelines.definition.graph import dependencies
-from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
+from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 
 DONE: tuple[StepStatus, ...] = ("Succeeded", "Cached")
 _TRIGGERED_BY: Mapping[str, tuple[StepStatus, ...]] = {

@@ -12,9 +12,9 @@ from typing import Any
 from drivetrain.components.errors import InputError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.pipelines.targets.local import jobs, stubs
 from drivetrain.pipelines.targets.local.context import Control, StepContext
-from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerFullError, LedgerWriter, Move

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import Masking
+from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
-from drivetrain.pipelines.targets.local.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.ledger.json_column import dump
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger

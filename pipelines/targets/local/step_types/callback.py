@@ -11,9 +11,9 @@ import shlex
 from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.targets.events import StepNoted
 from drivetrain.pipelines.targets.local import callbacks, handlers
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.events import StepNoted
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepResult, StepStoppedError
 

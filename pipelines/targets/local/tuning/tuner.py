@@ -12,8 +12,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from drivetrain.pipelines.targets.events import StepNoted
 from drivetrain.pipelines.targets.local.context import StepContext
-from drivetrain.pipelines.targets.local.events import StepNoted
 from drivetrain.pipelines.targets.local.outcomes import StepStoppedError
 from drivetrain.pipelines.targets.local.tuning import completion, stopping, strategies, telling
 from drivetrain.pipelines.targets.local.tuning.config import JobDefinition, TuningConfig

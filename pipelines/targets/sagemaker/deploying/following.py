@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,

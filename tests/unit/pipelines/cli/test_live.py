@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from drivetrain.pipelines.cli.live import LiveProgress
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     ExecutionStarted,
     MetricLogged,
     StepFinished,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
+from drivetrain.pipelines.targets.events import CacheExplained, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.cache_differences import differences, reasons
-from drivetrain.pipelines.targets.local.events import CacheExplained, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, model_of, output_of
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.events import Event, StepNoted
 from drivetrain.pipelines.targets.local import callbacks
 from drivetrain.pipelines.targets.local.callbacks import Question
-from drivetrain.pipelines.targets.local.events import Event, StepNoted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options

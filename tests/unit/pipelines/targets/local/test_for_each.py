@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.events import StepExpanded, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.containers.processes import alive
-from drivetrain.pipelines.targets.local.events import StepExpanded, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join

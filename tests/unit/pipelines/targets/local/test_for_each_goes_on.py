@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepStarted
+from drivetrain.pipelines.targets.events import Event, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.iterating import items_file
 from drivetrain.pipelines.targets.local.ledger import writer as ledger_writer
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger

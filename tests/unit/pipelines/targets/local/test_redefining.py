@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.definition.document import read
+from drivetrain.pipelines.targets.events import StepStarted
 from drivetrain.pipelines.targets.local import redefining
-from drivetrain.pipelines.targets.local.events import StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.redefining import changed_steps, given_parameters

@@ -17,7 +17,7 @@ import pytest
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.from_ledger import run_facts
-from drivetrain.pipelines.targets.local.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
+from drivetrain.pipelines.targets.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.options import Options

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     ExecutionFinished,
     ExecutionStarted,
     StepFinished,

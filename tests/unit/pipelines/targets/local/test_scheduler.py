@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.pipelines.definition.document import read
 from drivetrain.pipelines.definition.for_each import children
-from drivetrain.pipelines.targets.local.events import StepStatus
+from drivetrain.pipelines.targets.events import StepStatus
 from drivetrain.pipelines.targets.local.scheduler import Scheduler
 
 

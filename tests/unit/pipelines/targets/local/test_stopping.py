@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.events import Event, StepFinished, StepRetrying, StepStarted
 from drivetrain.pipelines.targets.local.containers.processes import alive
-from drivetrain.pipelines.targets.local.events import Event, StepFinished, StepRetrying, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner

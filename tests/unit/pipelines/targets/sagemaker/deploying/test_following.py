@@ -10,7 +10,7 @@ import pytest
 from drivetrain.pipelines.cli.executed import shown
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.prices.table import PriceTable, Sheet
-from drivetrain.pipelines.targets.local.events import (
+from drivetrain.pipelines.targets.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,
