@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -140,6 +141,15 @@ def test_malice_is_noticed_without_a_look_into_archives(hostile: malicious_input
     assert any("it was executed" in text for text in found), found
 
 
+def test_every_word_of_a_shell_is_one(tmp_path: Path) -> None:
+    """Also where all that was drawn have to close a quote first."""
+    for number in range(60):
+        canary = tmp_path / f"canary-{number}"
+        words = malicious_input.exploits.shell_words(random.Random(number), canary)
+        malicious_input.exploits.believe_shell(json.dumps(words[:1]).encode(), tmp_path)
+        assert canary.exists(), words[0]
+
+
 def test_a_dud_is_noticed(hostile: malicious_input.Shared, tmp_path: Path) -> None:
     """An exploit that would harm nobody tests nothing."""
     dud = malicious_input.Exploit("dud", lambda draw, canary: b"epochs: many\n", lambda content, folder: None)
@@ -175,7 +185,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "names": (
         canary_secrets.in_a_definition,
-        {f"{LOCAL}.ledger.masking.looks_secret": lambda _: False},
+        {f"{PIPELINES}.masking.looks_secret": lambda _: False},
         "the secrets of",
     ),
     "settings": (
@@ -192,7 +202,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "event": (canary_secrets.in_an_event, {f"{PIPELINES}.cli.triggers._shown": dict}, "says the secrets of ['event']"),
     "registration": (
         canary_secrets.in_a_registration,
-        {f"{LOCAL}.ledger.masking.Masking.__call__": keeping},
+        {f"{PIPELINES}.masking.Masking.__call__": keeping},
         "ledger.db",
     ),
     "checkpoint": (
