@@ -5,8 +5,8 @@ its type always says (`described` in step_types/), so that `{"ModelName": "m-1"}
 nothing for one whose answer no other step reads. Four keys mean more:
 
     "OutputFolders": {"train": "local/folder", "s3://bucket/key": "local/file"}
-        copied to the URI of the output of that name (`model` is a training job's model.tar.gz, `output` what a
-        transform writes), or to the URI itself
+        copied to the URI of the output of that name (`model` is the model.tar.gz of a training, or of the best one of
+        a tuning, `output` what a transform writes), or to the URI itself
     "PropertyFiles": {"Report": {"accuracy": 0.98}}
         the content of the step's property files
     "OutputParameters": {"name": "value"}
@@ -70,7 +70,10 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
     given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
     if path[0] == "OutputParameters" and len(path) > 1:
         return path[1] in (member(given, "OutputParameters") or {})
-    return path[0] in given or path[0] in step.arguments or hasattr(find(step.type), "described")
+    if path[0] in given or path[0] in step.arguments:
+        return True
+    module = find(step.type)
+    return hasattr(module, "described") and not set(path) & set(getattr(module, "ONLY_RUNS_SAY", ()))
 
 
 def run(context: StepContext) -> StepResult:
@@ -115,13 +118,18 @@ def _destination(context: StepContext, response: Mapping[str, Any], output: str)
         return output
     if output == "model" and "ModelArtifacts" in response:
         return str(response["ModelArtifacts"]["S3ModelArtifacts"])
+    if output == "model" and "BestTrainingJob" in response:
+        from drivetrain.pipelines.targets.local.step_types.tuning import best_model
+
+        if (found := best_model(response)) is not None:
+            return found
     if output == "output" and member(response, "TransformOutput") is not None:
         return str(response["TransformOutput"]["S3OutputPath"])
     uri = output_uri(response, output)
     if uri is None:
         raise UserError(
             f"--stub {context.step.name}: the step has no output {output!r}. Name one of its outputs, `model` of a "
-            "training job, `output` of a transform, or an s3:// URI."
+            "training or tuning job, `output` of a transform, or an s3:// URI."
         )
     return uri
 

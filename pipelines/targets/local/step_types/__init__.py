@@ -15,6 +15,8 @@ have
         The URIs that the step writes to, as far as they are known before the run.
     def described(context: StepContext) -> dict
         What the describe call says, beside the arguments, of a step that was not run but has succeeded (a stub).
+    ONLY_RUNS_SAY
+        Names of members, anywhere below those of `described`, that it leaves out: a stub has to give them.
 """
 
 from __future__ import annotations

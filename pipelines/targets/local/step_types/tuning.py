@@ -22,7 +22,7 @@ from drivetrain.pipelines.targets.local.tuning.config import TuningConfig, read_
 from drivetrain.pipelines.targets.local.tuning.ranking import best
 from drivetrain.pipelines.targets.local.tuning.trial_job import job_arguments
 from drivetrain.pipelines.targets.local.tuning.trials import Trial, Trials
-from drivetrain.pipelines.targets.local.tuning.tuner import Tuner
+from drivetrain.pipelines.targets.local.tuning.tuner import Tuner, job_name
 
 _LONGEST_NAME = 32
 _CONFIG = "HyperParameterTuningJobConfig"
@@ -53,6 +53,40 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 def written(arguments: Mapping[str, Any]) -> list[str]:
     """The URIs that the trainings write to, as far as they are known."""
     return [uri for definition in _definitions(arguments) for uri in training.destinations(definition)]
+
+
+# Of a training, what nothing but a run can say.
+ONLY_RUNS_SAY = ("TunedHyperParameters", "FinalHyperParameterTuningJobObjectiveMetric", "ObjectiveStatus")
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    """As of a tuning whose first training was the best."""
+    name = tuning_name(context.facts.job_name(context.step.name))
+    job = job_name(name, context.facts.id, 1)
+    best = {
+        "TrainingJobName": job,
+        "TrainingJobArn": context.facts.arn(f"training-job/{job}"),
+        "TuningJobName": name,
+        "TrainingJobStatus": "Completed",
+    }
+    return {
+        "HyperParameterTuningJobName": name,
+        "HyperParameterTuningJobArn": context.facts.arn(f"hyper-parameter-tuning-job/{name}"),
+        "HyperParameterTuningJobStatus": "Completed",
+        "BestTrainingJob": best,
+        "TrainingJobSummaries": [best],
+    }
+
+
+def best_model(response: Mapping[str, Any]) -> str | None:
+    """Where the model of the best training lies, as far as the answer tells it."""
+    best = member(response, "BestTrainingJob") or {}
+    job, named = best.get("TrainingJobName"), best.get("TrainingJobDefinitionName")
+    definitions = _definitions(response)
+    of_it = [one for one in definitions if len(definitions) == 1 or one.get("DefinitionName") == named]
+    if not isinstance(job, str) or not of_it or not training.destinations(of_it[0]):
+        return None
+    return training.artifacts_uri(of_it[0], job)
 
 
 def run(context: StepContext) -> StepResult:

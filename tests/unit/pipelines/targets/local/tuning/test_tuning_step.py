@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -349,3 +350,40 @@ def test_names_fit_the_service() -> None:
     assert tuning_name("pipelines-0123456789ab-tune") == "pipelines-0123456789ab-tune"
     long, other = (tuning_name(f"pipelines-0123456789ab-ChurnHyperParameterTuning{n}") for n in (1, 2))
     assert len(long) <= 32 and long.startswith("pipelines-0123456789ab") and long != other
+
+
+def best_model(step: str) -> dict[str, Any]:
+    """As the SDK's get_top_model_s3_uri has it."""
+    return join(
+        {"Get": f"Steps.{step}.TrainingJobDefinition.OutputDataConfig.S3OutputPath"},
+        {"Get": f"Steps.{step}.TrainingJobSummaries[0].TrainingJobName"},
+        "output/model.tar.gz",
+    )
+
+
+@pytest.mark.parametrize("named", [{}, {"BestTrainingJob": {"TrainingJobName": "best-one"}}])
+def test_a_stub_can_give_the_best_model_to_those_that_look_for_it(
+    runs: LocalRuns, tmp_path: Path, named: dict[str, Any]
+) -> None:
+    if named:
+        named = {**named, "TrainingJobSummaries": [named["BestTrainingJob"]]}
+    (tmp_path / "m.tar.gz").write_bytes(b"weights")
+    program = """
+        from pathlib import Path
+        text = Path("/opt/ml/processing/input/model/model.tar.gz").read_text()
+        Path("/opt/ml/processing/output/out/found.txt").write_text(text)
+    """
+    after = runs.processing("after", program, inputs={"model": best_model("tune")}, outputs=["out"])
+    stub = {**named, "OutputFolders": {"model": str(tmp_path / "m.tar.gz")}}
+    summary = runs.start([tuning(training(runs)), after], stubs={"tune": stub})
+    assert summary.status == "Succeeded", summary.reason
+    assert runs.read(f"{BUCKET}/runs/{summary.execution}/after/out/found.txt") == "weights"
+
+
+@pytest.mark.parametrize(
+    "path", ["BestTrainingJob.TunedHyperParameters['x']", "TrainingJobSummaries[0].ObjectiveStatus"]
+)
+def test_what_only_a_search_finds_a_stub_has_to_give(runs: LocalRuns, path: str) -> None:
+    after = runs.processing("after", "", arguments=[{"Get": f"Steps.tune.{path}"}])
+    with pytest.raises(UserError, match=r"--stub tune gives no '\w+'\. Give it in the stub's file"):
+        runs.start([tuning(training(runs)), after], stubs={"tune": {}})
