@@ -1,7 +1,7 @@
-"""What a run tells those who watch it.
+"""What an execution tells those who watch it, wherever it runs.
 
-Every event is given to `observer(event)` in the runner's main thread, after the ledger has it: a watcher never shows
-something that a kill could still undo.
+Every event of a run here is given to `observer(event)` in the runner's main thread, after the ledger has it: a watcher
+never shows something that a kill could still undo.
 """
 
 from __future__ import annotations
