@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Json
 from drivetrain.pipelines.cli.terminal import paint, say, say_json, table
+from drivetrain.pipelines.errors import UserError
 
 app = new_app()
 
@@ -16,11 +20,30 @@ MAX_FILE_BYTES = 512 * 1024
 
 
 @app.command(name="list")
-def list_(as_json: Json = False) -> None:
-    """List the pipelines that can be run.
+def list_(
+    deployed: Annotated[bool, typer.Option("--deployed", help="Those on SageMaker, and what became of them.")] = False,
+    region: Annotated[
+        str | None, typer.Option("--region", metavar="REGION", help="With --deployed: where  [default: AWS_REGION]")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="With --deployed: how many.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List the pipelines that can be run, or those that are deployed.
 
-    They are those of the package, and those in the .py files of the current folder.
+    They are those of the package, and those in the .py files of the current folder; with --deployed those in the
+    account, each with its last execution, and whether it is what apply wrote or others edited it since.
+
+    \b
+    Examples:
+      drivetrain list
+      drivetrain list --deployed --region eu-west-1
     """
+    if deployed:
+        from drivetrain.pipelines.cli.list_deployed import list_deployed
+
+        return list_deployed(region, limit, as_json=as_json)
+    if region is not None:
+        raise UserError("--region is of the deployed pipelines. Give --deployed, too.")
     from drivetrain.pipelines.loading import ready_pipelines
 
     ready, own = ready_pipelines(), own_pipelines(Path.cwd())
@@ -34,6 +57,7 @@ def list_(as_json: Json = False) -> None:
     say(table(("pipeline", "what it does"), rows, styles=[("bold", "")] * len(rows)))
     say()
     say(paint("Run one: drivetrain run NAME. Its steps: drivetrain show NAME.", "dim"))
+    say(paint("Those on SageMaker: drivetrain list --deployed", "dim"))
 
 
 def own_pipelines(folder: Path) -> dict[str, str]:

@@ -85,6 +85,10 @@ class AbsentError(ServiceError):
     """What was asked for is not there."""
 
 
+class DeniedError(ServiceError):
+    """The credentials may not do the call."""
+
+
 class ConditionError(ServiceError):
     """A conditional write whose condition does not hold: the object is there already."""
 
@@ -119,7 +123,7 @@ def _words(
     if code == "RequestTimeTooSkewed":
         return ServiceError, "This machine's clock is wrong by more than AWS allows. Set the clock, then repeat."
     if code in _DENIED or (code not in _ABSENT and status == 403):
-        return ServiceError, _denial(message, action, about)
+        return DeniedError, _denial(message, action, about)
     if code in _THROTTLED:
         return ServiceError, (
             f"AWS is throttling {action} ({about}), also after several tries. Nothing is half done that applying again "

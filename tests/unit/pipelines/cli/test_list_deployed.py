@@ -1,0 +1,139 @@
+"""`drivetrain list --deployed` against the server that stands for AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from drivetrain.pipelines.targets.sagemaker.deploying import listing
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLYING
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, DeniedError
+from tests.fixtures.sagemaker_service.playing import Playing
+from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
+
+DEFINITION: dict[str, Any] = {
+    "Version": "2020-12-01",
+    "Steps": [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}],
+}
+
+
+@pytest.fixture
+def account() -> Generator[TestAccount]:
+    with sagemaker_service().account() as account:
+        yield account
+
+
+def by_hand(account: TestAccount, *names: str) -> None:
+    """Pipelines that somebody made without drivetrain."""
+    for name in names:
+        account.client("sagemaker").create_pipeline(
+            PipelineName=name,
+            PipelineDefinition=json.dumps(DEFINITION),
+            RoleArn=f"arn:aws:iam::{account.number}:role/pipelines",
+            ClientRequestToken=f"{name:-<32}",
+        )
+
+
+@pytest.fixture
+def nightly(drivetrain: Any, account: TestAccount) -> Any:
+    """`drivetrain`, after it has deployed `nightly`."""
+    given = [
+        f"--set=deployment.bucket={account.make_bucket()}",
+        f"--set=deployment.role=arn:aws:iam::{account.number}:role/pipelines",
+    ]
+    drivetrain("apply", "-d", drivetrain.write("nightly.json", DEFINITION), "--yes", *given)
+    return drivetrain
+
+
+def listed(drivetrain: Any, *more: str) -> dict[str, Any]:
+    return {each["pipeline"]: each for each in json.loads(drivetrain("list", "--deployed", "--json", *more))}
+
+
+def test_where_nothing_is_it_says_what_to_do(drivetrain: Any, account: TestAccount) -> None:
+    assert drivetrain("list", "--deployed").startswith("Nothing is deployed in us-east-1. Deploy a pipeline: ")
+    assert listed(drivetrain, "--region", "eu-west-1") == {}
+
+
+def test_a_pipeline_that_is_what_apply_wrote(nightly: Any, account: TestAccount) -> None:
+    client = account.client("sagemaker")
+    there = client.describe_pipeline(PipelineName="nightly")
+    found = listed(nightly)["nightly"]
+    assert found["state"] == "as applied" and found["last_execution"] is None
+    assert found["last_applied"] == found["modified"] == pytest.approx(there["LastModifiedTime"].timestamp(), abs=1)
+    assert found["arn"] == there["PipelineArn"]
+    tags = {tag["Key"]: tag["Value"] for tag in client.list_tags(ResourceArn=there["PipelineArn"])["Tags"]}
+    assert found["applied_sha256"] == tags["drivetrain:applied"]
+    [head, line] = nightly("list", "--deployed").splitlines()
+    assert head.split() == ["PIPELINE", "STATE", "LAST", "EXECUTION", "STARTED", "CHANGED"]
+    assert line.startswith("nightly   as applied  none")
+
+
+def test_the_last_execution_and_its_state(nightly: Any, account: TestAccount) -> None:
+    client = account.client("sagemaker")
+    first = client.start_pipeline_execution(PipelineName="nightly", ClientRequestToken="a" * 32)
+    Playing(account.backend(), first["PipelineExecutionArn"]).conclude("Failed", "no")
+    assert "✗ failed" in nightly("list", "--deployed")
+    second = client.start_pipeline_execution(PipelineName="nightly", ClientRequestToken="b" * 32)
+    found = listed(nightly)["nightly"]["last_execution"]
+    assert (found["arn"], found["status"]) == (second["PipelineExecutionArn"], "Executing")
+    assert found["execution"] == second["PipelineExecutionArn"].rpartition("/")[2] and found["started"] > 0
+    assert "● running" in nightly("list", "--deployed")
+
+
+def test_what_others_did_is_told(nightly: Any, account: TestAccount) -> None:
+    by_hand(account, "theirs")
+    edited = json.dumps({**DEFINITION, "Metadata": {"a": "b"}})
+    account.client("sagemaker").update_pipeline(PipelineName="nightly", PipelineDefinition=edited)
+    found = listed(nightly)
+    assert (found["nightly"]["state"], found["nightly"]["last_applied"]) == ("edited", None)
+    assert (found["theirs"]["state"], found["theirs"]["applied_sha256"]) == ("not ours", None)
+    text = nightly("list", "--deployed")
+    assert "drivetrain pull NAME --dry-run" in text and "drivetrain pull NAME --adopt" in text
+    arn = found["nightly"]["arn"]
+    account.client("sagemaker").add_tags(ResourceArn=arn, Tags=[{"Key": APPLYING, "Value": "0" * 64}])
+    assert listed(nightly)["nightly"]["state"] == "being applied"
+    assert "applying again ends it" in nightly("list", "--deployed")
+
+
+def test_every_page_is_read_and_as_many_are_shown_as_asked_for(
+    drivetrain: Any, account: TestAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand(account, *(f"p{number}" for number in range(5)))
+    monkeypatch.setattr(listing, "PAGE", 2)
+    assert sorted(listed(drivetrain)) == ["p0", "p1", "p2", "p3", "p4"]
+    assert len(listed(drivetrain, "--limit", "3")) == 3
+    text = drivetrain("list", "--deployed", "-n", "3")
+    assert "There are more: --limit 6" in text and text.count("not ours") == 3
+    assert "There are more" not in drivetrain("list", "--deployed", "-n", "5")
+
+
+def test_one_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_said(account: TestAccount) -> None:
+    class Changing(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation == "list_tags" and arguments["ResourceArn"].endswith("/gone"):
+                raise AbsentError("gone", code="ResourceNotFound")
+            if operation == "list_pipeline_executions" and arguments["PipelineName"] == "secret":
+                raise DeniedError("AWS denies it", code="AccessDeniedException")
+            return super().call(service, operation, about=about, **arguments)
+
+    by_hand(account, "gone", "secret", "seen")
+    found = {each.name: each.state for each in listing.deployed_pipelines(Changing(account.region))}
+    assert found == {"secret": "not readable", "seen": "not ours"}
+
+
+@pytest.mark.parametrize(("columns", "names"), [("70", 5), ("60", 4), ("44", 3)])
+def test_no_line_is_wider_than_the_terminal(
+    nightly: Any, monkeypatch: pytest.MonkeyPatch, columns: str, names: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    head, line = nightly("list", "--deployed").splitlines()
+    assert len(head) <= int(columns) and len(line) <= int(columns)
+    assert len(head.replace("LAST EXECUTION", "LAST").split()) == names
+
+
+def test_a_region_is_of_the_deployed_ones(drivetrain: Any) -> None:
+    assert "Give --deployed, too" in drivetrain.error("list", "--region", "eu-west-1")
