@@ -9,7 +9,7 @@ is checked while reading, so that whatever the service holds can be pulled and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -165,12 +165,21 @@ class Definition:
 
     @cached_property
     def _walked(self) -> tuple[StepNode, ...]:
+        return _flattened(self.steps)
+
+    @cached_property
+    def all_steps(self) -> tuple[StepNode, ...]:
+        """Every step as `walk` gives it, and after a ForEach the steps of its body, each once for all items.
+
+        Raises:
+            UserError: a body that is no list of steps.
+        """
         found: list[StepNode] = []
-        pending = list(reversed(self.steps))
+        pending = list(reversed(self._walked))
         while pending:
             step = pending.pop()
             found.append(step)
-            pending.extend(reversed((*step.then, *step.otherwise)))
+            pending.extend(reversed(_flattened(step.body)))
         return tuple(found)
 
     @cached_property
@@ -264,6 +273,17 @@ def _num_steps(given: Json) -> int:
         if isinstance(arguments, dict) and "ElseSteps" in arguments:
             count += _num_steps(arguments["ElseSteps"])
     return count
+
+
+def _flattened(steps: Iterable[StepNode]) -> tuple[StepNode, ...]:
+    """The steps, each before those of its branches."""
+    found: list[StepNode] = []
+    pending = list(reversed(tuple(steps)))
+    while pending:
+        step = pending.pop()
+        found.append(step)
+        pending.extend(reversed((*step.then, *step.otherwise)))
+    return tuple(found)
 
 
 def _steps(given: Json, source: str, path: str, branch: tuple[tuple[str, bool], ...]) -> tuple[StepNode, ...]:

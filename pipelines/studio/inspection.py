@@ -95,7 +95,7 @@ class Inspection:
 
 def inspect(definition: Definition) -> Inspection:
     """Everything there is to say of a definition; nothing of it is changed or refused."""
-    steps = [inner for step in definition.walk() for inner in (step, *step.body)]
+    steps = definition.all_steps
     unknown: dict[str, list[str]] = {}
     for step in steps:
         if step.type not in STEP_TYPES and not step.type.startswith("Bedrock"):

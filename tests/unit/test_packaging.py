@@ -160,7 +160,7 @@ def test_files_are_short() -> None:
         for path in python_files(folder)
     }
     longer = {name: length for name, length in lengths.items() if length > MAX_LINES}
-    assert longer.keys() == LONGER.keys()
+    assert longer.keys() <= LONGER.keys()
     assert [name for name, length in longer.items() if length > LONGER[name]] == []
 
 

@@ -58,7 +58,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
     for name in options.stubs:
         if name not in nodes and name not in bodies and name.rpartition("-")[0] not in bodies:
             yield f"--stub {name}: there is no such step. {did_you_mean(name, [*definition.by_name, *bodies])}"
-    asking = {step.name for outer in definition.walk() for step in (outer, *outer.body) if step.type == "Callback"}
+    asking = {step.name for step in definition.all_steps if step.type == "Callback"}
     for name in options.callbacks:
         if name not in asking and name.rpartition("-")[0] not in asking & bodies:
             yield f"--callback {name}: there is no such Callback step. {did_you_mean(name, asking)}"

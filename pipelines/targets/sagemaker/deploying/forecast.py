@@ -84,7 +84,7 @@ class _Steps:
     @cached_property
     def by_name(self) -> Mapping[str, StepNode]:
         """In the order in which they were written."""
-        return {step.name: step for outer in self.definition.walk() for step in (outer, *outer.body)}
+        return {step.name: step for step in self.definition.all_steps}
 
     @cached_property
     def loops(self) -> Mapping[str, str]:

@@ -26,10 +26,9 @@ def _warnings(wanted: Desired) -> Iterator[str]:
         )
     elif size > NEARLY * quotas.MAX_DEFINITION_CHARACTERS:
         yield f"The definition has {size:,} of {quotas.MAX_DEFINITION_CHARACTERS:,} characters that a request takes."
-    for outer in from_json(dict(wanted.definition), "the compiled definition").walk():
-        for step in (outer, *outer.body):
-            if step.type == "Training":
-                yield from _training(step)
+    for step in from_json(dict(wanted.definition), "the compiled definition").all_steps:
+        if step.type == "Training":
+            yield from _training(step)
 
 
 def _training(step: StepNode) -> Iterator[str]:

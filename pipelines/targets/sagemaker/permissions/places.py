@@ -16,7 +16,6 @@ from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, parse_get
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import descend
-from drivetrain.pipelines.errors import UserError
 
 _S3 = re.compile(r"s3://([^/]+)(?:/(.*))?", re.DOTALL)
 _IMAGE = re.compile(r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z.]+/([^:@]+)(?:[:@].*)?")
@@ -219,23 +218,3 @@ def repository(image: str, partition: str) -> str | None:
     """The ARN of the ECR repository of an image; None for images from elsewhere."""
     found = _IMAGE.fullmatch(image)
     return None if found is None else f"arn:{partition}:ecr:{found[2]}:{found[1]}:repository/{found[3]}"
-
-
-def steps_of(definition: Definition) -> list[StepNode]:
-    """Every step, those in the bodies of ForEach included.
-
-    Raises:
-        UserError: a body whose steps have no Name or Type.
-    """
-    from drivetrain.pipelines.definition.document import from_json
-
-    found: list[StepNode] = []
-    for step in definition.walk():
-        found.append(step)
-        body = step.arguments.get("ForEachBody") if step.type == "ForEach" else None
-        if isinstance(body, list):
-            try:
-                found += from_json({"Steps": body}, f"{step.place}: ForEachBody").walk()
-            except UserError as error:
-                raise UserError(f"{step.place}: {error}") from None
-    return found

@@ -21,7 +21,7 @@ from drivetrain.pipelines.targets.sagemaker.permissions.lookup import (
     with_static,
 )
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, Run, S3Place, steps_of
+from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, Run, S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
 
 READS_REGISTRY = "drivetrain.components.compare:compare"
@@ -43,7 +43,7 @@ def read_uses(
         UserError: a step whose references cannot be read.
     """
     reader = _Reader(definition, names, Resolver(definition, names.pipeline, run, values or {}))
-    found = tuple(each for step in steps_of(definition) for use in reader.uses(step) for each in use.each())
+    found = tuple(each for step in definition.all_steps for use in reader.uses(step) for each in use.each())
     if definition.raw.get("MlflowConfig"):
         reader.resolver.note(
             "MlflowConfig: what the tracking server is asked is not known here; allow the pipeline's role and those of "
@@ -321,7 +321,7 @@ class _Reader(Lookup):
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
         """Where the models lie that the pipeline registers in a group; of another pipeline's, nothing is known here."""
-        registered = [step for step in steps_of(self.definition) if step.type == "RegisterModel"]
+        registered = [step for step in self.definition.all_steps if step.type == "RegisterModel"]
         containers = [
             container
             for step in registered

@@ -231,3 +231,17 @@ def test_conditions_nest_as_deep_as_the_text_may() -> None:
 def test_a_thousand_steps_of_one_list_are_read() -> None:
     definition = from_json({"Steps": [{**STEP, "Name": f"s{n}"} for n in range(1_000)]})
     assert len(definition.walk()) == 1_000 and definition.step("s999").place == "definition: Steps[999] ('s999')"
+
+
+def test_all_steps_have_those_of_bodies_and_their_branches_among_them() -> None:
+    def step(name: str, kind: str = "Lambda", **arguments: Any) -> dict[str, Any]:
+        return {"Name": name, "Type": kind, "Arguments": arguments}
+
+    inner = step("choose", "Condition", Conditions=[], IfSteps=[step("yes")], ElseSteps=[step("no")])
+    nested = step("again", "ForEach", ForEachBody=[step("deep")])
+    loop = step("each", "ForEach", ForEachBody=[step("one"), inner, nested])
+    gate = step("gate", "Condition", Conditions=[], IfSteps=[loop], ElseSteps=[])
+    definition = from_json({"Steps": [gate, step("last")]})
+    assert [each.name for each in definition.walk()] == ["gate", "each", "last"]
+    names = ["gate", "each", "one", "choose", "yes", "no", "again", "deep", "last"]
+    assert [each.name for each in definition.all_steps] == names
