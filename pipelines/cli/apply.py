@@ -48,7 +48,7 @@ def apply(
 
     saved = None
     if plan is not None:
-        from drivetrain.pipelines.targets.sagemaker.deploying.planning import read_plan
+        from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import read_plan
 
         if discard:
             raise UserError("--discard belongs to the plan: drivetrain plan --discard PLACE --out FILE")
@@ -63,35 +63,29 @@ def apply(
             config = config or (None if origin["config"] is None else Path(origin["config"]))
     wanted = look(target, definition, name, config, set_)
     made = saved or planned(wanted, discard)
-    if saved is None and not as_json:
-        say("\n".join(in_words(made, wanted)))
-    if (refusal := made.refusal()) is not None:
-        raise UserError(refusal)
-    if (
-        saved is None
-        and not made.is_empty
-        and not confirm(
-            f"Apply this to account {made.account}, {made.region}?",
-            yes=yes,
-            instead="Give --yes, or a saved plan: --plan FILE",
-        )
-    ):
-        say("Nothing was changed.")
-        return
+    if saved is None:
+        if not as_json:
+            say("\n".join(in_words(made, wanted)))
+        if (refusal := made.refusal()) is not None:
+            raise UserError(refusal)
+        question = f"Apply this to account {made.account}, {made.region}?"
+        if not made.is_empty and not confirm(question, yes=yes, instead="Give --yes, or a saved plan: --plan FILE"):
+            say("Nothing was changed.")
+            return
     done = write(wanted.account, wanted.desired, made, tell=(lambda line: None) if as_json else say)
     if as_json:
         say_json(
             {
                 "pipeline": made.pipeline,
                 "arn": done.arn,
-                "action": made.action,
+                "action": "none" if done.is_empty else made.action,
                 "version": done.version,
-                "definition_sha256": made.definition_sha256,
+                "definition_sha256": wanted.desired.sha256,
                 "done": done.done,
             }
         )
-    elif saved is not None and made.is_empty:
-        say("\n".join(in_words(made, wanted)))
-    elif not made.is_empty:
+    elif not done.is_empty:
         say(f"Applied: {done.arn}" + ("" if done.version is None else f", version {done.version}"))
         say(f"Start it: drivetrain start {made.pipeline} --region {made.region}")
+    elif saved is not None:
+        say(f"Nothing to do: pipeline {made.pipeline!r} is what the code says.")

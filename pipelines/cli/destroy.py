@@ -27,7 +27,7 @@ def destroy(
     """Delete a deployed pipeline: schedules, rules, code, records.
 
     What executions wrote stays: models, checkpoints and reports, where registered versions live. Code and data that
-    another pipeline of the same bucket and prefix uses stay, too.
+    another pipeline uses stay, too, such as a copy made in Studio; what stays is said.
 
     \b
     Examples:
@@ -40,6 +40,10 @@ def destroy(
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
 
+    def say_kept(lines: tuple[str, ...]) -> None:
+        for line in lines:
+            say(f"note: {line}")
+
     name, deployment = place_of(target, config, set_)
     check_bucket(deployment)
     account = Account(deployment.region)
@@ -49,9 +53,11 @@ def destroy(
             say_json(there.to_json())
         else:
             say(f"Nothing to do: there is no pipeline {name!r} in account {account.number}, {account.region}.")
+            say_kept(there.kept)
         return
     if not as_json:
         say("\n".join(f"- {line}" for line in there.lines()))
+        say_kept(there.kept)
     question = f"Delete this from account {account.number}, {account.region}?"
     if not confirm(question, yes=yes, instead="Give --yes to delete."):
         say("Nothing was changed.")

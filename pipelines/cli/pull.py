@@ -85,6 +85,8 @@ def pull(
         if told and not merged.conflicts:
             say("These are settings, too; written there, the file need not hold them:")
             say("\n".join(f"    {suggestion}" for suggestion in told))
+        if sides.beside:
+            say("\n".join(sides.beside))
     return CONFLICTS if merged.conflicts else 0
 
 
@@ -115,4 +117,5 @@ def _as_json(merged: Merged, sides: Sides, *, written: bool) -> dict[str, Any]:
         "edits": [masked(edit).to_json() for edit in merged.edits],
         "conflicts": [conflict.to_json() for conflict in merged.conflicts],
         "file": str(sides.file) if written else None,
+        "beside": list(sides.beside[1:]),
     }

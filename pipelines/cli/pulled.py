@@ -34,6 +34,8 @@ class Sides:
     patch: Patch | None = None
     """The edits that are kept already."""
     is_definition: bool = False
+    beside: tuple[str, ...] = ()
+    """Lines about what was edited beside the definition, which no patch can keep."""
 
     def merged(self, take: Mapping[str, Side]) -> Merged:
         """The code with what was edited.
@@ -104,6 +106,7 @@ def sides_of(target: str, config: Path | None, overrides: Sequence[str] | None, 
     from drivetrain.pipelines.studio.patch import read
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+    from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import told_by_pull
 
     loaded = load(target, config, overrides or ())
     pipeline = loaded.pipeline
@@ -113,7 +116,8 @@ def sides_of(target: str, config: Path | None, overrides: Sequence[str] | None, 
     patch = read(file, pipeline.name) if file.exists() else None
     code = alone if patch is None else patch.apply(alone)
     there, applied = _in_the_account(pipeline.name, pipeline.deployment, target, adopt=adopt)
-    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch)
+    beside = told_by_pull(pipeline, there)
+    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside)
 
 
 def sides_of_definition(

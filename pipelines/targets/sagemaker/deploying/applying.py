@@ -2,40 +2,48 @@
 
 The order of writes lets a crash happen anywhere; applying again ends in the same state:
 
-    1. the record of the definition, under its hash     nothing refers to it yet
+    1. the records of the definition and of what is      nothing refers to them yet
+       beside it, under their hashes
     2. code and data, under their hashes                 nothing refers to them yet
-    3. tag `drivetrain:applying` = the hash              so that step 4 is known as ours if nothing after it happens
+    3. tags `drivetrain:applying...` = those hashes      what is written from here on is known as ours
     4. the pipeline (a new one with its tags at once)    UpdatePipeline is one write: old or new, never between
-    5. tags: `drivetrain:applied` = the hash, the user's; then `applying` goes
-    6. rules and schedules, after what they start
+    5. the user's tags; rules and schedules
+    6. tags `drivetrain:applied...` = the hashes; then `applying...` go
     7. all is read again and compared
 
-An error (not a crash) in 4 to 6 takes back what was written of them. The service has no If-Match: the pipeline is read
-once more just before step 4, and where a version of somebody else came in between all the same, it is put back.
+An error (not a crash) in 3 to 6 takes back what was written of them (rollback.py). The service has no If-Match: the
+pipeline is read once more just before step 4, and where a version of somebody else came in between all the same, it is
+put back.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
+from drivetrain.pipelines.targets.sagemaker.deploying import surroundings
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed, applied_uri
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import versions
-from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once, size_of, split
-from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
+from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once, size_of
+from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
+from drivetrain.pipelines.targets.sagemaker.deploying.rollback import HalfDoneError, Rollback, Tell
+from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND, APPLYING_AROUND
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
+from drivetrain.pipelines.targets.sagemaker.deploying.writing import Writer, differs, state
 
-Tell = Callable[[str], None]
+__all__ = ["Applied", "HalfDoneError", "apply"]
+
+LOOKS_AGAIN = (1.0, 2.0, 4.0)
+"""Seconds before looking again whether tags, rules and schedules are what was written: of their lists nothing promises
+that they are up to date at once."""
 
 
 @dataclass
@@ -46,18 +54,24 @@ class Applied:
     version: int | None = None
     uploaded: tuple[str, ...] = ()
     done: list[str] = field(default_factory=list[str])
+    is_empty: bool = False
+    """Whether there was nothing to do."""
 
 
-class HalfDoneError(UserError):
-    """Apply failed on the way; the message says what was taken back and what was not."""
-
-
-def apply(account: Account, wanted: Desired, plan: Plan, *, tell: Tell = lambda line: None) -> Applied:
+def apply(
+    account: Account,
+    wanted: Desired,
+    plan: Plan,
+    *,
+    tell: Tell = lambda line: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Applied:
     """Write what differs.
 
     Args:
         wanted: what the code says now; it must be what the plan was made of.
         tell: gets a line for each thing that was done.
+        pause: waits for so many seconds.
 
     Raises:
         UserError: the plan is stale, or would undo edits of others (before anything is written).
@@ -65,14 +79,17 @@ def apply(account: Account, wanted: Desired, plan: Plan, *, tell: Tell = lambda 
     """
     there = reading.read(account, wanted.name)
     check(account, wanted, plan, there)
-    if plan.is_empty:
-        assert there is not None
-        return Applied(there.arn)
-    return _Applying(account, wanted, there, tell).run()
+    # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
+    fresh = make_plan(account, wanted, there, discarded=plan.discarded, origin=plan.origin)
+    if (refusal := fresh.refusal()) is not None:
+        raise UserError(refusal)
+    if fresh.is_empty and there is not None:
+        return Applied(there.arn, is_empty=True)
+    return _Applying(account, wanted, there, tell, pause).run()
 
 
 def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None) -> None:
-    """Refuse a plan that is not of this code, this account or this state, or that would undo edits of others.
+    """Refuse a plan that is not of this code, this account or this state.
 
     Raises:
         UserError: naming what is different.
@@ -87,45 +104,43 @@ def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None)
         raise UserError(f"The plan is stale: the code or its settings are not those it was made of. {again}")
     if plan.state != reading.fingerprint(there):
         raise UserError(f"The plan is stale: pipeline {wanted.name!r} was changed since it was made. {again}")
-    if (refusal := plan.refusal()) is not None:
-        raise UserError(refusal)
 
 
 class _Applying:
-    """One apply. `undo` takes back what was written, the latest first; each says whether there was anything to do."""
+    """One apply."""
 
-    def __init__(self, account: Account, wanted: Desired, there: Deployed | None, tell: Tell) -> None:
+    def __init__(
+        self, account: Account, wanted: Desired, there: Deployed | None, tell: Tell, pause: Callable[[float], None]
+    ) -> None:
         self.account = account
         self.wanted = wanted
         self.there = there
         self.tell = tell
-        self.about = f"pipeline {wanted.name!r}"
-        self.undo: list[tuple[str, Callable[[], bool]]] = []
-        self.theirs: Deployed | None = None
-        """What somebody else saved in the moment of the write, to be put back instead of what was read."""
-        self.keeps_tags = False
-        """The pipeline holds what was written, or an edit of that: its tags go on saying what it is drift from."""
+        self.pause = pause
+        self.writer = Writer(account, wanted.name, wanted.root)
+        self.about = self.writer.about
+        self.rollback = Rollback(self.writer, wanted)
+        self.around = ""
+        """Hash of the record of what is beside the definition."""
         self.result = Applied("")
 
     def run(self) -> Applied:
-        self.keep_record()
+        self.keep_records()
         self.upload()
         try:
             if self.there is None:
                 self.create()
             else:
                 self.update(self.there)
-            self.write_triggers(() if self.there is None else self.there.triggers)
         except (Exception, KeyboardInterrupt) as error:
-            self.take_back(error)
+            self.rollback.run(error, self.tell)
         self.read_again()
         return self.result
 
-    def keep_record(self) -> None:
+    def keep_records(self) -> None:
         """Step 1. It comes before the uploads, so that destroying another pipeline does not take them for unused."""
-        wanted = self.wanted
-        uri = applied_uri(wanted.root, wanted.name, wanted.sha256)
-        put_once(self.account, uri, wanted.text.encode(), wanted.sha256)
+        self.writer.keep_definition(self.wanted.text)
+        self.around = self.writer.keep_surroundings(self.wanted.surroundings)
 
     def upload(self) -> None:
         """Step 2."""
@@ -137,73 +152,86 @@ class _Applying:
         self.result.uploaded = tuple(uploaded)
 
     def create(self) -> None:
-        """Steps 3 to 5 in one call."""
-        tags = {**self.wanted.tags, APPLIED: self.wanted.sha256}
+        """Steps 3 and 4 in one call, then the others."""
+        wanted = self.wanted
+        before = writing.stray_triggers(self.account, wanted.name, wanted.triggers)
+        tags = {**wanted.tags, APPLIED: wanted.sha256, APPLIED_AROUND: self.around}
+        if has_more := bool(before or wanted.triggers):
+            without = surroundings.record_of(surroundings.fields(replace(wanted, triggers=before), wanted.tags))
+            kept = self.writer.keep_surroundings(without)
+            tags = {**tags, APPLIED_AROUND: kept, APPLYING_AROUND: self.around}
         try:
-            made = self.account.call(
-                "sagemaker",
-                "create_pipeline",
-                about=self.about,
-                PipelineName=self.wanted.name,
-                Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
-                **self.fields(),
-            )
+            self.result.arn = self.writer.create(self.writer.fields(wanted, is_kept=True), tags)
         except BaseException as error:
             # Where no answer came the service may have done it; where it refused, what is there is another's.
             if not (isinstance(error, ServiceError) and error.code):
-                self.undo.append(("the new pipeline", self.delete))
+                self.rollback.created()
             raise
-        self.result.arn = str(made["PipelineArn"])
-        self.wanted = self.wanted.at(self.result.arn)
-        self.undo.append(("the new pipeline", self.delete))
+        self.wanted = self.rollback.wanted = wanted.at(self.result.arn)
+        self.rollback.created()
         self.done(f"created {self.about}")
-
-    def delete(self) -> bool:
-        """Delete what this apply made, but nothing that somebody has changed since.
-
-        Raises:
-            UserError: somebody has.
-        """
-        now = reading.read_pipeline(self.account, self.wanted.name)
-        if now is None:
-            return False
-        if self.differs(now):
-            raise UserError("somebody else changed it since; it is left as they have it.")
-        self.account.call("sagemaker", "delete_pipeline", about=self.about, PipelineName=self.wanted.name)
-        return True
+        self.write_triggers(before)
+        if has_more:
+            self.writer.tag(self.result.arn, {APPLIED_AROUND: self.around})
+            self.writer.untag(self.result.arn, [APPLYING_AROUND])
 
     def update(self, there: Deployed) -> None:
-        """Steps 3 to 5, as far as something differs."""
+        """Steps 3 to 6, as far as something differs."""
         self.result.arn = there.arn
         wanted = self.wanted
-        if self.differs(there):
-            self.undo.append(("the tags", lambda: self.restore_tags(there)))
-            self.tag(there.arn, {**self.held(there), APPLYING: wanted.sha256})
-            before = self.latest_version()
-            self.check_unchanged(there)
-            # Before the call: it may fail on the way back, when the service has done it.
-            self.undo.append(("the pipeline", lambda: self.restore(self.theirs or there)))
-            said = self.write(self.fields())
-            self.result.version = said.get("PipelineVersionId")
-            self.check_next(there, before)
-            self.done(f"updated {self.about}")
-        tags = {**wanted.tags, APPLIED: wanted.sha256}
-        if any(there.tags.get(key) != value for key, value in tags.items()):
-            if not self.undo:
-                self.undo.append(("the tags", lambda: self.restore_tags(there)))
-            self.tag(there.arn, {key: value for key, value in tags.items() if there.tags.get(key) != value})
-        if self.differs(there) or APPLYING in there.tags:
-            self.untag(there.arn, [APPLYING])
+        new = {key: value for key, value in wanted.tags.items() if there.tags.get(key) != value}
+        self.rollback.tagged(there)
+        if differs(there, wanted) or new or self.has_other_triggers(there):
+            announced = {**self.held(there), APPLYING: wanted.sha256, APPLYING_AROUND: self.around}
+            self.writer.tag(there.arn, announced)
+            if differs(there, wanted):
+                self.write_pipeline(there, announced)
+            self.writer.tag(there.arn, new)
+            self.write_triggers(there.triggers)
+        else:
+            announced = {}
+        after = {APPLIED: wanted.sha256, APPLIED_AROUND: self.around}
+        held = {**there.tags, **announced}
+        if any(held.get(key) != value for key, value in after.items()):
+            self.writer.tag(there.arn, after)
+        self.writer.untag(there.arn, [tag for tag in (APPLYING, APPLYING_AROUND) if tag in held])
+
+    def write_pipeline(self, there: Deployed, announced: dict[str, str]) -> None:
+        """Step 4."""
+        before = self.latest_version()
+        self.check_unchanged(there)
+        # Before the call: it may fail on the way back, when the service has done it.
+        self.rollback.updated(there, announced)
+        said = self.writer.update(self.writer.fields(self.wanted, is_kept=True))
+        self.result.version = said.get("PipelineVersionId")
+        self.check_next(there, before)
+        self.done(f"updated {self.about}")
+
+    def has_other_triggers(self, there: Deployed) -> bool:
+        wanted = sorted(self.wanted.triggers, key=lambda trigger: trigger.key)
+        return [trigger.current for trigger in there.triggers] != [trigger.current for trigger in wanted]
 
     def held(self, there: Deployed) -> dict[str, str]:
-        """The tag of what the pipeline holds of ours, or was edited from.
+        """The tags of what the pipeline holds of ours, or was edited from, which is about to be written over.
 
-        After a crash that is perhaps what `applying` says, which is about to say something else.
+        After a crash that is perhaps what `applying` says. Where nobody knows what apply wrote last, it is what is
+        there: to apply all the same was decided with that in view.
         """
-        if APPLYING not in there.tags:
-            return {APPLIED: there.tags[APPLIED]} if APPLIED in there.tags else {}
-        digest = reading.base_digest(self.account, there, self.wanted.root)
-        return {} if digest is None else {APPLIED: digest}
+        try:
+            digest = reading.base_digest(self.account, there, self.wanted.root)
+        except reading.LostError:
+            digest = None
+        base = surroundings.base_of(self.account, there, self.wanted.root, self.wanted.tags)
+        if base is None:
+            base = surroundings.fields(there, self.wanted.tags)
+        record = surroundings.record_of(base)
+        around = digest_of(record)
+        if around not in (there.tags.get(APPLIED_AROUND), self.around):
+            self.writer.keep_surroundings(record)
+        return {
+            APPLIED: self.writer.keep_definition(there.text) if digest is None else digest,
+            APPLIED_AROUND: around,
+        }
 
     def latest_version(self) -> int | None:
         return next((number for number, _, _ in versions(self.account, self.wanted.name)), None)
@@ -214,8 +242,8 @@ class _Applying:
         Raises:
             UserError: somebody has.
         """
-        now = reading.read_pipeline(self.account, self.wanted.name)
-        if now is None or (now.text, *_properties(now)) != (there.text, *_properties(there)):
+        now = self.writer.read()
+        if now is None or state(now) != state(there):
             raise UserError(
                 f"{self.about} was changed while apply was at work; the change is left as it is. "
                 f"See it: drivetrain plan {self.wanted.name}"
@@ -235,139 +263,26 @@ class _Applying:
             return
         saved = reading.read_pipeline(self.account, self.wanted.name, max(between))
         if saved is not None:
-            self.theirs = replace(there, text=saved.text)
+            self.rollback.theirs = replace(there, text=saved.text)
         raise UserError(
             f"{self.about}: somebody saved version {max(between)} while apply wrote version {ours}. "
             f"See what they changed: drivetrain plan {self.wanted.name}"
         )
 
-    def differs(self, there: Deployed) -> bool:
-        """Whether the pipeline itself, tags aside, is not what is wanted."""
-        return _properties(there) != _properties(self.wanted) or bool(
-            differences(there.definition, self.wanted.definition)
-        )
-
-    def fields(self) -> dict[str, Any]:
-        """The arguments of CreatePipeline and UpdatePipeline alike."""
-        wanted = self.wanted
-        return {
-            **self.definition(wanted.text, wanted.sha256),
-            "PipelineDisplayName": wanted.display_name,
-            "PipelineDescription": wanted.description,
-            "RoleArn": wanted.role,
-            "ParallelismConfiguration": {"MaxParallelExecutionSteps": wanted.max_parallel},
-        }
-
-    def fields_of(self, there: Deployed) -> dict[str, Any]:
-        """As they were."""
-        return {
-            **self.definition(there.text, kept if (kept := digest_of(there.text)) in there.tags.values() else None),
-            "PipelineDisplayName": there.display_name,
-            "PipelineDescription": there.description,
-            "RoleArn": there.role,
-            "ParallelismConfiguration": {"MaxParallelExecutionSteps": there.max_parallel},
-        }
-
-    def definition(self, text: str, sha256: str | None) -> dict[str, Any]:
-        """A definition that is longer than a request takes is read from where its record lies."""
-        if len(text) <= quotas.MAX_DEFINITION_CHARACTERS or sha256 is None:
-            return {"PipelineDefinition": text}
-        bucket, key = split(applied_uri(self.wanted.root, self.wanted.name, sha256))
-        return {"PipelineDefinitionS3Location": {"Bucket": bucket, "ObjectKey": key}}
-
-    def restore(self, there: Deployed) -> bool:
-        """Put the pipeline back, but only over what this apply wrote.
-
-        Raises:
-            UserError: somebody else wrote since.
-        """
-        now = reading.read_pipeline(self.account, self.wanted.name)
-        if now is not None and (now.text, *_properties(now)) == (there.text, *_properties(there)):
-            return False
-        self.keeps_tags = True
-        if now is None or self.differs(now):
-            raise UserError("somebody else changed it since; it is left as they have it.")
-        # First the tag: cut short after the write, the old definition must not look like an edit of the new one.
-        self.tag(there.arn, {**self.held(there), APPLYING: self.wanted.sha256})
-        self.write(self.fields_of(there))
-        self.keeps_tags = False
-        return True
-
-    def write(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return self.account.call(
-            "sagemaker", "update_pipeline", about=self.about, PipelineName=self.wanted.name, **fields
-        )
-
-    def tag(self, arn: str, tags: dict[str, str]) -> None:
-        said = [{"Key": key, "Value": value} for key, value in tags.items()]
-        self.account.call("sagemaker", "add_tags", about=f"tags of {self.about}", ResourceArn=arn, Tags=said)
-
-    def untag(self, arn: str, names: list[str]) -> None:
-        if names:
-            self.account.call("sagemaker", "delete_tags", about=f"tags of {self.about}", ResourceArn=arn, TagKeys=names)
-
-    def restore_tags(self, there: Deployed) -> bool:
-        if self.keeps_tags:
-            return False
-        written = {APPLYING, APPLIED, *self.wanted.tags}
-        if before := {name: there.tags[name] for name in sorted(written & set(there.tags))}:
-            self.tag(there.arn, before)
-        self.untag(there.arn, sorted(written - set(there.tags)))
-        return True
-
     def write_triggers(self, there: tuple[Trigger, ...]) -> None:
-        """Step 6."""
+        """Step 5."""
         old = {trigger.key: trigger for trigger in there}
         for trigger in self.wanted.triggers:
             before = old.pop(trigger.key, None)
-            if before == trigger:
+            if before is not None and before.current == trigger.current:
                 continue
-            self.undo.append((trigger.described, self.put_back(trigger, before)))
+            self.rollback.triggered(trigger, before, self.result.arn)
             writing.write(self.account, trigger, before)
             self.done(f"{'created' if before is None else 'updated'} {trigger.described}")
         for gone in old.values():
-            self.undo.append((gone.described, self.put_back(gone, gone)))
+            self.rollback.triggered(gone, gone, self.result.arn)
             writing.remove(self.account, gone)
             self.done(f"deleted {gone.described}")
-
-    def put_back(self, trigger: Trigger, before: Trigger | None) -> Callable[[], bool]:
-        """What makes a rule or schedule again what it was. It may have been written in part, so it is read first."""
-
-        def back() -> bool:
-            now = {each.key: each for each in writing.read_triggers(self.account, self.wanted.name, self.result.arn)}
-            there = now.get(trigger.key)
-            if there == before:
-                return False
-            if before is not None:
-                writing.write(self.account, before, there)
-            elif there is not None:
-                writing.remove(self.account, there)
-            return True
-
-        return back
-
-    def take_back(self, error: BaseException) -> None:
-        """Undo what was written, and say how far that went.
-
-        Raises:
-            HalfDoneError: always, unless the user interrupted.
-        """
-        undone: list[str] = []
-        left: list[str] = []
-        for what, back in reversed(self.undo):
-            try:
-                if back():
-                    undone.append(what)
-            except UserError as trouble:
-                left.append(f"{what} ({trouble})")
-        said = [f"Taken back: {', '.join(undone)}."] if undone else []
-        if left:
-            said.append(f"NOT taken back: {', '.join(left)} Apply again when this is mended.")
-        if not isinstance(error, UserError):
-            for line in said:
-                self.tell(line)
-            raise error
-        raise HalfDoneError("\n".join([f"Applying failed: {error}", *said])) from error
 
     def read_again(self) -> None:
         """Step 7.
@@ -375,31 +290,36 @@ class _Applying:
         Raises:
             UserError: it is not what was written.
         """
-        now = reading.read(self.account, self.wanted.name)
-        wrong: list[str] = []
-        if now is None:
-            wrong.append("it is gone")
-        else:
-            if self.differs(now):
-                wrong.append("the pipeline is another")
-            if now.tags.get(APPLIED) != self.wanted.sha256:
-                wrong.append(f"the tag {APPLIED} is another")
-            if now.triggers != tuple(sorted(self.wanted.triggers, key=lambda trigger: trigger.key)):
-                wrong.append("its rules or schedules are others")
-        lost = missing(self.account, self.wanted.assets)
-        if lost:
-            wrong.append(f"{lost[0].uri} is not there, or not as it was written")
+        for seconds in (*LOOKS_AGAIN, None):
+            wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
+            if wrong or not late or seconds is None:
+                wrong += late
+                break
+            self.pause(seconds)
         if wrong:
             raise UserError(
                 f"{self.about} was written, but read again it is not what was written ({', '.join(wrong)}): somebody "
                 f"else changes it at the same time. See what differs: drivetrain plan {self.wanted.name}"
             )
 
+    def wrong(self, now: Deployed | None) -> tuple[list[str], list[str]]:
+        """What is not as it was written, and what may only be late."""
+        if now is None:
+            return ["it is gone"], []
+        found: list[str] = []
+        late: list[str] = []
+        if differs(now, self.wanted):
+            found.append("the pipeline is another")
+        after = {**self.wanted.tags, APPLIED: self.wanted.sha256, APPLIED_AROUND: self.around}
+        late += [f"the tag {tag} is another" for tag, value in after.items() if now.tags.get(tag) != value]
+        if self.has_other_triggers(now):
+            late.append("its rules or schedules are others")
+        found += [
+            f"{asset.uri} is not there, or not as it was written"
+            for asset in missing(self.account, self.wanted.assets)[:1]
+        ]
+        return found, late
+
     def done(self, line: str) -> None:
         self.result.done.append(line)
         self.tell(line)
-
-
-def _properties(of: Deployed | Desired) -> tuple[str, str, str, int]:
-    """What the pipeline has beside its definition and its tags."""
-    return of.role, of.display_name, of.description, of.max_parallel

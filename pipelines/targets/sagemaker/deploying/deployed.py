@@ -26,6 +26,8 @@ APPLIED = "drivetrain:applied"
 APPLYING = "drivetrain:applying"
 """The tag with the hash of the one that it is about to write: after a crash the pipeline holds the one or the other."""
 OURS = (APPLIED, APPLYING)
+AROUND = ("drivetrain:applied-surroundings", "drivetrain:applying-surroundings")
+"""The same for what the pipeline is beside its definition (surroundings.py)."""
 
 Json = dict[str, Any]
 
@@ -75,7 +77,7 @@ class Deployed:
             "display_name": self.display_name,
             "description": self.description,
             "max_parallel": self.max_parallel,
-            "tags": {name: self.tags.get(name) for name in OURS},
+            "tags": {name: self.tags.get(name) for name in (*OURS, *AROUND)},
             "triggers": [trigger.to_json() for trigger in self.triggers],
         }
         return digest_of(json.dumps(said, sort_keys=True))
@@ -144,13 +146,17 @@ def applied_uri(root: str, pipeline: str, sha256: str) -> str:
     return f"{root}/{pipeline}/applied/{sha256}.json"
 
 
+class LostError(UserError):
+    """What apply wrote last is not known any more."""
+
+
 def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:
     """The definition that apply wrote last, from which drift is told; None where apply never wrote this pipeline.
 
     After a crash between two writes there are two candidates; the one that is nearer to what is deployed is it.
 
     Raises:
-        UserError: the record in the bucket is gone, or is not what its hash says.
+        LostError: the record in the bucket is gone, or is not what its hash says.
     """
     found = _base(account, deployed, root)
     return None if found is None else found[1]
@@ -160,7 +166,7 @@ def base_digest(account: Account, deployed: Deployed, root: str) -> str | None:
     """The hash of what `base_of` gives.
 
     Raises:
-        UserError: as there.
+        LostError: as there.
     """
     found = _base(account, deployed, root)
     return None if found is None else found[0]
@@ -173,21 +179,26 @@ def _base(account: Account, deployed: Deployed, root: str) -> tuple[str, Json] |
     if (digest := digest_of(deployed.text)) in hashes:
         return digest, deployed.definition
     found: list[tuple[str, Json]] = []
+    altered: list[str] = []
     for sha256 in dict.fromkeys(hashes):
         uri = applied_uri(root, deployed.name, sha256)
         text = get_text(account, uri)
         if text is None:
             continue
         if digest_of(text) != sha256:
-            raise UserError(
-                f"{uri} was altered: it is not what its hash says. It is the record of what apply wrote last; restore "
-                "an earlier version of that object, then repeat."
-            )
+            altered.append(uri)
+            continue
         found.append((sha256, cast("Json", json_text.parse(text, uri))))
-    if not found:
-        raise UserError(
-            f"The record of what apply wrote last to pipeline {deployed.name!r} is not in "
-            f"{root}/{deployed.name}/applied/. Was it deployed from another bucket or prefix? Give that one, or take "
-            "the pipeline over as it is: drivetrain pull --adopt"
+    if found:
+        return min(found, key=lambda base: len(differences(base[1], deployed.definition)))
+    if altered:
+        raise LostError(
+            f"{altered[0]} was altered: it is not what its hash says. It is the record of what apply wrote last to "
+            f"pipeline {deployed.name!r}. Restore an earlier version of that object, or take the pipeline over as it "
+            "is: drivetrain pull --adopt"
         )
-    return min(found, key=lambda base: len(differences(base[1], deployed.definition)))
+    raise LostError(
+        f"The record of what apply wrote last to pipeline {deployed.name!r} is not in {root}/{deployed.name}/applied/. "
+        "Was it deployed with another bucket or prefix? Give that one, or take the pipeline over as it is: "
+        "drivetrain pull --adopt"
+    )

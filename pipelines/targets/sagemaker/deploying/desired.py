@@ -13,6 +13,8 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS
+from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import fields, record_of
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, desired_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of, wire_text
 
@@ -66,6 +68,11 @@ class Desired:
         }
         # How the ARN is spelled is known only when there is a pipeline, and is nothing that the code says.
         return digest_of(json.dumps(said, sort_keys=True).replace(self.arn, self.arn.lower()))
+
+    @cached_property
+    def surroundings(self) -> str:
+        """All but the definition, as apply keeps it."""
+        return record_of(fields(self, self.tags))
 
     def at(self, arn: str) -> Desired:
         """The same, for a pipeline that has this ARN."""
@@ -141,8 +148,12 @@ def _checked(name: str, place: Deployment, tags: Mapping[str, str], account: Acc
     for tag in tags:
         if tag.lower().startswith((RESERVED_TAGS, "aws:")):
             raise UserError(f"Tag {tag!r} of the pipeline: names that begin with {RESERVED_TAGS} and aws: are taken.")
-    if len(tags) > quotas.MAX_TAGS - 2:  # two are ours
-        raise UserError(f"The pipeline has {len(tags)} tags. Allowed: {quotas.MAX_TAGS - 2}.")
+    most = quotas.MAX_TAGS - len((*OURS, *AROUND))
+    if len(tags) > most:
+        raise UserError(
+            f"The pipeline has {len(tags)} tags. Allowed: {most}; {quotas.MAX_TAGS - most} of {quotas.MAX_TAGS} are "
+            "drivetrain's."
+        )
     return arn or account.arn("sagemaker", f"pipeline/{name}")
 
 

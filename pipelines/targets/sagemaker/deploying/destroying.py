@@ -8,17 +8,25 @@ versions live there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed, read
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
+    APPLIED,
+    Deployed,
+    applied_uri,
+    read,
+    read_pipeline,
+)
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, get_text, listed
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, remove, stray_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, read_triggers, remove
 
 RUNNING = ("Executing", "Stopping")
+_FOLDER = re.compile(r"(?P<root>s3://[^\s\"\\\\]+?)/(?:code|data)/[0-9a-f]{64}/")
 _RECORD = re.compile(r"/(?P<pipeline>[^/]+)/applied/[0-9a-f]{64}\.json$")
 
 
@@ -31,9 +39,11 @@ class Remains:
     deployed: Deployed | None
     triggers: tuple[Trigger, ...]
     records: tuple[str, ...]
-    """URIs of the records of applied definitions."""
+    """URIs of the records of what was applied."""
     objects: tuple[str, ...]
-    """URIs of code and data that no other pipeline's record names."""
+    """URIs of code and data that no other pipeline uses."""
+    kept: tuple[str, ...] = ()
+    """What stays though apply made it, and why: a line each."""
 
     @property
     def is_empty(self) -> bool:
@@ -45,7 +55,7 @@ class Remains:
         if self.deployed is not None:
             found.append(f"pipeline {self.name!r}")
         if self.records:
-            found.append(f"{len(self.records)} records of applied definitions")
+            found.append(f"{len(self.records)} records of what was applied")
         if self.objects:
             found.append(f"{len(self.objects)} objects of code and data")
         return found
@@ -57,6 +67,7 @@ class Remains:
             "triggers": [{"kind": trigger.kind, "name": trigger.name} for trigger in self.triggers],
             "records": list(self.records),
             "objects": list(self.objects),
+            "kept": list(self.kept),
         }
 
 
@@ -78,9 +89,32 @@ def remains(account: Account, name: str, root: str, *, foreign: bool = False) ->
         _check_idle(account, name)
         triggers = there.triggers
     else:
-        triggers = stray_triggers(account, name)
-    records, objects = _objects(account, name, root)
-    return Remains(name, root, there, triggers, records, objects)
+        triggers = read_triggers(account, name, account.arn("sagemaker", f"pipeline/{name}"))
+    arn = account.arn("sagemaker", f"pipeline/{name}") if there is None else there.arn
+    turned = [
+        f"{trigger.described} stays: somebody has made it start {trigger.arguments['Target'].get('Arn')}, which is not "
+        "this pipeline. Delete it yourself where nobody needs it."
+        for trigger in triggers
+        if not trigger.starts(arn)
+    ]
+    triggers = tuple(trigger for trigger in triggers if trigger.starts(arn))
+    found = _objects(account, name, root)
+    elsewhere = () if there is None else _elsewhere(there, root, found.seen)
+    return Remains(name, root, there, triggers, found.records, found.objects, (*turned, *found.kept, *elsewhere))
+
+
+def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator[str]:
+    """Words about what apply wrote under another bucket or prefix than the one that is given now."""
+    digest = there.tags.get(APPLIED)
+    if digest is None or applied_uri(root, there.name, digest) in records:
+        return
+    others = sorted({match["root"] for match in _FOLDER.finditer(there.text) if match["root"] != root})
+    where = f"It names code or data in {', '.join(others)}. " if others else ""
+    yield (
+        f"The record of what apply wrote last is not in {root}/{there.name}/applied/: it was deployed with another "
+        f"bucket or prefix, or its record was deleted. {where}What lies there stays, until `drivetrain destroy` is "
+        "called with that bucket and prefix (--set deployment.bucket=... --set deployment.prefix=...)."
+    )
 
 
 def _check_idle(account: Account, name: str) -> None:
@@ -102,16 +136,56 @@ def _check_idle(account: Account, name: str) -> None:
         )
 
 
-def _objects(account: Account, name: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The pipeline's records, and the objects that they name and no other pipeline's records do."""
+@dataclass(frozen=True)
+class _Objects:
+    seen: tuple[str, ...]
+    """All records of the pipeline."""
+    records: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def _objects(account: Account, name: str, root: str) -> _Objects:
+    """The pipeline's records, and the objects that they name and no other pipeline uses."""
     own = tuple(listed(account, f"{root}/{name}/applied/"))
-    if not own:
-        return (), ()
     named = _folders(_texts(account, own), root)
+    if not named:
+        return _Objects(own, own)
     others = [uri for uri in _records_of_all(account, root) if uri not in own]
-    kept = _folders(_texts(account, others), root) if named else set[str]()
-    objects = [uri for folder in sorted(named - kept) for uri in listed(account, folder)]
-    return own, tuple(objects)
+    used = named & _folders(_texts(account, others), root)
+    kept: list[str] = []
+    if left := named - used:
+        try:
+            users = _users(account, name, left)
+        except ServiceError as error:
+            # The records say which objects they are, so they stay with them.
+            kept = [
+                f"{len(own)} records, and the code and data that they name, stay in {root}: whether another pipeline "
+                f"of the account uses them, such as a copy made in Studio, cannot be seen. {error}"
+            ]
+            return _Objects(own, kept=tuple(kept))
+        for pipeline, folders in users.items():
+            kept.append(f"code and data that pipeline {pipeline!r} uses stay: {', '.join(sorted(folders))}")
+            used |= folders
+    objects = [uri for folder in sorted(named - used) for uri in listed(account, folder)]
+    return _Objects(own, own, tuple(objects), tuple(kept))
+
+
+def _users(account: Account, name: str, folders: set[str]) -> dict[str, set[str]]:
+    """Other pipeline of the account -> those of the folders that its definition names, by their hashes: the beginning
+    may be joined to them.
+
+    Raises:
+        ServiceError: not all of them may be read.
+    """
+    found: dict[str, set[str]] = {}
+    about = "the account's pipelines"
+    for summary in account.pages("sagemaker", "list_pipelines", "PipelineSummaries", about=about):
+        other = str(summary["PipelineName"])
+        there = read_pipeline(account, other) if other.lower() != name.lower() else None
+        if there is not None and (used := {folder for folder in folders if folder.split("/")[-2] in there.text}):
+            found[other] = used
+    return found
 
 
 def _records_of_all(account: Account, root: str) -> list[str]:

@@ -24,14 +24,15 @@ def split(uri: str) -> tuple[str, str]:
 
 
 def get_text(account: Account, uri: str) -> str | None:
-    """The text of an object; None where it does not exist.
+    """The text of an object; None where it does not exist. Bytes that are no text are replaced: nothing of ours is
+    such, and what has a hash is not that of its name then.
 
     Raises:
         ServiceError: AWS refuses, or there is no such bucket.
     """
     bucket, key = split(uri)
     said = account.find("s3", "get_object", about=uri, Bucket=bucket, Key=key)
-    return None if said is None else said["Body"].read().decode()
+    return None if said is None else said["Body"].read().decode(errors="replace")
 
 
 def put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> bool:

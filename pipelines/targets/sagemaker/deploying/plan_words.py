@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from drivetrain.pipelines.definition.change_words import describe, describe_all
+from drivetrain.pipelines.definition.change_words import describe_all
+from drivetrain.pipelines.definition.place import ROOTS
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, TriggerChange
+from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import described
 
 MAX_PERMISSIONS = 6
 SIGNS = {"create": "+", "update": "~", "delete": "-"}
@@ -29,7 +31,7 @@ def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
         yield f"    {line}"
     for item in plan.properties:
         yield f"    {item.name}: {_value(item.old)} -> {_value(item.new)}"
-    if plan.record is not None and not plan.changes and not plan.properties:
+    if plan.record is not None and not (plan.changes or plan.properties or plan.triggers):
         yield "    the record of what was applied last is brought up to date"
     for trigger in plan.triggers:
         yield from _trigger(trigger)
@@ -64,16 +66,22 @@ def _drift(plan: Plan) -> Iterator[str]:
     kept = [change for change in plan.drift if change.place not in undone]
     if kept:
         yield "Edited since the last apply, and in the code already:"
-        for line in describe_all(kept):
+        for line in describe_all(change for change in kept if change.place[0] in ROOTS):
             yield f"    {line}"
+        for change in kept:
+            if change.place[0] not in ROOTS:
+                yield f"    {described(change)}"
     if plan.overwritten:
-        yield (
-            "Not made by drivetrain, and undone by applying:"
-            if plan.foreign
-            else ("Edited since the last apply, and undone by applying:")
-        )
+        if plan.foreign:
+            yield "Not made by drivetrain, and undone by applying:"
+        elif plan.lost is not None:
+            yield "There now, perhaps edited since the last apply, and undone by applying:"
+        elif plan.action == "create":
+            yield "Edited since it was made, and undone by applying:"
+        else:
+            yield "Edited since the last apply, and undone by applying:"
         for change in plan.overwritten:
-            yield f"    {describe(change)}  ({change.where})"
+            yield f"    {described(change)}  ({change.where})"
 
 
 def _permissions(plan: Plan) -> Iterator[str]:

@@ -9,25 +9,40 @@ when the code or the account are no longer what it was made of.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import Change, differences
-from drivetrain.pipelines.definition.place import Place, text
+from drivetrain.pipelines.definition.place import ROOTS, Place, text
 from drivetrain.pipelines.definition.value_words import masked
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed, base_of, fingerprint
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
+    APPLIED,
+    AROUND,
+    OURS,
+    Deployed,
+    LostError,
+    base_of,
+    fingerprint,
+)
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast, forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.limits import warnings
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, size_of
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
+from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import differing as in_words
+from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import (
+    SCHEDULES,
+    changes,
+    compare,
+    touched,
+    trigger_fields,
+)
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, stray_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
-FORMAT = 1
+FORMAT = 2
 ALL = "all"
 Json = dict[str, Any]
 
@@ -88,11 +103,13 @@ class Plan:
     record: tuple[str | None, str] | None = None
     """Hash that the tag holds and the one that it will hold, where only the record of what was applied is behind."""
     drift: tuple[Change, ...] = ()
-    """What others changed since the last apply."""
+    """What others changed since the last apply: in the definition, and beside it (surroundings.py)."""
     overwritten: tuple[Change, ...] = ()
     """The part of it that is not in the code, so that applying would undo it."""
     foreign: bool = False
     """The pipeline was not made by apply."""
+    lost: str | None = None
+    """Why it is not known what apply wrote last, where it did."""
     discarded: tuple[str, ...] = ()
     """Places, or `all`, whose drift may be overwritten."""
     steps: tuple[Forecast, ...] = ()
@@ -109,19 +126,34 @@ class Plan:
 
     def refusal(self) -> str | None:
         """Why it must not be applied: edits of others would be lost. None where it may."""
-        lost = [change for change in self.overwritten if not _named(change.place, self.discarded)]
-        if not lost:
+        undone = [change for change in self.overwritten if not _named(change.place, self.discarded)]
+        if not undone:
             return None
-        shown = ", ".join(change.where for change in lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        shown = ", ".join(change.where for change in undone[:3])
+        shown += f" and {len(undone) - 3} more" if len(undone) > 3 else ""
+        give_up = "--discard PLACE (repeatable) or --discard all"
         if self.foreign:
             return (
                 f"Pipeline {self.pipeline!r} exists and was not made by `drivetrain apply`; applying would overwrite "
-                f"it ({shown}). Take it over as it is: drivetrain pull --adopt, or overwrite it: --discard all"
+                f"it ({shown}). {self._advice(adopt=True)}, or overwrite it: {give_up}"
             )
+        if self.lost is not None:
+            return f"{self.lost} Applying would overwrite what differs: {shown}. To do that: {give_up}"
         return (
-            f"Pipeline {self.pipeline!r} was edited since the last apply, and applying would undo it: {shown}. Keep "
-            "the edits: drivetrain pull, or give them up: --discard PLACE (repeatable) or --discard all"
+            f"Pipeline {self.pipeline!r} was edited since the last apply, and applying would undo it: {shown}. "
+            f"{self._advice(adopt=False)}, or give them up: {give_up}"
         )
+
+    def _advice(self, *, adopt: bool) -> str:
+        """How to keep what is there."""
+        beside = all(change.place[0] not in ROOTS for change in self.overwritten)
+        if beside:
+            return "Keep what is there: write it in the code"
+        file = (self.origin or {}).get("definition")
+        pull = "drivetrain pull" if file is None else f"drivetrain pull -d {file}"
+        if adopt:
+            return f"Take it over as it is: {pull} --adopt (what the code changes since then is named by --discard)"
+        return f"Keep the edits: {pull}"
 
     def to_json(self) -> Json:
         """A JSON object; `from_json` gives an equal plan."""
@@ -142,6 +174,7 @@ class Plan:
             "drift": [change.to_json() for change in self.drift],
             "overwritten": [change.to_json() for change in self.overwritten],
             "foreign": self.foreign,
+            "lost": self.lost,
             "discarded": list(self.discarded),
             "steps": [item.to_json() for item in self.steps],
             "notes": list(self.notes),
@@ -150,64 +183,9 @@ class Plan:
             "origin": self.origin,
         }
 
-    @staticmethod
-    def from_json(said: Mapping[str, Any]) -> Plan:
-        """The inverse of to_json.
-
-        Raises:
-            UserError: no plan, or one of another version's format.
-        """
-        if said.get("format") != FORMAT:
-            raise UserError(f"This is no plan of format {FORMAT}; given {said.get('format')!r:.40}. Make a new one.")
-        try:
-            record: Any = said["record"]
-            return Plan(
-                pipeline=said["pipeline"],
-                region=said["region"],
-                account=said["account"],
-                action=said["action"],
-                state=said["state"],
-                code=said["code"],
-                definition_sha256=said["definition_sha256"],
-                changes=tuple(Change.from_json(item) for item in said["changes"]),
-                properties=tuple(Property(**item) for item in said["properties"]),
-                triggers=tuple(
-                    TriggerChange(item["action"], item["kind"], item["name"], tuple(item["details"]))
-                    for item in said["triggers"]
-                ),
-                uploads=tuple(Upload(**item) for item in said["uploads"]),
-                record=None if record is None else (record[0], record[1]),
-                drift=tuple(Change.from_json(item) for item in said["drift"]),
-                overwritten=tuple(Change.from_json(item) for item in said["overwritten"]),
-                foreign=said["foreign"],
-                discarded=tuple(said["discarded"]),
-                steps=tuple(Forecast.from_json(item) for item in said["steps"]),
-                notes=tuple(said["notes"]),
-                cost=said["cost"],
-                permissions=said["permissions"],
-                origin=said["origin"],
-            )
-        except (KeyError, TypeError, IndexError) as error:
-            raise UserError(f"This is no plan: {error!r:.120}. Make a new one: drivetrain plan --out FILE") from None
-
     def text(self) -> str:
         """The plan's file."""
         return json_text.text_of(cast("Any", self.to_json()), indent=2)
-
-
-def read_plan(content: str | bytes, source: str) -> Plan:
-    """The plan in a file's text.
-
-    Raises:
-        UserError: it is none.
-    """
-    value = json_text.parse(content, source)
-    if not isinstance(value, dict):
-        raise UserError(f"{source}: this is no plan. Make one: drivetrain plan PIPELINE --out FILE")
-    try:
-        return Plan.from_json(value)
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
 
 
 def make_plan(
@@ -234,15 +212,20 @@ def make_plan(
     uploads = tuple(Upload(asset.uri, size_of(asset)) for asset in missing(account, wanted.assets))
     old = None if deployed is None else deployed.definition
     differing = differences(old, wanted.definition) if old is not None else ()
-    changes = _masked(differing)
+    altered = _masked(differing)
     properties = _properties(wanted, deployed)
-    triggers = _trigger_changes(wanted.triggers, () if deployed is None else deployed.triggers)
-    drift, overwritten, foreign = _drift(account, wanted, deployed, differing)
+    starting = stray_triggers(account, wanted.name, wanted.triggers) if deployed is None else deployed.triggers
+    triggers = _trigger_changes(wanted, starting)
+    drifted = _drift(account, wanted, deployed, differing)
+    if deployed is None:
+        drifted = replace(drifted, overwritten=_turned_away(wanted, starting))
     record = None
-    if deployed is not None and (deployed.tags.get(APPLIED) != wanted.sha256 or APPLYING in deployed.tags):
+    if deployed is not None and any(
+        deployed.tags.get(tag) != value for tag, value in zip((*OURS, *AROUND), _tags(wanted), strict=True)
+    ):
         record = (deployed.tags.get(APPLIED), wanted.sha256)
     action: Literal["create", "update", "none"] = "create" if deployed is None else "update"
-    if deployed is not None and not (changes or properties or triggers or uploads or record):
+    if deployed is not None and not (altered or properties or triggers or uploads or record):
         action = "none"
     return Plan(
         pipeline=wanted.name,
@@ -252,16 +235,17 @@ def make_plan(
         state=fingerprint(deployed),
         code=wanted.fingerprint,
         definition_sha256=wanted.sha256,
-        changes=changes,
+        changes=altered,
         properties=properties,
         triggers=triggers,
         uploads=uploads,
         record=record,
-        drift=_masked(drift),
-        overwritten=_masked(overwritten),
-        foreign=foreign,
+        drift=_masked(drifted.changes),
+        overwritten=_masked(drifted.overwritten),
+        foreign=drifted.foreign,
+        lost=drifted.lost,
         discarded=tuple(discarded),
-        steps=forecast(old, wanted.definition, changes),
+        steps=forecast(old, wanted.definition, altered),
         notes=(*wanted.notes, *warnings(wanted)),
         cost=None if cost is None or action == "none" else cost(),
         permissions=None if permissions is None or action == "none" else permissions(),
@@ -274,26 +258,51 @@ def _masked(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     return tuple(masked(change) for change in changes)
 
 
-def _drift(
-    account: Account, wanted: Desired, deployed: Deployed | None, changes: tuple[Change, ...]
-) -> tuple[tuple[Change, ...], tuple[Change, ...], bool]:
-    """What others changed, the part of it that is not in the code, and whether the pipeline is not ours at all."""
+@dataclass(frozen=True)
+class _Drift:
+    changes: tuple[Change, ...] = ()
+    overwritten: tuple[Change, ...] = ()
+    foreign: bool = False
+    lost: str | None = None
+
+
+def _drift(account: Account, wanted: Desired, deployed: Deployed | None, to_come: tuple[Change, ...]) -> _Drift:
+    """What others changed, and the part of it that is not in the code; `to_come` is what the code's definition changes.
+
+    Where nobody knows what apply wrote last, all that is there and differs counts as theirs.
+    """
     if deployed is None:
-        return (), (), False
-    base = base_of(account, deployed, wanted.root)
+        return _Drift()
+    around = compare(account, wanted, deployed, wanted.root)
+    try:
+        base = base_of(account, deployed, wanted.root)
+    except LostError as error:
+        return _Drift(around.drift, (*to_come, *around.lost), lost=str(error))
     if base is None:
-        return (), changes, True
+        return _Drift(around.drift, (*to_come, *around.lost), foreign=True)
     drift = differences(base, deployed.definition)
-    return drift, tuple(change for change in drift if _touched(change.place, changes)), False
+    overwritten = tuple(change for change in drift if touched(change.place, to_come))
+    lost = None
+    if not around.is_known and not overwritten:
+        lost = (
+            f"What apply wrote last to pipeline {deployed.name!r} beside its definition is not known: there is no "
+            f"record of it in {wanted.root}/{deployed.name}/applied/."
+        )
+    return _Drift((*drift, *around.drift), (*overwritten, *around.lost), lost=lost)
 
 
-def _touched(place: Place, changes: tuple[Change, ...]) -> bool:
-    """Whether the code says something else at the place, at a part of it, or at what it is part of."""
-    return any(_begins(place, change.place) or _begins(change.place, place) for change in changes)
+def _turned_away(wanted: Desired, starting: Sequence[Trigger]) -> tuple[Change, ...]:
+    """Schedules of a pipeline that is gone, which somebody has made to start something else."""
+    return tuple(
+        Change((SCHEDULES, trigger.name, "Target", "Arn"), trigger.arguments["Target"].get("Arn"), wanted.arn)
+        for trigger in starting
+        if not trigger.starts(wanted.arn)
+    )
 
 
-def _begins(place: Place, start: Place) -> bool:
-    return place[: len(start)] == start
+def _tags(wanted: Desired) -> tuple[str | None, ...]:
+    """What our tags hold when all is applied: those of what is being written are gone then."""
+    return wanted.sha256, None, digest_of(wanted.surroundings), None
 
 
 def _named(place: Place, named: Sequence[str]) -> bool:
@@ -324,9 +333,9 @@ def _properties(wanted: Desired, deployed: Deployed | None) -> tuple[Property, .
     return tuple(found)
 
 
-def _trigger_changes(wanted: Sequence[Trigger], there: Sequence[Trigger]) -> tuple[TriggerChange, ...]:
+def _trigger_changes(wanted: Desired, there: Sequence[Trigger]) -> tuple[TriggerChange, ...]:
     old = {trigger.key: trigger for trigger in there}
-    new = {trigger.key: trigger for trigger in wanted}
+    new = {trigger.key: trigger for trigger in wanted.triggers}
     found: list[TriggerChange] = []
     for key in sorted({*old, *new}):
         before, after = old.get(key), new.get(key)
@@ -334,8 +343,8 @@ def _trigger_changes(wanted: Sequence[Trigger], there: Sequence[Trigger]) -> tup
             found.append(TriggerChange("create", *key, _spelled(after)))
         elif after is None:
             found.append(TriggerChange("delete", *key))
-        elif before is not None and before != after:
-            found.append(TriggerChange("update", *key, _differing(before, after)))
+        elif before is not None and before.current != after.current:
+            found.append(TriggerChange("update", *key, _differing(before, after, wanted.arn)))
     return tuple(found)
 
 
@@ -344,19 +353,6 @@ def _spelled(trigger: Trigger) -> tuple[str, ...]:
     return tuple(f"{name} {trigger.arguments[name]}" for name in names if name in trigger.arguments)
 
 
-def _differing(before: Trigger, after: Trigger) -> tuple[str, ...]:
-    old, new = before.to_json(), after.to_json()
-    lines: list[str] = []
-    for part in ("arguments", "tags"):
-        for name in sorted({*old[part], *new[part]}):
-            one, other = old[part].get(name), new[part].get(name)
-            if one != other:
-                lines.append(f"{name} {_short(one)} -> {_short(other)}")
-    if old["targets"] != new["targets"]:
-        lines.append("its targets differ")
-    return tuple(lines)
-
-
-def _short(value: Any) -> str:
-    shown = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+def _differing(before: Trigger, after: Trigger, arn: str) -> tuple[str, ...]:
+    found = changes(trigger_fields(before, arn), trigger_fields(after, arn), ())
+    return tuple(in_words(change) for change in found) or ("its tags",)

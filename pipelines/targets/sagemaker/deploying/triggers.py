@@ -1,7 +1,8 @@
 """The rules and schedules that start a pipeline: read, compared, written and taken away in the account.
 
-A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours when it
-starts the pipeline and its name has the form of those that apply gives, with a hash at the end.
+A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours by its name,
+which ends with a hash of the pipeline's name and the trigger's; so one that somebody has turned to another target is
+still known, and one that somebody made by hand is not taken. Tags that others put on a rule are theirs.
 Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBridge Scheduler (CreateSchedule).
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
 
 OWNER = "drivetrain:pipeline"
-# What follows the pipeline's beginning (triggers/resources.py: resource_name).
-_GIVEN_NAME = re.compile(r"-.{1,32}-[0-9a-f]{8}")
+OUR_TAGS = "drivetrain:"
+_LONGEST_PART = 32
+# What follows the pipeline's beginning (triggers/resources.py: resource_name): the trigger's, which is cut, and a hash.
+_GIVEN_NAME = re.compile(rf"-(?P<trigger>.{{1,{_LONGEST_PART}}})-[0-9a-f]{{8}}")
+_DESCRIBED = re.compile(r"Trigger (?P<trigger>.+) of pipeline .+")
 MAX_TARGETS_AT_ONCE = 10
 Json = dict[str, Any]
 
@@ -55,7 +60,8 @@ _SCHEDULE_FIELDS = (
 @dataclass(frozen=True)
 class Trigger:
     """One rule or schedule. `arguments` are those of PutRule or CreateSchedule without the name, `targets` those of
-    PutTargets, `tags` of the rule; all without what is the service's default, so that equal ones are equal."""
+    PutTargets, `tags` those of the rule that are ours; all without what is the service's default, so that equal ones
+    are equal."""
 
     kind: Literal["rule", "schedule"]
     name: str
@@ -68,7 +74,11 @@ class Trigger:
         """Of PutRule's arguments (tags among them) and PutTargets' targets."""
         given = dict(arguments)
         name = str(given.pop("Name"))
-        tags = {str(tag["Key"]): str(tag["Value"]) for tag in given.pop("Tags", None) or ()}
+        tags = {
+            str(tag["Key"]): str(tag["Value"])
+            for tag in given.pop("Tags", None) or ()
+            if str(tag["Key"]).startswith(OUR_TAGS)
+        }
         kept = {key: given[key] for key in _RULE_FIELDS if given.get(key) not in (None, _RULE_DEFAULTS.get(key))}
         ordered = sorted((cast("Json", _plain(target)) for target in targets), key=lambda target: str(target["Id"]))
         return Trigger("rule", name, cast("Json", _plain(kept)), tuple(ordered), tags)
@@ -95,6 +105,26 @@ class Trigger:
     @property
     def described(self) -> str:
         return f"{self.kind} {self.name!r}"
+
+    @property
+    def current(self) -> Trigger:
+        """Without a start that is over: it says nothing any more, and the service takes none.
+
+        https://github.com/getmoto/moto/pull/8172 has the words of the refusal: `The StartDate you specify cannot be
+        earlier than 5 minutes ago`.
+        """
+        start = self.arguments.get("StartDate")
+        if start is None or start > time.time():
+            return self
+        return replace(self, arguments={key: value for key, value in self.arguments.items() if key != "StartDate"})
+
+    def starts(self, arn: str) -> bool:
+        """Whether it starts the pipeline with this ARN. The service may spell the name in lower case in the ARN.
+
+        A rule starts it through the queue, to which nothing but the pipeline's own message goes.
+        """
+        target = members(self.arguments.get("Target"))
+        return self.kind == "rule" or str(target.get("Arn")).lower() == arn.lower()
 
     def to_json(self) -> Json:
         return {
@@ -157,9 +187,12 @@ def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Tr
     return tuple(sorted(found, key=lambda trigger: trigger.key))
 
 
-def stray_triggers(account: Account, pipeline: str) -> tuple[Trigger, ...]:
-    """Those of a pipeline that is gone: deleting a pipeline leaves its schedules behind."""
-    return read_triggers(account, pipeline, account.arn("sagemaker", f"pipeline/{pipeline}"))
+def stray_triggers(account: Account, pipeline: str, wanted: Iterable[Trigger] = ()) -> tuple[Trigger, ...]:
+    """Those of a pipeline that is gone: deleting a pipeline leaves its schedules behind. One that somebody has made to
+    start something else is left to them, unless one of that name is wanted."""
+    arn = account.arn("sagemaker", f"pipeline/{pipeline}")
+    names = {trigger.key for trigger in wanted}
+    return tuple(each for each in read_triggers(account, pipeline, arn) if each.starts(arn) or each.key in names)
 
 
 def read_triggers(account: Account, pipeline: str, arn: str) -> tuple[Trigger, ...]:
@@ -173,25 +206,41 @@ def _rules(account: Account, pipeline: str) -> Iterator[Trigger]:
     for rule in account.pages("events", "list_rules", "Rules", about=about, NamePrefix=name_prefix(pipeline)):
         said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
         tags = [] if said is None else list(said["Tags"])
-        if {"Key": OWNER, "Value": pipeline} in tags:
-            targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=rule["Name"])
+        name, description = str(rule["Name"]), str(rule.get("Description"))
+        if {"Key": OWNER, "Value": pipeline} in tags or _is_given(name, pipeline, description):
+            targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
             yield Trigger.rule({**rule, "Tags": tags}, targets)
 
 
 def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[Trigger]:
     about = f"schedules of pipeline {pipeline!r}"
+    prefix = name_prefix(pipeline)
     for listed in account.pages(
-        "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=name_prefix(pipeline)
+        "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=prefix, GroupName="default"
     ):
-        # The service may spell the name in lower case in the ARN.
-        starts_it = str(members(listed.get("Target")).get("Arn")).lower() == arn.lower()
-        # Others schedule the pipeline, too, under names of their own.
-        if starts_it and _GIVEN_NAME.fullmatch(str(listed["Name"]), len(name_prefix(pipeline))):
-            said = account.find(
-                "scheduler", "get_schedule", about=about, Name=listed["Name"], GroupName=listed["GroupName"]
-            )
-            if said is not None:
-                yield Trigger.schedule(said)
+        name = str(listed["Name"])
+        form = _GIVEN_NAME.fullmatch(name, len(prefix))
+        if form is None:
+            continue
+        said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
+        if said is None:
+            continue
+        found = Trigger.schedule(said)
+        was_cut = len(form["trigger"]) == _LONGEST_PART
+        if (was_cut and found.starts(arn)) or _is_given(name, pipeline, str(said.get("Description"))):
+            yield found
+
+
+def _is_given(name: str, pipeline: str, description: str) -> bool:
+    """Whether apply gave the name, for a trigger of this pipeline: what it was made of is in it, or is described."""
+    form = _GIVEN_NAME.fullmatch(name, len(name_prefix(pipeline)))
+    if form is None:
+        return False
+    from drivetrain.pipelines.triggers.resources import resource_name
+
+    described = _DESCRIBED.fullmatch(description)
+    triggers = {form["trigger"], *(() if described is None else (described["trigger"],))}
+    return name in {resource_name(pipeline, trigger) for trigger in triggers}
 
 
 def name_prefix(pipeline: str) -> str:
@@ -208,7 +257,7 @@ def write(account: Account, trigger: Trigger, before: Trigger | None) -> None:
     if trigger.kind == "schedule":
         operation = "create_schedule" if before is None else "update_schedule"
         # UpdateSchedule sets what is not given to its default; said all the same, so that nothing depends on it.
-        arguments = {"State": "ENABLED", "FlexibleTimeWindow": {"Mode": "OFF"}, **trigger.arguments}
+        arguments = {"State": "ENABLED", "FlexibleTimeWindow": {"Mode": "OFF"}, **trigger.current.arguments}
         account.call("scheduler", operation, about=trigger.described, Name=trigger.name, **arguments)
         return
     bus = _bus(trigger)
@@ -222,10 +271,11 @@ def write(account: Account, trigger: Trigger, before: Trigger | None) -> None:
         account.call("events", "tag_resource", about=about, ResourceARN=said["RuleArn"], Tags=tags)
     for start in range(0, len(trigger.targets), MAX_TARGETS_AT_ONCE):
         chunk = list(trigger.targets[start : start + MAX_TARGETS_AT_ONCE])
-        _entries(account.call("events", "put_targets", about=about, Rule=trigger.name, Targets=chunk, **bus), about)
+        said = account.call("events", "put_targets", about=about, Rule=trigger.name, Targets=chunk, **bus)
+        _check_entries(said, "events:PutTargets", about)
     old = {target["Id"] for target in before.targets} if before else set[str]()
     if gone := sorted(old - {target["Id"] for target in trigger.targets}):
-        _entries(account.call("events", "remove_targets", about=about, Rule=trigger.name, Ids=gone, **bus), about)
+        _remove_targets(account, trigger, gone)
 
 
 def remove(account: Account, trigger: Trigger) -> None:
@@ -240,11 +290,9 @@ def remove(account: Account, trigger: Trigger) -> None:
             group = trigger.arguments.get("GroupName", "default")
             account.call("scheduler", "delete_schedule", about=about, Name=trigger.name, GroupName=group)
             return
-        bus = _bus(trigger)
         if trigger.targets:
-            ids = [target["Id"] for target in trigger.targets]
-            _entries(account.call("events", "remove_targets", about=about, Rule=trigger.name, Ids=ids, **bus), about)
-        account.call("events", "delete_rule", about=about, Name=trigger.name, **bus)
+            _remove_targets(account, trigger, [target["Id"] for target in trigger.targets])
+        account.call("events", "delete_rule", about=about, Name=trigger.name, **_bus(trigger))
     except AbsentError:
         return
 
@@ -253,12 +301,22 @@ def _bus(trigger: Trigger) -> Json:
     return {"EventBusName": trigger.arguments["EventBusName"]} if "EventBusName" in trigger.arguments else {}
 
 
-def _entries(said: Mapping[str, Any], about: str) -> None:
-    """EventBridge answers 200 where it did not take a target."""
+def _remove_targets(account: Account, trigger: Trigger, ids: list[str]) -> None:
+    about = trigger.described
+    said = account.call("events", "remove_targets", about=about, Rule=trigger.name, Ids=ids, **_bus(trigger))
+    _check_entries(said, "events:RemoveTargets", about)
+
+
+def _check_entries(said: Mapping[str, Any], action: str, about: str) -> None:
+    """EventBridge answers 200 where it did not do what it was asked for a target.
+
+    Raises:
+        ServiceError: naming the first of these.
+    """
     for entry in said.get("FailedEntries") or ():
         raise ServiceError(
-            f"{about}: target {entry.get('TargetId')!r} was not taken: {entry.get('ErrorMessage')} "
+            f"{about}: {action} failed for target {entry.get('TargetId')!r}: {entry.get('ErrorMessage')} "
             f"({entry.get('ErrorCode')}).",
             code=str(entry.get("ErrorCode", "")),
-            action="events:PutTargets",
+            action=action,
         )

@@ -89,7 +89,7 @@ class Place:
         return make_plan(self.account, wanted, self.deployed(), **options)
 
     def apply(self, wanted: Desired, account: Account | None = None, **options: Any) -> Applied:
-        return apply(account or self.account, wanted, self.plan(wanted, **options))
+        return apply(account or self.account, wanted, self.plan(wanted, **options), pause=lambda seconds: None)
 
     def schedule(self, expression: str = "rate(1 day)", name: str = "daily") -> Trigger:
         return Trigger.schedule(
@@ -120,6 +120,18 @@ class Place:
         edited = {**json.loads(client.describe_pipeline(PipelineName=self.name)["PipelineDefinition"]), **changes}
         client.update_pipeline(PipelineName=self.name, PipelineDefinition=json.dumps(edited, indent=1))
 
+    def describe(self, description: str, **more: Any) -> None:
+        """Change the description as Studio does."""
+        client = self.outside.client("sagemaker")
+        client.update_pipeline(PipelineName=self.name, PipelineDescription=description, **more)
+
+    def turn(self, name: str = "daily", **changes: Any) -> None:
+        """Change a schedule as the console does: all of it is written."""
+        client = self.outside.client("scheduler")
+        said = client.get_schedule(Name=resource_name(self.name, name))
+        kept = ("Name", "ScheduleExpression", "FlexibleTimeWindow", "Target", "State", "ScheduleExpressionTimezone")
+        client.update_schedule(**{**{key: said[key] for key in kept}, **changes})
+
     def state(self) -> dict[str, Any]:
         """All that is in the account, as seen from outside."""
         sagemaker, s3 = self.outside.client("sagemaker"), self.outside.client("s3")
@@ -131,7 +143,8 @@ class Place:
             pipelines[summary["PipelineName"]] = {
                 **{key: said.get(key) for key in ("PipelineDefinition", "RoleArn", "PipelineDescription")},
                 "parallel": said.get("ParallelismConfiguration"),
-                "tags": {tag["Key"]: tag["Value"] for tag in tags},
+                "tags": {tag["Key"]: tag["Value"] for tag in tags if not tag["Key"].endswith("-surroundings")},
+                "around": {tag["Key"]: tag["Value"] for tag in tags if tag["Key"].endswith("-surroundings")},
             }
         rules = {
             rule["Name"]: (

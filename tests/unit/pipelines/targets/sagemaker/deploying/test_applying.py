@@ -13,6 +13,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import HalfDoneError, apply
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
+from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 from drivetrain.pipelines.triggers.resources import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
@@ -143,14 +145,15 @@ def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Plac
         found = here.deployed()
         assert found is not None
         assert found.text == second.text
-        assert found.tags == {"team": "speech", APPLIED: second.sha256}
+        around = digest_of(second.surroundings)
+        assert found.tags == {"team": "speech", APPLIED: second.sha256, APPLIED_AROUND: around}
         assert [trigger.name for trigger in found.triggers] == [
             f"{here.name}-rejected",
             resource_name(here.name, "daily"),
         ]
         assert found.triggers == tuple(sorted(second.triggers, key=lambda trigger: trigger.key))
         number += 1
-    assert number == len(counting.calls) == (11 if update else 6)
+    assert number == len(counting.calls) == (13 if update else 10)
 
 
 def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:

@@ -9,6 +9,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.triggers.resources import resource_name
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
@@ -24,7 +25,7 @@ def test_it_leaves_nothing_of_any_version(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     place.apply(place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.rule(), place.schedule())))
     found = remains(place.account, NAME, root(place))
-    assert len(found.records) == 2 and len(found.objects) == 2 and len(found.triggers) == 2
+    assert len(found.records) == 4 and len(found.objects) == 2 and len(found.triggers) == 2
     assert len(found.lines()) == 5
     destroy(place.account, found)
     assert place.state() == EMPTY
@@ -108,3 +109,75 @@ def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
         remains(place.account, NAME, root(place))
     destroy(place.account, remains(place.account, NAME, root(place), foreign=True))
     assert place.state() == EMPTY
+
+
+def test_code_that_a_copy_made_in_studio_uses_stays(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    client = place.outside.client("sagemaker")
+    client.create_pipeline(
+        PipelineName="a-copy", PipelineDefinition=wanted.text, RoleArn=wanted.role, ClientRequestToken="t" * 32
+    )
+    found = remains(place.account, NAME, root(place))
+    assert found.objects == () and len(found.records) == 2
+    assert len(found.kept) == 1 and "pipeline 'a-copy' uses stay: s3://" in found.kept[0]
+    destroy(place.account, found)
+    left = place.state()
+    assert list(left["pipelines"]) == ["a-copy"]
+    assert left["objects"] == [wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/")]
+
+
+@pytest.mark.parametrize("denied", ["list_pipelines", "describe_pipeline"])
+def test_where_other_pipelines_cannot_be_read_the_code_stays_and_it_is_said(place: Place, denied: str) -> None:
+    place.apply(place.wanted())
+    other = replace(place, name="other")
+    other.apply(other.wanted())
+
+    class Denied(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation == denied and arguments.get("PipelineName") != NAME:
+                raise ServiceError(f"AWS denies {operation}.", code="AccessDeniedException")
+            return super().call(service, operation, about=about, **arguments)
+
+    before = place.state()["objects"]
+    found = remains(Denied(place.outside.region), NAME, root(place))
+    assert found.objects == found.records == () and found.deployed is not None
+    assert len(found.kept) == 1 and f"cannot be seen. AWS denies {denied}." in found.kept[0]
+    destroy(place.account, found)
+    assert list(place.state()["pipelines"]) == ["other"] and place.state()["objects"] == before
+    # With the permission, what stayed goes.
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    assert all("other" in key or "/code/" in key for key in place.state()["objects"])
+    assert len(place.state()["objects"]) == len(before) - 3
+
+
+def test_under_another_prefix_what_stays_is_said(place: Place) -> None:
+    place.apply(place.wanted())
+    elsewhere = f"s3://{place.bucket}/elsewhere"
+    found = remains(place.account, NAME, elsewhere)
+    assert found.deployed is not None and not found.records and not found.objects
+    assert len(found.kept) == 1 and root(place) in found.kept[0] and elsewhere in found.kept[0]
+    destroy(place.account, found)
+    assert place.state()["objects"]
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    assert place.state() == EMPTY
+
+
+def test_a_record_that_is_no_text_is_no_hindrance(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    s3 = place.outside.client("s3")
+    for key in (f"pipelines/{NAME}/applied/{wanted.sha256}.json", f"pipelines/other/applied/{'0' * 64}.json"):
+        s3.put_object(Bucket=place.bucket, Key=key, Body=b"\xff\xfe\x00")
+    found = remains(place.account, NAME, root(place))
+    destroy(place.account, found)
+    assert not place.state()["pipelines"]
+
+
+@pytest.mark.parametrize("status", ["Executing", "Stopping"])
+def test_one_that_is_stopping_is_going_on(place: Place, status: str) -> None:
+    place.apply(place.wanted())
+    arn = executions.start(place.account, NAME)
+    Playing(place.outside.backend(), arn).conclude(status)
+    with pytest.raises(UserError, match="is executing"):
+        remains(place.account, NAME, root(place))

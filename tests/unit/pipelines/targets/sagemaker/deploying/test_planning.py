@@ -12,8 +12,8 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, applied_uri
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast
+from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import from_json, read_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
-from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, read_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
 from drivetrain.pipelines.triggers.resources import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
@@ -22,7 +22,9 @@ from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Plac
 def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
     first = place.wanted(triggers=(place.rule(), place.schedule()))
     fresh = place.plan(
-        first, origin={"target": "nightly.py", "set": ["a=1"]}, cost=lambda: {"total": 1.5, "lines": ["x"]}
+        first,
+        origin={"target": "nightly.py", "definition": None, "name": None, "config": None, "set": ["a=1"]},
+        cost=lambda: {"total": 1.5, "lines": ["x"]},
     )
     place.apply(first)
     place.edit(Parameters=[], Other={"a": [1.0, None]})
@@ -33,13 +35,13 @@ def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
     empty = place.plan(replace(first, definition=place.deployed().definition))  # type: ignore[union-attr]
     for plan in (fresh, later, empty):
         assert read_plan(plan.text(), "plan.json") == plan
-        assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+        assert from_json(json.loads(json.dumps(plan.to_json()))) == plan
     assert later.drift and later.overwritten and later.properties and later.triggers and later.uploads
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 1"), ('{"format": 1}', "Make a new one")],
+    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 2"), ('{"format": 2}', "Make a new one")],
 )
 def test_what_is_no_plan_is_refused(content: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -72,7 +74,7 @@ def test_changes_are_told_by_name(place: Place) -> None:
         "parallel steps: 50 -> 3",
         "tag team: vision -> speech",
         f"~ schedule {resource_name(NAME, 'daily')!r}",
-        "ScheduleExpression rate(1 day) -> rate(2 days)",
+        "    expression rate(1 day) -> rate(2 days)",
         "- rule 'nightly-approved'",
         "+ 1 objects in the bucket",
     ):
@@ -119,11 +121,38 @@ def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
     key = uri.removeprefix(f"s3://{place.bucket}/")
     s3 = place.outside.client("s3")
     s3.put_object(Bucket=place.bucket, Key=key, Body=b"{}")
-    with pytest.raises(UserError, match="was altered"):
-        place.plan(wanted)
-    s3.delete_object(Bucket=place.bucket, Key=key)
-    with pytest.raises(UserError, match="drivetrain pull --adopt"):
-        place.plan(wanted)
+    for altered in (b"{}", b"\xff\xfe", None):
+        if altered is None:
+            s3.delete_object(Bucket=place.bucket, Key=key)
+        else:
+            s3.put_object(Bucket=place.bucket, Key=key, Body=altered)
+        refusal = place.plan(wanted).refusal()
+        assert refusal is not None and refusal.count("parameters.MinAccuracy") == 1
+        assert ("is not in" if altered is None else "was altered") in refusal
+        assert "drivetrain pull --adopt" in refusal and "--discard" in refusal
+    assert "undone by applying" in "\n".join(lines(place.plan(wanted)))
+    # What is there taken into the code, or given up: both are ways on.
+    there = place.deployed()
+    assert there is not None
+    assert place.plan(replace(wanted, definition=there.definition)).refusal() is None
+    place.apply(wanted, discarded=["parameters"])
+    assert place.plan(wanted).is_empty and place.plan(wanted).lost is None
+
+
+def test_another_prefix_is_no_dead_end(place: Place) -> None:
+    wanted = place.wanted(triggers=(place.schedule(),))
+    place.apply(wanted)
+    moved = replace(wanted, root=f"s3://{place.bucket}/elsewhere")
+    plan = place.plan(moved)
+    assert plan.refusal() is None and plan.action == "none"
+    # Unedited, what is there is known by its hash; edited, only the record could say what is an edit.
+    other = replace(moved, description="Something else.")
+    assert place.plan(other).refusal() is None
+    place.describe("An edit.")
+    refusal = place.plan(other).refusal()
+    assert refusal is not None and "pipeline.Description" in refusal and moved.root in refusal
+    place.apply(other, discarded=["pipeline"])
+    assert place.plan(other).is_empty
 
 
 def test_a_bucket_that_is_not_there_is_said(place: Place) -> None:

@@ -1,0 +1,125 @@
+"""Take back what an apply wrote, when a part of it was refused.
+
+Nothing is taken back that somebody else has written since: what this apply wrote is put back over what it wrote alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS, Deployed
+from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
+from drivetrain.pipelines.targets.sagemaker.deploying.writing import Writer, differs, state
+
+Tell = Callable[[str], None]
+_CHANGED = "somebody else changed it since; it is left as they have it."
+
+
+class HalfDoneError(UserError):
+    """Apply failed on the way; the message says what was taken back and what was not."""
+
+
+class Rollback:
+    """What one apply has written, and how each of it is taken back: the latest first."""
+
+    def __init__(self, writer: Writer, wanted: Desired) -> None:
+        self.writer = writer
+        self.wanted = wanted
+        self.theirs: Deployed | None = None
+        """What somebody else saved in the moment of the write, to be put back instead of what was read."""
+        self._steps: list[tuple[str, Callable[[], bool]]] = []
+        self._keeps_tags = False
+        """The pipeline holds what was written, or an edit of that: its tags go on saying what it is drift from."""
+
+    def created(self) -> None:
+        self._steps.append(("the new pipeline", self._delete))
+
+    def tagged(self, there: Deployed) -> None:
+        self._steps.append(("the tags", lambda: self._restore_tags(there)))
+
+    def updated(self, there: Deployed, announced: dict[str, str]) -> None:
+        """`announced` are the tags that went before the write."""
+        self._steps.append(("the pipeline", lambda: self._restore(self.theirs or there, announced)))
+
+    def triggered(self, trigger: Trigger, before: Trigger | None, arn: str) -> None:
+        self._steps.append((trigger.described, lambda: self._put_back(trigger, before, arn)))
+
+    def run(self, error: BaseException, tell: Tell) -> None:
+        """Undo what was written, and say how far that went.
+
+        Raises:
+            HalfDoneError: always, unless `error` is none of ours, such as a user's interruption: that one then.
+        """
+        undone: list[str] = []
+        left: list[str] = []
+        for what, back in reversed(self._steps):
+            try:
+                if back():
+                    undone.append(what)
+            except UserError as trouble:
+                left.append(f"{what} ({trouble})")
+        said = [f"Taken back: {', '.join(undone)}."] if undone else []
+        if left:
+            said.append(f"NOT taken back: {', '.join(left)} Apply again when this is mended.")
+        if not isinstance(error, UserError):
+            for line in said:
+                tell(line)
+            raise error
+        raise HalfDoneError("\n".join([f"Applying failed: {error}", *said])) from error
+
+    def _delete(self) -> bool:
+        """Delete what this apply made.
+
+        Raises:
+            UserError: somebody has changed it since.
+        """
+        now = self.writer.read()
+        if now is None:
+            return False
+        if differs(now, self.wanted):
+            raise UserError(_CHANGED)
+        self.writer.delete()
+        return True
+
+    def _restore(self, there: Deployed, announced: dict[str, str]) -> bool:
+        """Put the pipeline back.
+
+        Raises:
+            UserError: somebody else wrote since.
+        """
+        now = self.writer.read()
+        if now is not None and state(now) == state(there):
+            return False
+        self._keeps_tags = True
+        if now is None or differs(now, self.wanted):
+            raise UserError(_CHANGED)
+        # First the tags: cut short after the write, the old definition must not look like an edit of the new one.
+        self.writer.tag(there.arn, announced)
+        self.writer.update(self.writer.fields(there, is_kept=digest_of(there.text) in there.tags.values()))
+        self._keeps_tags = False
+        return True
+
+    def _restore_tags(self, there: Deployed) -> bool:
+        if self._keeps_tags:
+            return False
+        written = {*OURS, *AROUND, *self.wanted.tags}
+        self.writer.tag(there.arn, {name: there.tags[name] for name in sorted(written & set(there.tags))})
+        self.writer.untag(there.arn, sorted(written - set(there.tags)))
+        return True
+
+    def _put_back(self, trigger: Trigger, before: Trigger | None, arn: str) -> bool:
+        """Make a rule or schedule again what it was. It may have been written in part, so it is read first."""
+        account = self.writer.account
+        now = {each.key: each for each in writing.read_triggers(account, self.wanted.name, arn)}
+        there = now.get(trigger.key)
+        if there == before:
+            return False
+        if before is not None:
+            writing.write(account, before, there)
+        elif there is not None:
+            writing.remove(account, there)
+        return True

@@ -1,0 +1,104 @@
+"""The calls that write a pipeline, with the arguments that are said each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.spec import quotas
+from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed, applied_uri
+from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+from drivetrain.pipelines.targets.sagemaker.deploying.objects import put_once, split
+from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import record_uri
+from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
+
+Json = dict[str, Any]
+
+
+class Writer:
+    """Writes one pipeline of an account, and the records of what apply writes."""
+
+    def __init__(self, account: Account, name: str, root: str) -> None:
+        self.account = account
+        self.name = name
+        self.root = root
+        self.about = f"pipeline {name!r}"
+
+    def create(self, fields: Json, tags: dict[str, str]) -> str:
+        """Gives the ARN."""
+        said = self.account.call(
+            "sagemaker", "create_pipeline", about=self.about, PipelineName=self.name, Tags=_listed(tags), **fields
+        )
+        return str(said["PipelineArn"])
+
+    def update(self, fields: Json) -> Json:
+        return self.account.call("sagemaker", "update_pipeline", about=self.about, PipelineName=self.name, **fields)
+
+    def delete(self) -> None:
+        self.account.call("sagemaker", "delete_pipeline", about=self.about, PipelineName=self.name)
+
+    def tag(self, arn: str, tags: dict[str, str]) -> None:
+        if tags:
+            about = f"tags of {self.about}"
+            self.account.call("sagemaker", "add_tags", about=about, ResourceArn=arn, Tags=_listed(tags))
+
+    def untag(self, arn: str, names: list[str]) -> None:
+        if names:
+            about = f"tags of {self.about}"
+            self.account.call("sagemaker", "delete_tags", about=about, ResourceArn=arn, TagKeys=names)
+
+    def keep_definition(self, text: str) -> str:
+        """Keep the record of a definition; gives its hash."""
+        sha256 = digest_of(text)
+        put_once(self.account, applied_uri(self.root, self.name, sha256), text.encode(), sha256)
+        return sha256
+
+    def keep_surroundings(self, text: str) -> str:
+        """Keep the record of what is beside a definition; gives its hash."""
+        sha256 = digest_of(text)
+        put_once(self.account, record_uri(self.root, self.name, sha256), text.encode(), sha256)
+        return sha256
+
+    def read(self) -> Deployed | None:
+        """The pipeline as it is now, without tags and triggers."""
+        return reading.read_pipeline(self.account, self.name)
+
+    def fields(self, of: Deployed | Desired, *, is_kept: bool) -> Json:
+        """The arguments of CreatePipeline and UpdatePipeline alike, for what is wanted and for what was there.
+
+        Args:
+            is_kept: whether there is a record of the definition: one that is longer than a request takes is read from
+                there.
+        """
+        said: Json = {"PipelineDefinition": of.text}
+        if is_kept and len(of.text) > quotas.MAX_DEFINITION_CHARACTERS:
+            bucket, key = split(applied_uri(self.root, self.name, digest_of(of.text)))
+            said = {"PipelineDefinitionS3Location": {"Bucket": bucket, "ObjectKey": key}}
+        return {
+            **said,
+            "PipelineDisplayName": of.display_name,
+            "PipelineDescription": of.description,
+            "RoleArn": of.role,
+            "ParallelismConfiguration": {"MaxParallelExecutionSteps": of.max_parallel},
+        }
+
+
+def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def properties(of: Deployed | Desired) -> tuple[str, str, str, int]:
+    """What the pipeline has beside its definition and its tags."""
+    return of.role, of.display_name, of.description, of.max_parallel
+
+
+def state(of: Deployed) -> tuple[str, str, str, str, int]:
+    """What one UpdatePipeline writes, to the letter."""
+    return (of.text, *properties(of))
+
+
+def differs(there: Deployed, wanted: Desired) -> bool:
+    """Whether the pipeline itself, tags aside, is not what is wanted."""
+    return properties(there) != properties(wanted) or bool(differences(there.definition, wanted.definition))
