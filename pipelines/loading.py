@@ -20,6 +20,7 @@ from typing import Any
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
 from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.spec.pipeline import Pipeline
+from drivetrain.pipelines.spec.resources import Deployment
 
 READY = Path(__file__).parent / "ready"
 
@@ -109,6 +110,10 @@ def _build(
         raise UserError(f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline.") from None
     if not isinstance(built, Pipeline):
         raise SpecError(f"{author.__name__}() returned {built!r:.80}; it must return a Pipeline.")
+    if settings is not None and "deployment" not in built.model_fields_set and settings.deployment != Deployment():
+        # Every settings class has one: where the author hands it on to no pipeline, it would be given in vain.
+        given = {name: getattr(built, name) for name in built.model_fields_set}
+        built = Pipeline(**given, deployment=settings.deployment)
     return built, settings
 
 

@@ -42,6 +42,18 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(folder / name)
 
 
+def test_a_place_that_is_given_is_the_pipelines(tmp_path: Path) -> None:
+    """Also where the author does not hand it on; what the author says stands."""
+    place = ["deployment.bucket=mine", "deployment.region=eu-west-1"]
+    loaded = load(write(tmp_path, "nightly_placed.py", GOOD), overrides=[*place, "rows=4"])
+    assert (loaded.pipeline.deployment.bucket, loaded.pipeline.deployment.region) == ("mine", "eu-west-1")
+    assert loaded.pipeline.steps == load(str(tmp_path / "nightly_placed.py"), overrides=["rows=4"]).pipeline.steps
+    own = GOOD.replace("import Pipeline", "import Deployment, Pipeline").replace(
+        'name="nightly",', 'name="nightly", deployment=Deployment(bucket="own"),'
+    )
+    assert load(write(tmp_path, "nightly_own.py", own), overrides=place).pipeline.deployment.bucket == "own"
+
+
 def test_a_file_with_its_settings(tmp_path: Path) -> None:
     target = write(tmp_path, "nightly_one.py", GOOD)
     write(tmp_path, "nightly_one.yaml", "rows: 5\n")
