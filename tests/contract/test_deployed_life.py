@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,53 +10,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.cli import main
+from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine, command_line
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
-
-# Two jobs and a gate; what starts it by itself comes and goes with a setting.
-PIPELINE = """
-from drivetrain.components import Input, Output, component
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, RegistryEvent, Schedule, Settings, fail, step, when
-
-
-class Nightly(Settings):
-    rows: int = 10
-    instance: str = "ml.m5.large"
-    min_accuracy: float = 0.9
-    every: str = "rate(1 day)"
-    by_itself: bool = True
-
-
-@component
-def prepare(data: Output, rows: int = 10) -> None:
-    (data / "rows.txt").write_text(str(rows))
-
-
-@component
-def evaluate(data: Input) -> dict[str, float]:
-    return {"accuracy": 1.0}
-
-
-def nightly(settings: Nightly) -> Pipeline:
-    least = Parameter.number("MinAccuracy", default=settings.min_accuracy)
-    data = step(prepare, rows=settings.rows, cluster=Cluster(instance_type=settings.instance))
-    scores = step(evaluate, data=data["data"])
-    gate = when(scores.metric("accuracy") < least, then=[fail("not good enough")], name="gate")
-    triggers = [
-        Schedule(name="daily", rate=settings.every, parameters={"MinAccuracy": 0.95}),
-        RegistryEvent(name="approved", group="champions"),
-    ]
-    return Pipeline(
-        name="nightly",
-        description="What it does.",
-        parameters=[least],
-        steps=[data, scores, gate],
-        deployment=settings.deployment,
-        tags={"team": "vision"},
-        triggers=triggers if settings.by_itself else [],
-    )
-"""
 
 
 @pytest.fixture
@@ -66,66 +21,13 @@ def account() -> Generator[TestAccount]:
         yield account
 
 
-class CommandLine:
-    """`drivetrain ...` in a folder with nightly.py and its settings."""
-
-    def __init__(self, folder: Path, account: TestAccount, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.account, self._capsys = folder, account, capsys
-        self.bucket = account.make_bucket()
-        self.err = ""
-        (folder / "nightly.py").write_text(PIPELINE)
-        role = f"arn:aws:iam::{account.number}:role"
-        queue = f"arn:aws:sqs:us-east-1:{account.number}"
-        settings = {
-            "bucket": self.bucket,
-            "role": f"{role}/pipelines",
-            "image": f"{account.number}.dkr.ecr.us-east-1.amazonaws.com/jobs:1",
-            "scheduler_role": f"{role}/scheduler",
-            "event_queue": f"{queue}:events",
-            "dead_letter_queue": f"{queue}:dead",
-        }
-        (folder / "nightly.yaml").write_text(json.dumps({"deployment": settings}))
-
-    def __call__(self, *arguments: str | Path, code: int = 0) -> str:
-        found = main.run([str(argument) for argument in arguments])
-        out, self.err = self._capsys.readouterr()
-        assert found == code, f"{found}\n{out}\n{self.err}"
-        return out
-
-    def json(self, *arguments: str | Path, code: int = 0) -> Any:
-        return json.loads(self(*arguments, "--json", code=code))
-
-    def definition(self) -> str:
-        return self.account.client("sagemaker").describe_pipeline(PipelineName="nightly")["PipelineDefinition"]
-
-    def edit(self, change: Any) -> None:
-        """As Studio does: the definition is read, changed and written in its own spelling."""
-        read = json.loads(self.definition())
-        change(read)
-        self.account.client("sagemaker").update_pipeline(
-            PipelineName="nightly", PipelineDefinition=json.dumps(read, indent=1)
-        )
-
-    def left(self) -> dict[str, list[str]]:
-        """All that is in the account."""
-        client = self.account.client
-        return {
-            "pipelines": [item["PipelineName"] for item in client("sagemaker").list_pipelines()["PipelineSummaries"]],
-            "rules": [item["Name"] for item in client("events").list_rules()["Rules"]],
-            "schedules": [item["Name"] for item in client("scheduler").list_schedules()["Schedules"]],
-            "objects": [i["Key"] for i in client("s3").list_objects_v2(Bucket=self.bucket).get("Contents", ())],
-        }
-
-
 @pytest.fixture
 def drivetrain(
     tmp_path: Path, account: TestAccount, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CommandLine]:
     monkeypatch.chdir(tmp_path)
-    yield CommandLine(tmp_path, account, capsys)
-    sys.modules.pop("nightly", None)
-    if str(tmp_path) in sys.path:
-        sys.path.remove(str(tmp_path))
+    with command_line(tmp_path, account, capsys.readouterr) as made:
+        yield made
 
 
 def instance_of(definition: dict[str, Any]) -> dict[str, Any]:
@@ -137,16 +39,17 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
     text = drivetrain("plan", "nightly.py", "--out", "plan.json")
     assert "+ pipeline 'nightly'" in text and "3 steps, 1 parameters" in text
     assert "+ schedule" in text and "+ rule" in text and "objects in the bucket" in text
-    assert drivetrain.left()["pipelines"] == []
+    assert drivetrain.left() == NOTHING
     drivetrain("apply", "--plan", "plan.json")
-    assert [len(names) for names in drivetrain.left().values()][:3] == [1, 1, 1]
+    made = drivetrain.left()
+    assert [len(names) for names in made.values()][:3] == [1, 1, 1] and made["objects"]
     first = drivetrain.definition()
 
     # Planned again there is nothing to do, and applying does nothing: the definition stays the same bytes.
     assert drivetrain("plan", "nightly.py", "--exit-code").startswith("Nothing to do: pipeline 'nightly'")
     assert drivetrain.json("plan", "nightly.py")["action"] == "none"
     drivetrain("apply", "nightly.py", "--yes")
-    assert drivetrain.definition() == first
+    assert drivetrain.definition() == first and drivetrain.left() == made
     versions = drivetrain.account.client("sagemaker").list_pipeline_versions(PipelineName="nightly")
     assert len(versions["PipelineVersionSummaries"]) == 1
 
@@ -207,12 +110,12 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
     # What starts it by itself goes with the declaration.
     assert "- schedule" in drivetrain("plan", "nightly.py", *changed, "--set", "by_itself=false")
     drivetrain("apply", "nightly.py", "--yes", *changed, "--set", "by_itself=false")
-    assert drivetrain.left()["rules"] == [] and drivetrain.left()["schedules"] == []
+    assert drivetrain.left()["rules"] == {} and drivetrain.left()["schedules"] == {}
     drivetrain("apply", "nightly.py", "--yes", *changed)
 
     # Destroyed, it leaves nothing; destroyed again, there is nothing to do.
     drivetrain("destroy", "nightly.py", "--yes")
-    assert drivetrain.left() == {"pipelines": [], "rules": [], "schedules": [], "objects": []}
+    assert drivetrain.left() == NOTHING
     assert drivetrain("destroy", "nightly.py", "--yes").startswith("Nothing to do")
 
 
