@@ -88,8 +88,8 @@ class Sides:
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return
         wanted = patches.between(self.name, self.alone, merged.definition)
-        said = {} if self.patch is None else self.patch.remarks
-        replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed), remarks=said).write(self.file)
+        wanted = replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed))
+        (wanted if self.patch is None else replace(wanted, remarks=self.patch.remarks)).write(self.file)
 
 
 def sides_of(target: str, config: Path | None, overrides: Sequence[str] | None, *, adopt: bool) -> Sides:

@@ -109,7 +109,7 @@ def inspect(definition: Definition) -> Inspection:
     )
 
 
-def _unknown_fields(definition: Definition, steps: list[StepNode]) -> Iterator[str]:
+def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
     for field in definition.raw:
         if field not in TOP_LEVEL:
             yield field
@@ -120,7 +120,7 @@ def _unknown_fields(definition: Definition, steps: list[StepNode]) -> Iterator[s
                 yield f"{step.name}: {field}"
 
 
-def _refused(definition: Definition, steps: list[StepNode]) -> Iterator[str]:
+def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
     from drivetrain.pipelines.masking import mask
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 

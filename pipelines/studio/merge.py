@@ -118,8 +118,12 @@ def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Cha
     edits: list[Change] = []
     conflicts: dict[Place, Conflict] = {}
     for change in between(base, theirs):
+        if (conflict := _added_elsewhere(change, base, ours, theirs)) is not None:
+            conflicts[conflict.place] = conflict
         if _moves_a_new_step(change, base, ours):
             edits.append(change)
+            continue
+        if change.place in conflicts:
             continue
         try:
             here = find(ours, change.place)
@@ -141,6 +145,16 @@ def _moves_a_new_step(change: Change, base: Outline, ours: Outline) -> bool:
     """The branch of a step that Studio added; the step itself is another edit."""
     in_branch = change.place[0] == places.BRANCHES
     return in_branch and all(parts.steps is not None and change.step not in parts.steps for parts in (base, ours))
+
+
+def _added_elsewhere(change: Change, base: Outline, ours: Outline, theirs: Outline) -> Conflict | None:
+    """The conflict of a step that both added, each in another branch."""
+    if change.old is not ABSENT or change.place[0] != places.STEPS or len(change.place) != 2:
+        return None
+    branch = (places.BRANCHES, change.place[1])
+    if _there(ours, change.place) is ABSENT or _there(ours, branch) == _there(theirs, branch):
+        return None
+    return Conflict(branch, _there(base, branch), _there(ours, branch), _there(theirs, branch))
 
 
 def _lost(place: Place, depth: int, base: Outline, ours: Outline, theirs: Outline) -> Conflict:
@@ -263,8 +277,9 @@ def _homeless(parts: Outline) -> dict[Place, str]:
                 found |= dict.fromkeys(places_at_fault, why)
                 break
             if above in seen:
-                why = f"steps {', '.join(sorted(seen))} then stand in each other's branches"
-                found |= {(places.BRANCHES, step): why for step in seen}
+                circle = seen[seen.index(above) :]
+                why = f"steps {', '.join(sorted(circle))} then stand in each other's branches"
+                found |= {(places.BRANCHES, step): why for step in circle}
                 break
             seen.append(above)
     return found

@@ -127,13 +127,18 @@ def test_a_step_that_was_added_and_taken_out_again_goes(working: Working) -> Non
 def test_what_a_reviewer_wrote_into_the_file_stays(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30)))
     text = working.file.read_text().replace('now: "30"', 'now: "35"')
-    own = '- place: steps.train.Arguments.HyperParameters.rate\n  was: "0.1"\n  now: "0.3"\n'
+    own = '- place: steps.train.Arguments.HyperParameters.rate\n  was: "0.1"\n  now: "30"\n'
     working.file.write_text(text.replace("# Hashes", own + "# Hashes"))
-    reviewed = nightly(epochs(35), rate(0.3))
+    reviewed = nightly(epochs(35), rate(30))
     assert working.code(NIGHTLY) == reviewed
     # Studio still has what was pulled: nothing is new, and nothing is taken back.
     merged = working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30)))
     assert (merged.edits, merged.conflicts) == ((), ()) and working.code(NIGHTLY) == reviewed
+    # What is pulled besides makes the reviewer's edits no edits of Studio's.
+    named = nightly(epochs(30), lambda s: s["gate"].update(DisplayName="Good?"))
+    working.pull(NIGHTLY, NIGHTLY, named)
+    assert working.pull(NIGHTLY, NIGHTLY, named).edits == ()
+    assert working.code(NIGHTLY)["Steps"][0] == reviewed["Steps"][0]
     # Edited again, Studio and the reviewer disagree.
     [conflict] = working.pull(NIGHTLY, NIGHTLY, nightly(epochs(31))).conflicts
     assert str(conflict) == f"{EPOCHS}: was 20, the code has 35, Studio has 31"

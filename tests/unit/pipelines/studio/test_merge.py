@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.pipelines.definition.change_words import describe_all
-from drivetrain.pipelines.definition.difference import ABSENT, differences
+from drivetrain.pipelines.definition.difference import ABSENT, Change, differences
 from drivetrain.pipelines.definition.json_text import parse, text_of
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio.merge import merge
@@ -192,6 +192,7 @@ def test_two_moves_into_each_other_are_conflicts() -> None:
             for name in ("a", "b")
         ]
     }
+    two["Steps"][0]["Arguments"]["IfSteps"].append({"Name": "below", "Type": "Fail"})
 
     def moved(inner: int) -> Definition:
         made = copy.deepcopy(two)
@@ -338,3 +339,49 @@ def test_the_condition_above_a_step_that_comes_back_can_still_be_refused() -> No
     merged = merge(*given, {"steps.gate": "code", "steps.register": "studio"})
     assert merged.edits == () and {c.where for c in merged.conflicts} == {"steps.register", "branches.register"}
     assert all("stands in a branch of gate" in conflict.why for conflict in merged.conflicts)
+
+
+def test_an_edit_says_what_the_code_has_as_the_code_spells_it() -> None:
+    def edited(steps: dict[str, Any]) -> None:
+        steps["train"]["Arguments"]["EnableManagedSpotTraining"] = True
+
+    code = altered(lambda s: s["train"]["Arguments"].pop("EnableManagedSpotTraining"))
+    [edit] = merge(RETRAINING, code, altered(edited)).edits
+    assert (edit.old, edit.new) == (ABSENT, True)
+
+
+MAIL = {"Name": "mail", "Type": "Lambda", "Arguments": {}}
+
+
+def mail(to: str) -> Definition:
+    def added(steps: dict[str, Any]) -> None:
+        (steps[""]["Steps"] if to == "out" else steps["gate"]["Arguments"][to]).append(MAIL)
+
+    return altered(added)
+
+
+@pytest.mark.parametrize(("code", "studio"), [("out", "IfSteps"), ("IfSteps", "out"), ("IfSteps", "ElseSteps")])
+def test_a_step_that_both_added_in_different_branches_is_a_conflict(code: str, studio: str) -> None:
+    given = (RETRAINING, mail(code), mail(studio))
+    merged = merge(*given)
+    assert [conflict.where for conflict in merged.conflicts] == ["branches.mail"] and merged.edits == ()
+    assert merge(*given, {"branches.mail": "code"}).definition == mail(code)
+    taken = merge(*given, {"branches.mail": "studio"})
+    assert taken.conflicts == () and differences(taken.definition, mail(studio)) == ()
+    both = merge(RETRAINING, mail(studio), mail(studio))
+    assert (both.edits, both.conflicts) == ((), ())
+
+
+@pytest.mark.parametrize(("field", "edit"), [("Steps", EDITS[0]), ("Parameters", EDITS[29])])
+def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, edit: Edit) -> None:
+    code, deployed = altered(lambda s: s[""][field].append(s[""][field][0])), altered(edit)
+    [conflict] = merge(RETRAINING, code, deployed).conflicts
+    assert conflict.where == f"definition.{field}"
+    taken = merge(RETRAINING, code, deployed, {conflict.where: "studio"})
+    assert taken.definition[field] == deployed[field] and taken.conflicts == ()
+
+
+def test_what_was_seen_where_nothing_was_applied_changes_nothing() -> None:
+    code, deployed = altered(EDITS[0]), altered(EDITS[3])
+    seen = [Change(("steps", "none", "DisplayName"), ABSENT, "x")]
+    assert merge(RETRAINING, code, deployed, seen=seen) == merge(RETRAINING, code, deployed)

@@ -207,6 +207,10 @@ def test_a_file_that_is_no_patch_is_named(tmp_path: Path) -> None:
     many = Patch("p", tuple(Change(("steps", f"s{n}"), ABSENT, {"x": "y" * 1000}) for n in range(300)))
     with pytest.raises(UserError, match="too many to review"):
         many.write(tmp_path / "many.studio.yaml")
+    wide = Patch("p", tuple(Change(("steps", f"s{n}"), ABSENT, {"x": "é" * 1000}) for n in range(140)))
+    assert len(wide.text()) < patches.MAX_BYTES
+    with pytest.raises(UserError, match="too many to review"):
+        wide.write(tmp_path / "wide.studio.yaml")
     with pytest.raises(UserError, match="there is no folder"):
         Patch("p").write(tmp_path / "none" / "p.studio.yaml")
 
@@ -282,3 +286,12 @@ def test_a_secret_in_conflict_is_not_shown() -> None:
     assert "canary" not in str(conflict) and "the code has ***, Studio has ***" in str(conflict)
     [change] = differences(token("canary-1"), token("canary-2"))
     assert describe_all([change]) == ["prepare: environment API_TOKEN changed (***)"]
+
+
+def test_a_secret_that_the_code_has_is_not_kept_either(tmp_path: Path) -> None:
+    code = altered(lambda s: s["prepare"]["Arguments"]["Environment"].update(API_TOKEN="canary-1"))
+    edits = merge(code, code, altered(lambda s: None)).edits
+    assert [(edit.old, edit.new) for edit in edits] == [("canary-1", ABSENT)]
+    with pytest.raises(UserError, match="looks like a secret"):
+        Patch("retraining", edits).write(tmp_path / "retraining.studio.yaml")
+    assert not list(tmp_path.iterdir())
