@@ -7,14 +7,12 @@ hands the rest to workers, and tells the observer what the ledger has. It alone 
 from __future__ import annotations
 
 import queue
-import signal
 import threading
 import time
-from collections.abc import Collection, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.cache_key import key_fields, key_of
@@ -30,12 +28,12 @@ from drivetrain.pipelines.targets.events import (
     StepExpanded,
     StepFinished,
     StepStarted,
-    StepStatus,
 )
 from drivetrain.pipelines.targets.local import cache, iterating
 from drivetrain.pipelines.targets.local.context import Control
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.full import LedgerFullError
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError
@@ -47,11 +45,11 @@ from drivetrain.pipelines.targets.local.selecting import Selection
 from drivetrain.pipelines.targets.local.slots import Slots
 from drivetrain.pipelines.targets.local.step_types import condition, find
 from drivetrain.pipelines.targets.local.step_types import for_each as for_each_step
+from drivetrain.pipelines.targets.local.stop_signals import stop_on_signals
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import Done, Worker
 
 NOT_SELECTED = "not selected"
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,8 @@ class Execution:
         steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
         self._leave_out()
-        with self._signals():
+        grace_s, asked = self._options.stop_grace_s, lambda: self._inbox.put(_StopRequested())
+        with stop_on_signals(self._control, grace_s, asked, self._tell_stopping):
             try:
                 self._loop()
             except BaseException:
@@ -290,13 +289,7 @@ class Execution:
             self._worker.context(step, step.arguments, {}, 0),
             iterations=iterating.ends(loop, self._scheduler.statuses, self._scope.responses, cut_off),
         )
-        try:
-            result = for_each_step.run(context)
-            response, value = result.response, result.value
-        except UserError as error:
-            response, value = {"Status": "Failed", "FailureReason": f"{BAD_INPUT}{error}"}, None
-        status = cast("StepStatus", response["Status"])
-        said: str | None = response.get("FailureReason")
+        status, response, value, said = for_each_step.end(context)
         reason = None if said is None else self._ledger.masking.message(said)
         seconds = self._ledger.close_step(
             self._facts.id, step.name, status, response=response, value=value, reason=reason
@@ -390,30 +383,12 @@ class Execution:
         self._scheduler.settle(step.name, "NotExecuted", reason=reason)
         self._observe(StepFinished(step.name, "NotExecuted", 0.0, reason=reason))
 
+    def _tell_stopping(self) -> None:
+        with suppress(LedgerFullError):  # the end of the execution meets it, too, and says it
+            self._ledger.stop(self._facts.id)
+
     def _end_running(self, grace_s: float) -> None:
         """End the jobs at work and wait for their threads, before an error leaves this process without them."""
         self._control.stop(grace_s)
         for thread in self._running.values():
             thread.join()
-
-    @contextmanager
-    def _signals(self) -> Generator[None]:
-        """Stop on the signals by which people and systems end a program."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            again = self._control.stopping.is_set()
-            # Not from the handler itself: the main thread may be holding a lock that stopping needs.
-            threading.Thread(
-                target=self._control.stop, args=(0.0 if again else self._options.stop_grace_s,), daemon=True
-            ).start()
-            self._inbox.put(_StopRequested())
-
-        before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -20,7 +20,8 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.events import StepStatus
 from drivetrain.pipelines.targets.local.context import Ended
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.writer import Child, LedgerWriter
+from drivetrain.pipelines.targets.local.ledger.entries import Child
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.scheduler import DONE, Loop, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope, IterationScope
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.programs import environment as environment_of
 from drivetrain.pipelines.targets.local.programs import host_count
 from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing, place

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+    from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
     from drivetrain.pipelines.targets.local.storage.outputs import Publication
 
 # The words of the service's retry policies that a local run has a use for.

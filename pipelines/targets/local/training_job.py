@@ -17,7 +17,7 @@ from drivetrain.pipelines.targets.events import StepInterrupted, StepRestarted
 from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.containers.mounts import host_path
 from drivetrain.pipelines.targets.local.context import StepContext, raise_unless_succeeded
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.logged_metrics import MetricReader
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepStoppedError
 from drivetrain.pipelines.targets.local.rehearsal import attempts, journal

@@ -17,7 +17,9 @@ from drivetrain.pipelines.targets.local import jobs, stubs
 from drivetrain.pipelines.targets.local.context import Control, StepContext
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerFullError, LedgerWriter, Move
+from drivetrain.pipelines.targets.local.ledger.entries import Move
+from drivetrain.pipelines.targets.local.ledger.full import LedgerFullError
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import (
     BAD_INPUT,

@@ -2,7 +2,8 @@
 
 The fields are those of the documented examples ("SageMaker Model Building Pipeline Execution (Step) Status Change",
 https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html). Inferred: a step comes from
-Starting; an attempt that is retried is no change of status; a step that is not executed gives no event.
+Starting; an attempt that is retried is no change of status; a step that is not executed gives no event; what is stopped
+is Stopping first, as the statuses of DescribePipelineExecution and ListPipelineExecutionSteps have it.
 """
 
 from __future__ import annotations
@@ -33,46 +34,72 @@ _JOBS: Mapping[str, tuple[str, str]] = {
 }
 _NAMED_BY_STEP: Mapping[str, str] = {"Processing": "processing-job", "Training": "training-job"}
 _LONGEST_REASON = 1024
+STOPPING = "Stopping"
 
 
 _INSERT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
 
 
-def enter_execution_event(db: sqlite3.Connection, facts: Facts, execution: str, before: str | None) -> None:
-    """Enter the event of the status that an execution has come to, in the transaction that made it so."""
-    status, started, ended = db.execute(
+def tell_execution(
+    db: sqlite3.Connection, facts: Facts, execution: str, before: str | None, *, status: str | None = None
+) -> None:
+    """Enter the event of the status that an execution has come to, in the transaction that made it so.
+
+    Args:
+        before: the status from which it came; Stopping where that was told last.
+        status: one that only events have (Stopping); else that of its row.
+    """
+    now_is, started, ended = db.execute(
         "SELECT status, started, ended FROM executions WHERE id = ?", (execution,)
     ).fetchone()
     now = time.time()
-    event = execution_event(facts, before, status, started=started, ended=ended, now=now)
+    if last_told(db, execution, None) == STOPPING:
+        before = STOPPING
+    event = execution_event(facts, before, status or now_is, started=started, ended=ended, now=now)
     db.execute(_INSERT, (execution, None, now, dump(event)))
 
 
-def enter_step_event(db: sqlite3.Connection, facts: Facts, execution: str, step: str, before: str | None) -> None:
+def tell_step(
+    db: sqlite3.Connection, facts: Facts, execution: str, step: str, before: str | None, *, status: str | None = None
+) -> None:
     """Enter the event of the status that a step has come to, in the transaction that made it so.
 
     Args:
-        before: the status from which it came; Starting or Executing, as it must be, unless given.
+        before: the status from which it came; Starting, Executing or Stopping, as it must be, unless given.
+        status: one that only events have (Stopping); else that of its row.
     """
-    kind, status, started, ended, response, cache_of, reason = db.execute(
+    kind, now_is, started, ended, response, cache_of, reason = db.execute(
         "SELECT type, status, started, ended, response, cache_of, reason FROM steps WHERE execution = ? AND name = ?",
         (execution, step),
     ).fetchone()
     now = time.time()
+    if before is None:
+        at_work = STOPPING if last_told(db, execution, step) == STOPPING else "Executing"
+        before = "Starting" if now_is == "Executing" else at_work
     event = step_event(
         facts,
         step,
         kind,
-        before or ("Starting" if status == "Executing" else "Executing"),
-        "Succeeded" if status == "Cached" else status,
+        before,
+        status or ("Succeeded" if now_is == "Cached" else now_is),
         started=started,
         ended=ended,
         now=now,
-        response=json.loads(response) if status != "Executing" else {},
+        response=json.loads(response) if now_is != "Executing" else {},
         cache_of=cache_of,
         reason=reason,
     )
     db.execute(_INSERT, (execution, step, now, dump(event)))
+
+
+def last_told(db: sqlite3.Connection, execution: str, step: str | None) -> str | None:
+    """The status that was told last of an execution, or of a step of it."""
+    sql = "SELECT event FROM events WHERE execution = ? AND step IS ? ORDER BY rowid DESC LIMIT 1"
+    row = db.execute(sql, (execution, step)).fetchone()
+    if row is None:
+        return None
+    detail = json.loads(row[0])["detail"]
+    return detail["currentPipelineExecutionStatus" if step is None else "currentStepStatus"]
 
 
 def execution_event(

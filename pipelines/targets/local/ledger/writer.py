@@ -11,87 +11,24 @@ import json
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.ledger.attempts import end_attempt, next_attempt
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Child, Move, ObjectEntry
+from drivetrain.pipelines.targets.local.ledger.full import full_ledger_errors
 from drivetrain.pipelines.targets.local.ledger.json_column import dump
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import AttemptRow, StepRow
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
-from drivetrain.pipelines.targets.local.ledger.status_events import enter_execution_event, enter_step_event
+from drivetrain.pipelines.targets.local.ledger.status_events import STOPPING, last_told, tell_execution, tell_step
 
 if TYPE_CHECKING:
     import sqlite3
-
-
-class LedgerFullError(UserError):
-    """The ledger could not be written (a full disk, mostly). What was in it is untouched."""
-
-
-@contextmanager
-def full_ledger_errors(path: Path) -> Generator[None]:
-    """Say of a ledger that cannot be written what it means.
-
-    Raises:
-        LedgerFullError: in place of SQLite's error.
-    """
-    import sqlite3
-
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise LedgerFullError(
-            f"The ledger {path} could not be written: {error}. Free some space (or see what else uses the file); what "
-            "it holds is whole, and the run can be resumed."
-        ) from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArtifactEntry:
-    """An input or output of a step to be entered; `stamp` is the cheap fingerprint of objects.Contents."""
-
-    flow: str
-    name: str
-    uri: str
-    digest: str
-    stamp: str
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class ObjectEntry:
-    """A written object to be entered."""
-
-    uri: str
-    sha256: str
-    bytes: int
-    mtime_ns: int
-
-
-@dataclass(frozen=True)
-class Move:
-    """Bring `staged` (a path below the attempt's folder) to `uri`."""
-
-    staged: str
-    uri: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Child:
-    """A step of one iteration of a ForEach, to be entered; `item` is what the iteration is for, as text."""
-
-    name: str
-    type: str
-    title: str
-    iteration: int
-    item: str
 
 
 class LedgerWriter(Ledger):
@@ -154,7 +91,7 @@ class LedgerWriter(Ledger):
             db.execute(
                 "UPDATE executions SET status = 'Executing', ended = NULL, reason = NULL WHERE id = ?", (execution,)
             )
-            if before != "Executing":
+            if before != "Executing" or last_told(db, execution, None) == STOPPING:
                 self._tell_execution(db, execution, before)
             db.execute(
                 "UPDATE attempts SET status = 'Interrupted', ended = ? WHERE execution = ? AND status = 'Executing'",
@@ -204,6 +141,18 @@ class LedgerWriter(Ledger):
                         (execution, pipeline, position, name, kind, title, attempts.get(name, 0)),
                     )
 
+    def stop(self, execution: str) -> None:
+        """The user wishes the execution to stop: that is told, of it and of its steps at work."""
+        if self.facts is None:
+            return
+        with self._transaction() as db:
+            if _status_of(db, execution) != "Executing":
+                return  # it has come to its end meanwhile
+            tell_execution(db, self.facts, execution, "Executing", status=STOPPING)
+            at_work = "SELECT name FROM steps WHERE execution = ? AND status = 'Executing' ORDER BY position, rowid"
+            for (name,) in db.execute(at_work, (execution,)).fetchall():
+                tell_step(db, self.facts, execution, name, "Executing", status=STOPPING)
+
     def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
         with self._transaction() as db:
             before = _status_of(db, execution)
@@ -233,12 +182,12 @@ class LedgerWriter(Ledger):
                 (time.time(), dump(list(why)), dump(self.masking(arguments)), cache_key, fields, execution, step),
             )
             self._tell_step(db, execution, step)
-            return _next_attempt(db, execution, step)
+            return next_attempt(db, execution, step)
 
     def retry_step(self, execution: str, step: str) -> int:
         """Enter a further attempt of the same process at a step; gives its number."""
         with self._transaction() as db:
-            return _next_attempt(db, execution, step)
+            return next_attempt(db, execution, step)
 
     def record_processes(self, execution: str, step: str, number: int, processes: Sequence[ProcessRecord]) -> None:
         """Enter the supervisors of an attempt, before they start anything."""
@@ -289,7 +238,7 @@ class LedgerWriter(Ledger):
     ) -> None:
         """An attempt failed, and another one will follow."""
         with self._transaction() as db:
-            _end_attempt(db, execution, step, number, status, reason, error_type)
+            end_attempt(db, execution, step, number, status, reason, error_type)
 
     def finish_step(
         self,
@@ -305,7 +254,7 @@ class LedgerWriter(Ledger):
         now = time.time()
         with self._transaction() as db:
             if number is not None:
-                _end_attempt(db, execution, step, number, status, reason, error_type)
+                end_attempt(db, execution, step, number, status, reason, error_type)
             db.execute(
                 "UPDATE steps SET status = ?, ended = ?, reason = ? WHERE execution = ? AND name = ?",
                 (status, now, reason, execution, step),
@@ -407,12 +356,12 @@ class LedgerWriter(Ledger):
     def _tell_execution(self, db: sqlite3.Connection, execution: str, before: str | None) -> None:
         """Enter the event of the status that the execution has come to."""
         if self.facts is not None:
-            enter_execution_event(db, self.facts, execution, before)
+            tell_execution(db, self.facts, execution, before)
 
     def _tell_step(self, db: sqlite3.Connection, execution: str, step: str, before: str | None = None) -> None:
         """Enter the event of the status that a step has come to."""
         if self.facts is not None:
-            enter_step_event(db, self.facts, execution, step, before)
+            tell_step(db, self.facts, execution, step, before)
 
     def note_step(self, execution: str, step: str, value: str) -> None:
         """What is worth knowing of a step that is under way; its result takes the place."""
@@ -447,30 +396,3 @@ def _known_steps(db: sqlite3.Connection, execution: str) -> tuple[str, dict[str,
     """The pipeline of an execution, and how many attempts each of its steps has had."""
     pipeline: str = db.execute("SELECT pipeline FROM executions WHERE id = ?", (execution,)).fetchone()[0]
     return pipeline, dict(db.execute("SELECT name, attempts FROM steps WHERE execution = ?", (execution,)).fetchall())
-
-
-def _next_attempt(db: sqlite3.Connection, execution: str, step: str) -> int:
-    db.execute("UPDATE steps SET attempts = attempts + 1 WHERE execution = ? AND name = ?", (execution, step))
-    sql = "SELECT attempts FROM steps WHERE execution = ? AND name = ?"
-    number: int = db.execute(sql, (execution, step)).fetchone()[0]
-    db.execute(
-        "INSERT INTO attempts (execution, step, number, status, started) VALUES (?, ?, ?, 'Executing', ?)",
-        (execution, step, number, time.time()),
-    )
-    return number
-
-
-def _end_attempt(
-    db: sqlite3.Connection,
-    execution: str,
-    step: str,
-    number: int,
-    status: str,
-    reason: str | None,
-    error_type: str | None,
-) -> None:
-    db.execute(
-        "UPDATE attempts SET status = ?, ended = ?, reason = ?, error_type = ?, moves = '[]' "
-        "WHERE execution = ? AND step = ? AND number = ?",
-        (status, time.time(), reason, error_type, execution, step, number),
-    )

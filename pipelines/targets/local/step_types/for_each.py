@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.paths import descend, path_text
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.events import StepStatus
 from drivetrain.pipelines.targets.local.context import Ended, Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepResult
 
@@ -25,6 +27,16 @@ _DONE = ("Succeeded", "Cached")
 
 def check(step: StepNode, plan: Plan) -> list[str]:
     return []  # graph.check has read its fields; the steps of its body are checked as steps
+
+
+def end(context: StepContext) -> tuple[StepStatus, Mapping[str, Any], str | None, str | None]:
+    """How a ForEach ends whose iterations have: its status, response, value, and why it did not succeed."""
+    try:
+        result = run(context)
+    except UserError as error:
+        reason = f"{BAD_INPUT}{error}"
+        return "Failed", {"Status": "Failed", "FailureReason": reason}, None, reason
+    return result.response["Status"], result.response, result.value, result.response.get("FailureReason")
 
 
 def run(context: StepContext) -> StepResult:

@@ -21,7 +21,8 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, full_ledger_errors
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger.full import full_ledger_errors
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, text

@@ -20,7 +20,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import contains_mask
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage.channels import member, text
 from drivetrain.pipelines.targets.local.storage.outputs import Publication

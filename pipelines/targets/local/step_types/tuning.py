@@ -12,7 +12,7 @@ from typing import Any, cast
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepResult
 from drivetrain.pipelines.targets.local.step_types import training
 from drivetrain.pipelines.targets.local.storage.channels import entries, member

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, StoredObject, fetch
 
 PROCESSING = "/opt/ml/processing"

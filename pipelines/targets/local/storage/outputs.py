@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, Move, ObjectEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Move, ObjectEntry
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError
 from drivetrain.pipelines.targets.local.storage.objects import StoredObject, digest_of, sha256_of, stamp_of, walk
 

@@ -12,7 +12,7 @@ from drivetrain.components.model_folder import unpack
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, programs
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import member, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, StoredObject, fetch, sha256_of

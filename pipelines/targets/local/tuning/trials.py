@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, Move, ObjectEntry
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Move, ObjectEntry
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.storage.outputs import Publication
 

@@ -12,8 +12,9 @@ from drivetrain.pipelines.report.facts import RunFacts
 from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page, settings
 from drivetrain.pipelines.report.goodput import account
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, LedgerWriter
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.rehearsal.journal import Journal, told
 
 CODE = "c" * 64

@@ -92,6 +92,16 @@ def test_a_signal_stops_the_jobs_and_leaves_a_run_that_can_go_on(
     with Ledger(runs.home) as ledger:
         execution = ledger.execution("latest")
         assert execution.status == "Stopped"
+        told = [dict(row.event["detail"]) for row in ledger.events(execution.id)]
+    assert [one["currentStepStatus"] for one in told if one.get("stepName") == "second"] == [
+        *("Executing", "Stopping", "Stopped"),
+    ]
+    assert [one["currentPipelineExecutionStatus"] for one in told if "stepName" not in one] == [
+        *("Executing", "Stopping", "Stopped"),
+    ]
+    assert [one.get("previousStepStatus", one.get("previousPipelineExecutionStatus")) for one in told[-4:]] == [
+        *("Executing", "Executing", "Stopping", "Stopping"),
+    ]
     assert not runs.store.exists(f"{BUCKET}/runs/{execution.id}/second")
     runs.put("code/second/second.py", "print('in peace')")
     summary = runs.resume()

@@ -13,9 +13,10 @@ import pytest
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Move, ObjectEntry
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
-from drivetrain.pipelines.targets.local.ledger.writer import ArtifactEntry, LedgerWriter, Move, ObjectEntry
+from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 
 STEPS = [("prepare", "Processing", "Prepare"), ("train", "Training", "train")]
 

@@ -129,6 +129,34 @@ def test_going_on_is_a_change_from_the_status_that_it_had(runs: LocalRuns) -> No
     ]
 
 
+def test_what_was_killed_while_it_was_stopped_goes_on_from_there(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.create()
+    with LedgerWriter(home) as ledger:
+        ledger.facts = Facts("a", "p", "us-east-1", "000000000000", 0.0)
+        steps = [(name, "Lambda", name) for name in ("done", "at-work", "waiting")]
+        ledger.begin("a", "p", definition_hash="", request_hash="", parameters={}, steps=steps)
+        ledger.settle_step("a", "done", "Succeeded")
+        ledger.start_step("a", "at-work", arguments={})
+        ledger.stop("a")
+        ledger.reopen("a")
+        ledger.start_step("a", "at-work", arguments={})
+        ledger.finish_step("a", "at-work", "Succeeded")
+        ledger.finish("a", "Succeeded", None)
+        ledger.stop("a")
+        assert changes([dict(row.event) for row in ledger.events("a")]) == [
+            (None, None, "Executing"),
+            ("done", "Starting", "Succeeded"),
+            ("at-work", "Starting", "Executing"),
+            (None, "Executing", "Stopping"),
+            ("at-work", "Executing", "Stopping"),
+            (None, "Stopping", "Executing"),
+            ("at-work", "Starting", "Executing"),
+            ("at-work", "Executing", "Succeeded"),
+            (None, "Executing", "Succeeded"),
+        ]
+
+
 def test_no_secret_is_in_an_event_and_a_ledger_without_identity_tells_none(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.create()

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.targets.local.containers.processes import alive
+from drivetrain.pipelines.targets.local.ledger.entries import ObjectEntry
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.writer import ObjectEntry
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.local.slots import Slots
@@ -248,7 +248,7 @@ def test_a_killed_tuning_goes_on_where_it_was_as_if_nothing_had_been(
 
 def test_outputs_that_were_not_yet_at_their_places_are_brought_there(runs: LocalRuns, tmp_path: Path) -> None:
     """A kill between a training's end and the moves of its outputs: the file says that it has ended."""
-    from drivetrain.pipelines.targets.local.ledger.writer import Move
+    from drivetrain.pipelines.targets.local.ledger.entries import Move
 
     trials = Trials(tmp_path / "step", runs.store, {"a": 1})
     assert trials.take_up() == ([], 0.0)

@@ -1,0 +1,31 @@
+"""A ledger that cannot be written, on a full disk mostly, said in one clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from drivetrain.pipelines.errors import UserError
+
+
+class LedgerFullError(UserError):
+    """The ledger could not be written (a full disk, mostly). What was in it is untouched."""
+
+
+@contextmanager
+def full_ledger_errors(path: Path) -> Generator[None]:
+    """Say of a ledger that cannot be written what it means.
+
+    Raises:
+        LedgerFullError: in place of SQLite's error.
+    """
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise LedgerFullError(
+            f"The ledger {path} could not be written: {error}. Free some space (or see what else uses the file); what "
+            "it holds is whole, and the run can be resumed."
+        ) from error
