@@ -34,6 +34,7 @@ def shown(report: Report) -> str:
         rows = [_row(step, report) for step in report.steps]
         styles = [[status(step), status(step), "", "", "", "", "dim"] for step in report.steps]
         lines += ["", table(("step", "status", "time", "machines", "billed", "cost", ""), rows, styles=styles)]
+    lines += _failures(report)
     if report.cost is not None:
         total = f"Cost of the machines: {'' if report.complete else 'at least '}{money(report.cost, report.currency)}"
         if report.saved is not None:
@@ -78,9 +79,22 @@ def _remark(item: StepReport) -> str:
         parts.append(f"interrupted {job.interruptions} times")
     if job is not None and job.saving is not None:
         parts.append(f"spot saved {share(job.saving)}")
-    if step.reason and step.status in ("Failed", "Stopped"):
-        parts.append(in_a_line(step.reason))
     return ", ".join(parts)
+
+
+def _failures(report: Report) -> list[str]:
+    """Why steps failed, whole: the last column of a table is cut, and this is what a person came for."""
+    execution = report.execution
+    lines: list[str] = []
+    for item in report.steps:
+        step = item.step
+        if step.reason and step.status in ("Failed", "Stopped"):
+            lines += ["", f"{paint(step.title, step.status)}: {in_a_line(step.reason)}"]
+            if item.job is not None and step.status == "Failed":
+                lines.append(
+                    paint(f"Its log: drivetrain logs {execution.pipeline} {step.name} -e {execution.id}", "dim")
+                )
+    return lines
 
 
 def listed(executions: Sequence[Execution]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drivetrain.pipelines.cli.deployment import Deployed, Region
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.sagemaker.deploying.executions import Execution
 
 app = new_app()
 
@@ -38,8 +40,22 @@ def executions(
     account, pipeline = account_of(target, config, set_, region)
     found = find(account, pipeline, limit)
     if as_json:
-        say_json([{"execution": each.id, **asdict(each)} for each in found])
+        say_json([_said(each) for each in found])
     elif found:
         say(listed(found))
     else:
-        say(f"Pipeline {pipeline!r} has not been executed yet. Start it: drivetrain start {pipeline}")
+        again = f"drivetrain start {pipeline} --region {account.region}"
+        say(f"Pipeline {pipeline!r} has not been executed yet. Start it: {again}")
+
+
+def _said(each: Execution) -> dict[str, Any]:
+    """What the list of executions tells of one; the rest is known of a single one."""
+    return {
+        "execution": each.id,
+        "arn": each.arn,
+        "pipeline": each.pipeline,
+        "name": each.name,
+        "status": each.status,
+        "started": each.started,
+        "reason": each.reason,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drivetrain.pipelines.cli.deployment import Deployed, ExecutionId, Region
 from drivetrain.pipelines.cli.groups import new_app
-from drivetrain.pipelines.cli.options import Config, Set
+from drivetrain.pipelines.cli.options import Config, Json, Set
 
 app = new_app()
 
@@ -16,6 +16,7 @@ def stop(
     config: Config = None,
     set_: Set = None,
     region: Region = None,
+    as_json: Json = False,
 ) -> None:
     """Stop an execution on SageMaker.
 
@@ -27,10 +28,14 @@ def stop(
       drivetrain stop nightly 8f3kq2 --region eu-west-1
     """
     from drivetrain.pipelines.cli.deployment import account_of
-    from drivetrain.pipelines.cli.terminal import say
+    from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.targets.sagemaker.deploying import executions
 
     account, pipeline = account_of(target, config, set_, region)
     arn = executions.find(account, pipeline, execution)
     executions.stop(account, arn)
-    say(f"Stopping {arn.rpartition('/')[2]}. See how it ends: drivetrain status {pipeline} --region {account.region}")
+    id = arn.rpartition("/")[2]
+    if as_json:
+        say_json({"execution": id, "arn": arn})
+    else:
+        say(f"Stopping {id}. See how it ends: drivetrain status {pipeline} {id} --region {account.region}")

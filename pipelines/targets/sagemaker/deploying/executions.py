@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +14,15 @@ from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.definition.selection import check_selection
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 
 LATEST = "latest"
 GOING = frozenset(["Executing", "Stopping"])
 _SHOWN = 100
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StartPipelineExecution.html
+_PIPELINE = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
+_DISPLAY_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,81}")
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,14 @@ def executions(account: Account, pipeline: str, limit: int | None = None) -> lis
     """The pipeline's executions, the newest first, without their steps.
 
     Raises:
+        UserError: no pipeline can have that name.
         AbsentError: there is no such pipeline.
     """
     found = account.pages(
         "sagemaker",
         "list_pipeline_executions",
         "PipelineExecutionSummaries",
-        about=f"pipeline {pipeline!r}",
+        about=_about(account, pipeline),
         PipelineName=pipeline,
         SortBy="CreationTime",
         SortOrder="Descending",
@@ -108,6 +114,20 @@ def executions(account: Account, pipeline: str, limit: int | None = None) -> lis
     ]
 
 
+def _about(account: Account, pipeline: str) -> str:
+    """What a call about a pipeline says that it is about.
+
+    Raises:
+        UserError: no pipeline can have that name, and AWS would answer with a pattern.
+    """
+    if not _PIPELINE.fullmatch(pipeline):
+        raise UserError(
+            f"{pipeline!r} is no name of a pipeline. Allowed: letters and digits, with hyphens between them. Those "
+            f"that are there: drivetrain list --deployed --region {account.region}"
+        )
+    return f"pipeline {pipeline!r}"
+
+
 def find(account: Account, pipeline: str, which: str = LATEST) -> str:
     """The ARN of an execution: by ARN, by id, by the beginning of an id, or `latest`.
 
@@ -116,14 +136,19 @@ def find(account: Account, pipeline: str, which: str = LATEST) -> str:
     """
     if which.startswith("arn:"):
         # The service may spell the name in lower case in the ARN.
+        if "/execution/" not in which:
+            raise UserError(f"{which} is no ARN of an execution. Give its id, the beginning of it, or {LATEST!r}.")
         if (other := pipeline_of(which)).lower() != pipeline.lower():
-            raise UserError(f"{which} is an execution of {other or 'no pipeline'!r}, not of {pipeline!r}.")
+            raise UserError(f"{which} is an execution of {other!r}, not of {pipeline!r}.")
         return which
     if not which.strip():
         raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
     there = executions(account, pipeline, 1 if which == LATEST else None)
     if not there:
-        raise UserError(f"Pipeline {pipeline!r} has not been executed yet. Start it: drivetrain start {pipeline}")
+        raise UserError(
+            f"Pipeline {pipeline!r} has not been executed yet. Start it: drivetrain start {pipeline} --region "
+            f"{account.region}"
+        )
     if which == LATEST:
         return there[0].arn
     found = [item for item in there if item.id.startswith(which) or item.name == which]
@@ -133,7 +158,12 @@ def find(account: Account, pipeline: str, which: str = LATEST) -> str:
     if found:
         shown = ", ".join(item.id for item in found[:5])
         raise UserError(f"{len(found)} executions of {pipeline!r} are {which!r}: {shown}. Give the id.")
-    raise UserError(f"No execution {which!r} of {pipeline!r}. {did_you_mean(which, [item.id for item in there])}")
+    names = [name for item in there for name in (item.id, item.name) if name]
+    likely = difflib.get_close_matches(which, names[:_SHOWN], n=1, cutoff=0.6)
+    raise UserError(
+        f"No execution {which!r} of {pipeline!r}. {f'Did you mean {likely[0]!r}? ' if likely else ''}Those that are "
+        f"there: drivetrain executions {pipeline} --region {account.region}"
+    )
 
 
 def describe(account: Account, arn: str) -> Execution:
@@ -208,15 +238,21 @@ def start(
     Raises:
         UserError: a parameter or step that it does not have, or AWS refuses.
     """
-    about = f"pipeline {pipeline!r}"
+    about = _about(account, pipeline)
     which: dict[str, Any] = {}
+    if name is not None and not _DISPLAY_NAME.fullmatch(name):
+        raise UserError(
+            f"--name {name!r:.100}: no execution can be called so. Allowed: 1 to 82 letters and digits, with hyphens "
+            "between them."
+        )
     if version is not None and alias is not None:
         raise UserError("A version and an alias are both given. Give one of them.")
     if version is not None:
         which["PipelineVersionId"] = version
     if alias is not None:
         which["PipelineVersionAlias"] = alias
-    said = account.call("sagemaker", "describe_pipeline", about=about, PipelineName=pipeline, **which)
+    of = "" if not which else f"version {version} of " if version is not None else f"version with alias {alias!r} of "
+    said = account.call("sagemaker", "describe_pipeline", about=f"{of}{about}", PipelineName=pipeline, **which)
     definition = document.read(str(said["PipelineDefinition"]), about)
     bind(definition, parameters)
     arguments: dict[str, Any] = dict(which)

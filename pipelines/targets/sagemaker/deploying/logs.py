@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ def step_with_logs(execution: Execution, name: str | None) -> StepRun:
     if name is not None:
         step = next((step for step in execution.steps if step.name == name), None)
         if step is None:
-            begun = ", ".join(step.name for step in execution.steps) or "none"
-            raise UserError(f"No step {name!r} has begun in execution {execution.id}. Begun: {begun}.")
+            begun = [step.name for step in execution.steps]
+            close = difflib.get_close_matches(name, begun, n=1)
+            said = f"{f'Did you mean {close[0]!r}? ' if close else ''}Begun: {', '.join(begun) or 'none'}."
+            raise UserError(f"No step {name!r} has begun in execution {execution.id}. {said}")
         if _group(step) is None:
             why = f"it is taken from {step.cached_from}" if step.cached_from else "it starts no program"
             raise UserError(f"Step {name!r} of {execution.id} has no log: {why}.")
@@ -142,9 +145,9 @@ def read_log(
         over = not follow or step.status in ENDED
         lines = log.new_lines()
         if first and not lines and over:
-            raise UserError(
-                f"Step {step.name!r} of {execution.id} has no log: nothing was written (log group {log.group})."
-            )
+            ended = step.status in ENDED
+            why = "has no log: nothing was written" if ended else "has no log yet; --follow waits for it"
+            raise UserError(f"Step {step.name!r} of {execution.id} {why} (log group {log.group}).")
         if first and num_lines is not None:
             lines = lines[-num_lines:] if num_lines else []
         first = False

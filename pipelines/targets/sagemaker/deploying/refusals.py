@@ -72,6 +72,9 @@ _CREDENTIALS = (
 )
 
 
+MAX_MESSAGE = 2_000
+
+
 class ServiceError(UserError):
     """A call that AWS did not do. `code` is the service's own word, `action` the permission that the call needs."""
 
@@ -106,7 +109,8 @@ def refused(error: Any, service: str, operation: str, about: str, region: str) -
         about: what the call was about, such as `pipeline 'retraining'`.
     """
     said: dict[str, Any] = error.response.get("Error", {})
-    code, message = str(said.get("Code", "")), str(said.get("Message", "")).strip().rstrip(".")
+    # A proxy, or a service that is down, answers with a page of HTML.
+    code, message = str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())[:MAX_MESSAGE].rstrip(".")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     action = action_of(service, operation)
     kind, text = _words(code, message, status, service, action, about, region)
@@ -137,7 +141,10 @@ def _words(
             "--set deployment.bucket=NAME"
         )
     if code in _ABSENT:
-        return AbsentError, f"There is no {about} in region {region}." + (f" AWS says: {message}." if message else "")
+        told = f" AWS says: {message}." if message else ""
+        if service == "sagemaker" and about.startswith("pipeline "):
+            told = f" Those that are there: drivetrain list --deployed --region {region}"
+        return AbsentError, f"There is no {about} in region {region}.{told}"
     if code in _LIMITS:
         return ServiceError, f"{about}: a limit of the account is reached. AWS says: {message}. Ask for a higher quota."
     if code == "PermanentRedirect" or status == 301:

@@ -113,9 +113,13 @@ def test_an_execution_from_start_to_report(deployed) -> None:
     events = [json.loads(line) for line in drivetrain("status", "theirs", "-f", "--json", code=1).splitlines()[:3]]
     assert [event["event"] for event in events] == ["execution_started", "step_started", "step_finished"]
     assert "by-hand" in drivetrain("executions", "theirs", "-n", "5")
-    assert json.loads(drivetrain("executions", "theirs", "--json"))[0]["status"] == "Failed"
+    [told] = json.loads(drivetrain("executions", "theirs", "--json"))
+    assert told["status"] == "Failed" and "steps" not in told
     assert "it starts no program" in drivetrain.error("logs", "theirs", "stop")
     assert "has ended: Failed" in drivetrain.error("stop", "theirs")
+    going = json.loads(drivetrain("start", "theirs", "--json"))
+    assert json.loads(drivetrain("stop", "theirs", "--json")) == going
+    assert f"drivetrain status theirs {going['execution']} --region us-east-1" in drivetrain("stop", "theirs")
     assert "There is no pipeline 'other'" in drivetrain.error("status", "other")
     assert "Rows" in drivetrain.error("start", "theirs", "--param", "Rows=many")
     assert "--select other: there is no such step" in drivetrain.error("start", "theirs", "--select", "stop,other")

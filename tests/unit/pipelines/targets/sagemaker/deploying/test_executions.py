@@ -62,6 +62,10 @@ def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) ->
         ({"select": ["trian"]}, "--select trian: there is no such step. Did you mean 'train'"),
         ({"select": ["prepare", "stop"]}, "train lies between steps that are selected"),
         ({"select": ["train"]}, "no execution of 'nightly' has ended yet"),
+        ({"name": "by hand"}, "--name 'by hand': no execution can be called so"),
+        ({"name": "x" * 83}, "Allowed: 1 to 82 letters and digits"),
+        ({"version": 99}, "There is no version 99 of pipeline 'nightly' in region us-east-1"),
+        ({"alias": "prod"}, "There is no version with alias 'prod' of pipeline 'nightly'"),
     ],
 )
 def test_what_the_service_would_refuse_is_refused_before(place: Place, given: dict[str, Any], message: str) -> None:
@@ -94,8 +98,12 @@ def test_an_execution_is_found_by_id_beginning_name_or_as_latest(place: Place) -
     assert executions.find(place.account, NAME, arns[0].rpartition("/")[2]) == arns[0]
     assert executions.find(place.account, NAME, "run-1") == arns[1]
     assert executions.find(place.account, NAME, arns[0].rpartition("/")[2][:8]) == arns[0]
-    with pytest.raises(UserError, match="No execution 'nowhere'"):
+    with pytest.raises(UserError, match=r"No execution 'nowhere' .* there: drivetrain executions nightly --region us"):
         executions.find(place.account, NAME, "nowhere")
+    with pytest.raises(UserError, match=r"No execution 'run_2' of 'nightly'\. Did you mean 'run-2'\?"):
+        executions.find(place.account, NAME, "run_2")
+    with pytest.raises(UserError, match="arn:nonsense is no ARN of an execution"):
+        executions.find(place.account, NAME, "arn:nonsense")
     for nothing in ("", " "):
         with pytest.raises(UserError, match="No execution is named"):
             executions.find(place.account, NAME, nothing)
@@ -103,8 +111,15 @@ def test_an_execution_is_found_by_id_beginning_name_or_as_latest(place: Place) -
     with pytest.raises(UserError, match="is an execution of 'weekly', not of 'nightly'"):
         executions.find(place.account, NAME, of_another)
     assert [each.arn for each in executions.executions(place.account, NAME, 2)] == [arns[2], arns[1]]
-    with pytest.raises(AbsentError, match="There is no pipeline 'other' in region us-east-1"):
+    with pytest.raises(AbsentError, match=r"no pipeline 'other' in region us-east-1\. .* drivetrain list --deployed"):
         executions.find(place.account, "other")
+    for impossible in ("no such", "nightly.pi", "", "-x", "a" * 257):
+        with pytest.raises(
+            UserError, match=r"is no name of a pipeline\. Allowed: letters .* drivetrain list --deployed"
+        ):
+            executions.find(place.account, impossible)
+        with pytest.raises(UserError, match="is no name of a pipeline"):
+            executions.start(place.account, impossible)
 
 
 def test_steps_are_described(started: tuple[Place, Playing]) -> None:

@@ -273,7 +273,9 @@ def test_a_step_without_a_log_says_why(started: tuple[Place, Playing]) -> None:
     playing.begin("stop")
     execution = executions.describe(place.account, playing.arn)
     assert step_with_logs(execution, None).name == "prepare"
-    with pytest.raises(UserError, match=r"No step 'x' has begun .* Begun: prepare, train, stop"):
+    with pytest.raises(UserError, match=r"No step 'prepar' has begun .* Did you mean 'prepare'\? Begun: prepare"):
+        step_with_logs(execution, "prepar")
+    with pytest.raises(UserError, match=r"No step 'x' has begun .*\. Begun: prepare, train, stop"):
         step_with_logs(execution, "x")
     with pytest.raises(UserError, match="it is taken from"):
         step_with_logs(execution, "train")
@@ -281,3 +283,22 @@ def test_a_step_without_a_log_says_why(started: tuple[Place, Playing]) -> None:
         step_with_logs(execution, "stop")
     with pytest.raises(UserError, match="nothing was written"):
         read_log(place.account, execution, step_with_logs(execution, "prepare"), print)
+    playing.begin("more", "Processing")
+    execution = executions.describe(place.account, playing.arn)
+    with pytest.raises(UserError, match="has no log yet; --follow waits for it"):
+        read_log(place.account, execution, step_with_logs(execution, "more"), print)
+
+
+def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
+    started: tuple[Place, Playing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, playing = started
+    reason = f"AlgorithmError: {'a long story ' * 20}the end"
+    playing.begin("prepare", "Processing")
+    playing.end("prepare", "Failed", FailureReason=reason)
+    playing.conclude("Failed", "Step failure: One or multiple steps failed.")
+    monkeypatch.setenv("COLUMNS", "60")
+    found = report(place.account, executions.describe(place.account, playing.arn))
+    lines = shown(found).splitlines()
+    assert f"prepare: {reason}" in lines
+    assert f"Its log: drivetrain logs {NAME} prepare -e {found.execution.id}" in lines

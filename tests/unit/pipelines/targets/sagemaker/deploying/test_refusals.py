@@ -149,3 +149,9 @@ def test_lists_are_read_to_their_end(place: Place) -> None:
         "s3", "list_objects_v2", "Contents", about="x", Bucket=place.bucket, Prefix="many/", MaxKeys=2
     )
     assert [item["Key"] for item in found] == [f"many/{number}" for number in range(5)]
+
+
+def test_a_page_of_html_is_one_line() -> None:
+    page = "<!doctype html>\n<html>\n" + "x" * 9_000
+    message = str(refused(AnsweredError("500", page), "sagemaker", "DescribePipeline", "pipeline 'x'", "eu-west-1"))
+    assert "\n" not in message and "(500): <!doctype html> <html> x" in message and len(message) < 2_200
