@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.pipelines.cli import main
-from drivetrain.pipelines.spec.triggers import EventTrigger, Schedule, Trigger
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.spec.steps import RegisterStep
+from drivetrain.pipelines.spec.triggers import EventTrigger, RegistryEvent, Schedule, Trigger
 
 PAGE = Path(__file__).parents[2] / "docs" / "triggers.md"
 EVENT = Path(__file__).parents[1] / "fixtures" / "events" / "model_package.json"
@@ -47,6 +49,13 @@ def test_what_it_explains(folder: Path) -> None:
     exec(code, names)
     expression, comment = said.strip().split("\n# ")
     assert f"[{eval(expression, names)[0]}]" == comment.strip()  # type: ignore[index]
+
+
+def test_its_first_pipeline_registers_what_the_other_one_watches(folder: Path) -> None:
+    (folder / "first.py").write_text(blocks("python")[2])
+    steps = load("first.py").pipeline.steps
+    watched = {one.group for one in load("again.py").pipeline.triggers if isinstance(one, RegistryEvent)}
+    assert {one.group for one in steps if isinstance(one, RegisterStep)} == watched == {"digits"}
 
 
 def test_it_names_every_field_of_every_trigger() -> None:
