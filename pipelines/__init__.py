@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drivetrain.pipelines.authoring import (
         call_lambda,
-        current_item,
         execution,
         fail,
         folder_in,
         folder_out,
-        for_each,
         join,
-        largest,
-        register,
         script,
-        smallest,
         step,
         when,
     )
     from drivetrain.pipelines.errors import SpecError, UserError
+    from drivetrain.pipelines.registering import register
+    from drivetrain.pipelines.repeating import current_item, for_each, largest, smallest
     from drivetrain.pipelines.searching import between, one_of, tune
     from drivetrain.pipelines.settings import Settings
     from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
@@ -48,24 +45,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     **dict.fromkeys(
-        (
-            "call_lambda",
-            "current_item",
-            "execution",
-            "fail",
-            "folder_in",
-            "folder_out",
-            "for_each",
-            "join",
-            "largest",
-            "register",
-            "script",
-            "smallest",
-            "step",
-            "when",
-        ),
+        ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "script", "step", "when"),
         "authoring",
     ),
+    "register": "registering",
+    **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "repeating"),
     **dict.fromkeys(("SpecError", "UserError"), "errors"),
     **dict.fromkeys(("between", "one_of", "tune"), "searching"),
     "Settings": "settings",
