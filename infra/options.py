@@ -59,6 +59,17 @@ class PrivateNetwork(Frozen):
         return given
 
 
+class Spaces(Frozen):
+    """Which wheel of drivetrain spaces of Studio get: one that you built, not what an index has under the name."""
+
+    source: Annotated[
+        str, Field(pattern=r"^(s3://[a-z0-9.-]{3,63}|https://[\w.-]+(:\d+)?)(/[\w.+=@-]+)*/[\w.+-]+\.whl$")
+    ]
+    """s3://BUCKET/KEY.whl, which the role of the space must be able to read, or the https:// URL of the file."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Of the file; another one is not installed."""
+
+
 class Options(Frozen):
     """The choices of a deployment; see docs/infrastructure.md."""
 
@@ -82,7 +93,7 @@ class Options(Frozen):
     notify_on: Annotated[tuple[Status, ...], Field(min_length=1)] = ("Failed", "Stopped")
     ci: ContinuousIntegration | None = None
     network: PrivateNetwork | None = None
-    studio: bool = False
+    studio: Spaces | None = None
     """A lifecycle configuration that puts drivetrain into new spaces of Studio."""
     parameters: FrozenMap[tuple[str, ...]] = Field(default_factory=dict)
     """Parameter -> S3 places and the like that executions may be started with, beside default and choices."""

@@ -60,8 +60,8 @@ class PipelineStack(Stack):
         Notices(self, names, options, key, (events.dead_letters, events.failed))
         if options.network is not None:
             Network(self, names, options, options.network)
-        if options.studio:
-            Studio(self, names)
+        if options.studio is not None:
+            Studio(self, names, options.studio)
         if options.triggers == "stack":
             Triggers(self, pipeline, names)
         self._tell(names, events, has_ci=options.ci is not None)

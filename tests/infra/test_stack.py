@@ -7,6 +7,7 @@ The CDK is in an environment of its own, so one process there synthesizes every 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -345,6 +346,17 @@ def test_the_starter_travels_whole(folder: Path) -> None:
     (asset,) = (folder / "plain").glob("asset.*.zip")
     with zipfile.ZipFile(asset) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == bundle.files()
+
+
+def test_spaces_get_the_wheel_that_is_named(folder: Path) -> None:
+    found = only(template(folder, "full"), "AWS::SageMaker::StudioLifecycleConfig")["Properties"]
+    script = base64.b64decode(found["StudioLifecycleConfigContent"]).decode()
+    first, source, digest, *_ = script.splitlines()
+    assert first == "#!/bin/bash"
+    assert source == "DRIVETRAIN_SOURCE=s3://acme/pipelines/wheels/drivetrain-1.2-py3-none-any.whl"
+    assert digest == f"DRIVETRAIN_SHA256={'0a' * 32}"
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert of_type(template(folder, "plain"), "AWS::SageMaker::StudioLifecycleConfig") == {}
 
 
 def test_the_network_has_no_way_out(folder: Path) -> None:

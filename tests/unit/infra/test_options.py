@@ -16,7 +16,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_without_a_file_nothing_is_added() -> None:
     assert read_options(None) == Options()
-    assert (Options().ci, Options().network, Options().studio, Options().notify) == (None, None, False, ())
+    assert (Options().ci, Options().network, Options().studio, Options().notify) == (None, None, None, ())
 
 
 def test_a_file_of_a_few_lines(tmp_path: Path) -> None:
@@ -45,6 +45,11 @@ def test_a_file_of_a_few_lines(tmp_path: Path) -> None:
         ("network: {cidr: nonsense}\n", "network.cidr: Value error"),
         ("network: {cidr: 10.80.0.1/16}\n", "network.cidr: Value error, 10.80.0.1/16 has host bits set"),
         ("network: {cidr: 10.0.0.0/8}\n", "network.cidr: Value error, allowed are networks of /16 to /24"),
+        ("studio: true\n", "studio: Input should be"),
+        ("studio: {source: drivetrain}\n", "studio.source: String should match pattern"),
+        ("studio: {source: 's3://acme/drivetrain-1.2-py3-none-any.whl'}\n", "studio.sha256: Field required"),
+        ("studio: {source: 's3://acme/$(id).whl', sha256: 00}\n", "studio.source: String should match pattern"),
+        ("studio: {source: 'http://acme.example/drivetrain.whl', sha256: 00}\n", "studio.source"),
         ("bucket: maybe\n", "bucket: Input should be 'make' or 'existing'; given 'maybe'"),
         ("network: {zones: 0}\nlog_days: 8\n", "(1 more)"),
     ],
