@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -172,7 +173,7 @@ def follow_to_end(account: Account, arn: str, *, as_json: bool) -> int:
     """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
     from drivetrain.pipelines.cli.errors import INTERRUPTED
     from drivetrain.pipelines.cli.executed import shown
-    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.cli.watched import FAILED, new_progress
     from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import report
     from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
@@ -181,7 +182,7 @@ def follow_to_end(account: Account, arn: str, *, as_json: bool) -> int:
         ended = follow(account, arn, progress)
     found = report(account, ended)
     if as_json:
-        say_json({"event": "summary", **found.to_json()})
+        say(json.dumps({"event": "summary", **found.to_json()}, ensure_ascii=False))  # a line as the events before it
     else:
         say("\n" + shown(found))
     if ended.status == "Stopped":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # The state of a pipeline -> the style of the status that it is like.
 _STYLES = {"as applied": "Succeeded", "edited": "Interrupted", "being applied": "Executing"}
 _HINTS = {
-    "edited": "Edited since the last apply; what it was: drivetrain pull NAME --dry-run",
+    "edited": "Edited since the last apply; to see how: drivetrain pull NAME --dry-run",
     "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
     "not ours": "Not made by drivetrain; to take one over: drivetrain pull NAME --adopt",
     "not readable": "Not readable: these credentials may not look at it",

@@ -110,8 +110,10 @@ def test_an_execution_from_start_to_report(deployed) -> None:
     assert (said["status"], said["steps"][0]["reason"], said["cost"]) == ("Failed", "no", None)
     text = drivetrain("status", "theirs", "--follow", code=1)
     assert "stop" in text and "failed" in text
-    events = [json.loads(line) for line in drivetrain("status", "theirs", "-f", "--json", code=1).splitlines()[:3]]
-    assert [event["event"] for event in events] == ["execution_started", "step_started", "step_finished"]
+    events = [json.loads(line) for line in drivetrain("status", "theirs", "-f", "--json", code=1).splitlines()]
+    told = [event["event"] for event in events]
+    assert told == ["execution_started", "step_started", "step_finished", "execution_finished", "summary"]
+    assert events[-1] == {"event": "summary", **said}
     assert "by-hand" in drivetrain("executions", "theirs", "-n", "5")
     [told] = json.loads(drivetrain("executions", "theirs", "--json"))
     assert told["status"] == "Failed" and "steps" not in told
