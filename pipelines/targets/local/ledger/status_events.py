@@ -1,7 +1,8 @@
 """Changes of status in the form in which EventBridge delivers them, so that rules can be tried on what was run here.
 
 The fields are those of the documented examples ("SageMaker Model Building Pipeline Execution (Step) Status Change",
-https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html). Inferred: a step comes from
+https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html). Inferred: `metadata` of
+other steps than processing jobs is as ListPipelineExecutionSteps has it, with small first letters; a step comes from
 Starting; an attempt that is retried is no change of status; a step that is not executed gives no event; what is stopped
 is Stopping first, as the statuses of DescribePipelineExecution and ListPipelineExecutionSteps have it.
 """
@@ -31,6 +32,25 @@ _JOBS: Mapping[str, tuple[str, str]] = {
     "Transform": ("transformJob", "TransformJobArn"),
     "Tuning": ("tuningJob", "HyperParameterTuningJobArn"),
     "Lambda": ("lambda", "FunctionArn"),
+    "AutoML": ("autoMLJob", "AutoMLJobArn"),
+    "Endpoint": ("endpoint", "EndpointArn"),
+    "EndpointConfig": ("endpointConfig", "EndpointConfigArn"),
+    "InferenceComponent": ("inferenceComponent", "InferenceComponentArn"),
+    "BedrockCustomModel": ("bedrockCustomModel", "ModelArn"),
+    "BedrockCustomModelDeployment": ("bedrockCustomModelDeployment", "ModelDeploymentArn"),
+    "BedrockModelImport": ("bedrockModelImport", "ImportedModelArn"),
+    "BedrockProvisionedModelThroughput": ("bedrockProvisionedModelThroughput", "ProvisionedModelArn"),
+}
+# The same of steps that are no job: what of their answer stands there, as the answer has it.
+_ANSWERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Callback": ("callback", ("CallbackToken", "SqsQueueUrl")),
+    "ForEach": (
+        "forEach",
+        (
+            *("Status", "InputItemCount", "TotalStepCount", "SucceededStepCount", "FailedStepCount"),
+            *("StoppedStepCount", "Selector"),
+        ),
+    ),
 }
 _NAMED_BY_STEP: Mapping[str, str] = {"Processing": "processing-job", "Training": "training-job"}
 _LONGEST_REASON = 1024
@@ -155,6 +175,10 @@ def _metadata(
         return {"condition": {"outcome": response["Outcome"]}} if "Outcome" in response else {}
     if type_name == "Fail":
         return {"fail": {"errorMessage": reason}} if reason is not None else {}
+    if type_name in _ANSWERS:
+        member, fields = _ANSWERS[type_name]
+        known = {field[:1].lower() + field[1:]: response[field] for field in fields if field in response}
+        return {member: known} if known else {}
     if type_name not in _JOBS:
         return {}
     member, field = _JOBS[type_name]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import status_events
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.triggers.event_pattern import matches
@@ -171,3 +174,38 @@ def test_no_secret_is_in_an_event_and_a_ledger_without_identity_tells_none(tmp_p
         assert event.event["detail"]["failureReason"] == "got ***"
         ledger.settle_step("b", "s", "NotExecuted", reason="not selected")
         assert len(ledger.events("b", "s")) == 1
+
+
+def test_what_is_said_of_a_step_is_what_the_service_lists_of_it() -> None:
+    service = pytest.importorskip("botocore.session").get_session().get_service_model("sagemaker")
+    listed = service.shape_for("PipelineExecutionStepMetadata").members
+    facts = Facts("e", "p", "us-east-1", "000000000000", 0.0)
+    arns = {field: "arn:aws:x" for _, field in status_events._JOBS.values()}
+    counts = {"Status": "Succeeded", "TotalStepCount": 2, "Selector": {"StepName": "a-1", "Index": 1}}
+    answer = {**arns, **counts, "Outcome": "True", "CallbackToken": "t", "SqsQueueUrl": "https://sqs", "Other": 1}
+    types = ["Condition", "Fail", *status_events._JOBS, *status_events._ANSWERS]
+    assert len(types) == len(set(types)) > 15
+    for kind in types:
+        event = status_events.step_event(
+            facts, "s", kind, "Executing", "Succeeded", started=1.0, ended=2.0, now=2.0, response=answer, reason="why"
+        )
+        [(member, told)] = event["detail"]["metadata"].items()
+        shape = listed[member[:1].upper() + member[1:]]
+        assert told and {name[:1].upper() + name[1:] for name in told} <= set(shape.members), kind
+
+
+def test_a_wait_and_iterations_are_told_with_what_came_of_them(runs: LocalRuns) -> None:
+    ask = {"Name": "Ask", "Type": "Lambda", "Arguments": {}, "FunctionArn": "arn:aws:lambda:us-east-1:1:function:f"}
+    arguments = {"IterableItems": ["a", "b"], "MaxConcurrency": 1, "ForEachBody": [ask]}
+    each = {"Name": "Each", "Type": "ForEach", "Arguments": arguments}
+    summary = runs.start([each], stubs={"Ask": {}})
+    ended = [event["detail"] for event in told(runs, summary.execution) if event["detail"].get("stepName") == "Each"]
+    assert [one["metadata"] for one in ended] == [
+        {},
+        {
+            "forEach": {
+                **{"status": "Succeeded", "inputItemCount": 2, "totalStepCount": 2, "succeededStepCount": 2},
+                **{"failedStepCount": 0, "stoppedStepCount": 0},
+            }
+        },
+    ]
