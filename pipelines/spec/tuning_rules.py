@@ -131,6 +131,12 @@ def tunings_keep_no_checkpoints(graph: Graph) -> Iterator[str]:
 @rule
 def tunings_have_what_their_trainings_may_have(graph: Graph) -> Iterator[str]:
     for step in _tunings(graph):
+        if step.cluster.alternatives:
+            # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_HyperParameterTrainingJobDefinition.html
+            yield (
+                f"step {step.name!r}: the trainings of a tuning have no cluster.alternatives: for the choice among "
+                "machines tuning jobs have a form of their own (HyperParameterTuningResourceConfig). Leave them out."
+            )
         for option in ("remote_debug", "tensorboard"):
             if getattr(step.options, option):
                 yield (

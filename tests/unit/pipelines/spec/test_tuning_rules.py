@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines import Checkpoint, Cluster, Parameter, Pipeline, SpecError, Spot
+from drivetrain.pipelines import Alternative, Checkpoint, Cluster, Parameter, Pipeline, SpecError, Spot
 from drivetrain.pipelines.spec import tuning_rules
 from drivetrain.pipelines.spec.search import Between, OneOf, Search
 from drivetrain.pipelines.spec.steps import Program, TuningStep
@@ -98,3 +98,8 @@ def test_rule_tunings_have_what_their_trainings_may_have(option: str) -> None:
     options = TrainingOptions.model_validate({option: True})
     assert f"tuning jobs have no options.{option}" in refusal(tuning(options=options))
     Pipeline(name="p", steps=[tuning(options=TrainingOptions())])
+
+
+def test_a_tuning_chooses_not_among_machines() -> None:
+    cluster = Cluster(alternatives=(Alternative(instance_type="ml.m5.2xlarge"),))
+    assert "have no cluster.alternatives" in refusal(tuning(cluster=cluster))
