@@ -96,7 +96,7 @@ def equal(one: Json, other: Json) -> bool:
             and len(one) == len(other)
             and all(equal(value, given) for value, given in zip(one, other, strict=True))
         )
-    return one == other and (isinstance(one, str) == isinstance(other, str))
+    return one == other
 
 
 def is_expression(value: dict[str, Json]) -> bool:

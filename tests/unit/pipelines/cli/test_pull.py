@@ -137,6 +137,8 @@ def test_what_a_reviewer_wrote_into_the_file_stays(working: Working) -> None:
     # What is pulled besides makes the reviewer's edits no edits of Studio's.
     named = nightly(epochs(30), lambda s: s["gate"].update(DisplayName="Good?"))
     working.pull(NIGHTLY, NIGHTLY, named)
+    text = working.file.read_text()
+    assert "20 -> 30" not in text and text.count("# train: epochs 20 -> 35") == 1
     assert working.pull(NIGHTLY, NIGHTLY, named).edits == ()
     assert working.code(NIGHTLY)["Steps"][0] == reviewed["Steps"][0]
     # Edited again, Studio and the reviewer disagree.
@@ -166,13 +168,20 @@ def test_what_reviewers_wrote_beside_an_edit_is_kept(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30), rate(0.2)))
     place = f"- place: {EPOCHS}\n"
     text = working.file.read_text().replace(place, f"# Agreed with Ann.\n{place.rstrip()}  # see the ticket\n")
-    text = text.replace('now: "0.2"', 'now: "0.2"  # too low?').replace("pipeline: ", "# Ours.\npipeline: ")
+    text = (
+        text.replace('now: "30"', 'now: "30"  # in March')
+        .replace('now: "0.2"', 'now: "0.2"  # too low?')
+        .replace("pipeline: ", "# Ours.\npipeline: ")
+    )
     working.file.write_text(text)
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(40), rate(0.2)))
     lines = working.file.read_text().splitlines()
     at = lines.index(place.rstrip())
-    assert lines[at - 3 : at] == ["# Agreed with Ann.", "# see the ticket", "# train: epochs 20 -> 40"]
-    assert "# Ours." in lines and "# too low?" in lines
+    said = ["# Agreed with Ann.", "# see the ticket", "# in March", "# train: epochs 20 -> 40"]
+    assert lines[at - 4 : at] == said
+    at = lines.index("- place: steps.train.Arguments.HyperParameters.rate")
+    assert lines[at - 2 : at] == ["# too low?", "# train: rate 0.1 -> 0.2"]
+    assert lines.index("# Ours.") < lines.index("pipeline: nightly")
     assert not any("20 -> 30" in line for line in lines)
     before = working.file.read_text()
     assert patches.read(working.file).text() == before
