@@ -151,14 +151,21 @@ def _priced(
 def measured_seconds(account: Account, pipeline: str) -> Mapping[str, float]:
     """Step -> how long its machines ran in the latest execution that succeeded, for an estimate of the next one.
 
-    A step that was taken from the cache there is left out: it ran no machine.
+    A step that was taken from the cache there is left out: it ran no machine. One in the body of a ForEach has its name
+    there, and the time of all its iterations together.
 
     Raises:
         ServiceError: AWS refuses.
     """
     for execution in executions(account, pipeline, LOOKED_BACK):
         if execution.status == "Succeeded":
-            steps = [step for step in describe(account, execution.arn).steps if not step.cached_from]
-            jobs = {step.name: job_of(account, step) for step in steps}
-            return {name: job.seconds for name, job in jobs.items() if job is not None and job.seconds is not None}
+            found: dict[str, float] = {}
+            unknown: set[str] = set()  # without the time of one iteration the others' are no measure of all
+            for step in describe(account, execution.arn).steps:
+                name, job = step.body_step or step.name, None if step.cached_from else job_of(account, step)
+                if job is None or job.seconds is None:
+                    unknown.add(name)
+                else:
+                    found[name] = found.get(name, 0.0) + job.seconds
+            return {name: seconds for name, seconds in found.items() if name not in unknown}
     return {}

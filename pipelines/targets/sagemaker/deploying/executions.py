@@ -45,6 +45,8 @@ class StepRun:
     """The execution whose result was taken, from the cache or because the step was not selected."""
     reason: str | None = None
     attempts: int = 1
+    body_step: str | None = None
+    """The step in the body of a ForEach that it is one iteration of."""
 
     @property
     def job_name(self) -> str | None:
@@ -316,14 +318,15 @@ def _step(said: Mapping[str, Any]) -> StepRun:
     facts = members(about)
     cached = members(said.get("CacheHitResult") or said.get("SelectiveExecutionResult"))
     context = members(said.get("IterationContext"))
-    name = str(said["StepName"])
+    name, body_step = str(said["StepName"]), None
     if context:
-        name = f"{context.get('ParentStepName')}[{context.get('Index')}].{name}"
+        body_step = name.removesuffix(f"-{context.get('Index')}")
+        name = f"{context.get('ParentStepName')}[{context.get('Index')}].{body_step}"
     return StepRun(
         name=name,
         status=str(said.get("StepStatus", "")),
         type=kind,
-        title=str(said.get("StepDisplayName") or name),
+        title=name if context else str(said.get("StepDisplayName") or name),
         started=_seconds(said.get("StartTime")),
         ended=_seconds(said.get("EndTime")),
         job=facts.get("Arn"),
@@ -331,6 +334,7 @@ def _step(said: Mapping[str, Any]) -> StepRun:
         cached_from=str(cached["SourcePipelineExecutionArn"]).rpartition("/")[2] if cached else None,
         reason=said.get("FailureReason") or facts.get("ErrorMessage"),
         attempts=int(said.get("AttemptCount") or 1),
+        body_step=body_step,
     )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.targets.sagemaker.deploying import executions
+from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.limits import warnings
-from tests.unit.pipelines.targets.sagemaker.deploying.conftest import Place, definition, processing
+from tests.fixtures.sagemaker_service.playing import Playing
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
 def looping(*body: dict[str, Any], items: Any = ("a", "b")) -> dict[str, Any]:
@@ -63,3 +67,28 @@ def test_quotas_of_a_new_account_are_told_of_a_body(place: Place) -> None:
     training = {"Name": "big", "Type": "Training", "Arguments": {"ResourceConfig": resources}}
     [told] = warnings(place.wanted(definition=looping(training)))
     assert told.startswith("big: 32 instances of a training job; a new account may have ")
+
+
+def iterated(place: Place, step: str, minutes: list[int], **last: Any) -> executions.Execution:
+    """An execution in which each iteration of a body's step took so long; `last` is said of the last one."""
+    playing = Playing(place.outside.backend(), executions.start(place.account, NAME))
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    for index, took in enumerate(minutes):
+        ended = began + timedelta(minutes=took)
+        playing.begin(f"{step}-{index}", "Processing", ProcessingStartTime=began, ProcessingEndTime=ended)
+        context = {"ParentStepName": "each", "Index": index, "Item": "a"}
+        more = last if index == len(minutes) - 1 else {}
+        playing.end(f"{step}-{index}", IterationContext=context, StepDisplayName="The same for all", **more)
+    playing.conclude("Succeeded")
+    return executions.describe(place.account, playing.arn)
+
+
+def test_the_times_of_all_iterations_are_those_of_the_body_step(place: Place) -> None:
+    place.apply(place.wanted(definition=looping(processing("size-2"))))
+    found = iterated(place, "size-2", [3, 4])
+    assert [(step.name, step.title, step.body_step) for step in found.steps] == [
+        (f"each[{index}].size-2", f"each[{index}].size-2", "size-2") for index in range(2)
+    ]
+    assert measured_seconds(place.account, NAME) == {"size-2": 420}
+    iterated(place, "size-2", [3, 4], CacheHitResult={"SourcePipelineExecutionArn": found.arn})
+    assert measured_seconds(place.account, NAME) == {}
