@@ -184,7 +184,7 @@ def by_deployed(attack: Attack) -> None:
     attack.draw.shuffle(words)
     train["Arguments"]["HyperParameters"] |= {"epochs": words[0], words[1]: words[2]}
     train["DisplayName"], train["Description"] = words[3][:200], words[4]
-    edited["Steps"].append({"Name": "added", "Type": "Unheard", "Arguments": {words[5]: [words[6]]}, words[0]: 1})
+    edited["Steps"].append({"Name": "added", "Type": "HubContent", "Arguments": {words[5]: [words[6]]}, words[0]: 1})
     edited["Metadata"] = {words[1]: {"a": words[2]}}
     sagemaker.update_pipeline(PipelineName="retraining", PipelineDefinition=json.dumps(edited))
     if (ended := attack.drivetrain("pull retraining -c account.yaml")).code != 0:
