@@ -60,7 +60,10 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
     text = drivetrain("plan", "nightly.py", *changed)
     assert "Edited since the last apply, and undone by applying:" in text and "Apply will refuse this." in text
     drivetrain("apply", "nightly.py", "--yes", *changed, code=2)
-    assert "was edited since the last apply" in drivetrain.err and "drivetrain pull" in drivetrain.err
+    assert (
+        "was edited since the last apply" in drivetrain.err
+        and "drivetrain pull nightly.py --set rows" in drivetrain.err
+    )
     drivetrain("apply", "--plan", "plan.json", code=2)
     assert "The plan is stale" in drivetrain.err
     assert drivetrain.definition() == edited
@@ -155,7 +158,7 @@ def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(dri
     client.update_pipeline(PipelineName="theirs", PipelineDefinition=json.dumps(edited))
     file.write_text(json.dumps({"Version": "2020-12-01", "Steps": [{**steps[0], "Description": "Why not."}]}))
     drivetrain("apply", "-d", file, "--yes", *given, code=2)
-    assert "drivetrain pull" in drivetrain.err
+    assert f"drivetrain pull -d {file} --set deployment" in drivetrain.err
     assert f"Wrote {file}" in drivetrain("pull", "-d", file, *given)
     drivetrain("apply", "-d", file, "--yes", *given)
     both = json.loads(client.describe_pipeline(PipelineName="theirs")["PipelineDefinition"])["Steps"][0]

@@ -195,10 +195,10 @@ def _base(account: Account, deployed: Deployed, root: str) -> tuple[str, Json] |
         raise LostError(
             f"{altered[0]} was altered: it is not what its hash says. It is the record of what apply wrote last to "
             f"pipeline {deployed.name!r}. Restore an earlier version of that object, or take the pipeline over as it "
-            "is: drivetrain pull --adopt"
+            "is (pull with --adopt)."
         )
     raise LostError(
         f"The record of what apply wrote last to pipeline {deployed.name!r} is not in {root}/{deployed.name}/applied/. "
-        "Was it deployed with another bucket or prefix? Give that one, or take the pipeline over as it is: "
-        "drivetrain pull --adopt"
+        "Was it deployed with another bucket or prefix? Give that one, or take the pipeline over as it is (pull with "
+        "--adopt)."
     )

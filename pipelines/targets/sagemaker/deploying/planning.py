@@ -1,7 +1,8 @@
 """What apply would do: the code compared with what is deployed. Pure, but for reading the account.
 
-    plan = make_plan(account, desired(compiled, account))
-    print("\n".join(plan.lines()))
+    wanted = desired(compiled, account)
+    plan = make_plan(account, wanted, deployed.read(account, wanted.name))
+    print("\n".join(plan_words.lines(plan)))
 
 A plan is JSON and comes back the same, so that it can be reviewed in one place and applied in another: apply refuses it
 when the code or the account are no longer what it was made of.
@@ -9,6 +10,7 @@ when the code or the account are no longer what it was made of.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
@@ -124,6 +126,15 @@ class Plan:
         """Whether everything is as the code says."""
         return self.action == "none"
 
+    @property
+    def as_given(self) -> str:
+        """What names the pipeline and its settings on the command line, for commands that are advised."""
+        origin = self.origin or {}
+        words = ["-d", origin["definition"]] if origin.get("definition") else [origin.get("target") or self.pipeline]
+        for option, value in (("--name", origin.get("name")), ("-c", origin.get("config"))):
+            words += [option, value] if value else []
+        return shlex.join([*words, *(word for each in origin.get("set", ()) for word in ("--set", each))])
+
     def refusal(self) -> str | None:
         """Why it must not be applied: edits of others would be lost. None where it may."""
         undone = [change for change in self.overwritten if not _named(change.place, self.discarded)]
@@ -138,7 +149,10 @@ class Plan:
                 f"it ({shown}). {self._advice(adopt=True)}, or overwrite it: {give_up}"
             )
         if self.lost is not None:
-            return f"{self.lost} Applying would overwrite what differs: {shown}. To do that: {give_up}"
+            return (
+                f"{self.lost} Applying would overwrite what differs: {shown}. {self._advice(adopt=True)}, or overwrite "
+                f"it: {give_up}"
+            )
         return (
             f"Pipeline {self.pipeline!r} was edited since the last apply, and applying would undo it: {shown}. "
             f"{self._advice(adopt=False)}, or give them up: {give_up}"
@@ -149,11 +163,10 @@ class Plan:
         beside = all(change.place[0] not in ROOTS for change in self.overwritten)
         if beside:
             return "Keep what is there: write it in the code"
-        file = (self.origin or {}).get("definition")
-        pull = "drivetrain pull" if file is None else f"drivetrain pull -d {file}"
         if adopt:
-            return f"Take it over as it is: {pull} --adopt (what the code changes since then is named by --discard)"
-        return f"Keep the edits: {pull}"
+            over = f"drivetrain pull {self.as_given} --adopt"
+            return f"Take it over as it is: {over} (what the code changes since then is named by --discard)"
+        return f"Keep the edits: drivetrain pull {self.as_given}"
 
     def to_json(self) -> Json:
         """A JSON object; `from_json` gives an equal plan."""

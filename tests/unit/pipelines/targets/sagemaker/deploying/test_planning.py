@@ -129,7 +129,7 @@ def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
         refusal = place.plan(wanted).refusal()
         assert refusal is not None and refusal.count("parameters.MinAccuracy") == 1
         assert ("is not in" if altered is None else "was altered") in refusal
-        assert "drivetrain pull --adopt" in refusal and "--discard" in refusal
+        assert f"drivetrain pull {NAME} --adopt" in refusal and "--discard" in refusal
     assert "undone by applying" in "\n".join(lines(place.plan(wanted)))
     # What is there taken into the code, or given up: both are ways on.
     there = place.deployed()
@@ -266,3 +266,24 @@ def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
     told = "\n".join(lines(place.plan(new, permissions=lambda: said)))
     assert "+ role jobs: s3:GetObject on arn:aws:s3:::new-data/raw/" in told and "- role jobs: s3:" in told
     assert consequences(place.account, new, None, None)["roles"][jobs]["removed"] == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "given"),
+    [
+        (None, NAME),
+        ({"target": "my flows/nightly.py"}, "'my flows/nightly.py'"),
+        (
+            {"target": "retraining", "config": "live.yaml", "set": ["epochs=3", "a=b c"]},
+            "retraining -c live.yaml --set epochs=3 --set 'a=b c'",
+        ),
+        ({"definition": "theirs.json", "name": "nightly"}, "-d theirs.json --name nightly"),
+    ],
+)
+def test_what_is_advised_can_be_typed(place: Place, origin: dict[str, Any] | None, given: str) -> None:
+    place.apply(place.wanted())
+    place.edit(Parameters=[])
+    plan = replace(place.plan(place.wanted()), origin=origin)
+    assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(plan.refusal())
+    adopted = replace(plan, foreign=True)
+    assert f"drivetrain pull {given} --adopt (" in str(adopted.refusal())
