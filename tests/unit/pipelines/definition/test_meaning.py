@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.pipelines.definition.change import ABSENT
+from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.json_text import Json, parse
 from drivetrain.pipelines.definition.meaning import equal, says_nothing
 
@@ -48,3 +50,43 @@ def test_the_order_of_keys_makes_no_difference() -> None:
 def test_a_default_of_another_type_says_something() -> None:
     assert says_nothing(False, "EnableNetworkIsolation") and not says_nothing(0, "EnableNetworkIsolation")
     assert not says_nothing({"Enabled": 0}, "CacheConfig")
+
+
+def lambda_with(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"Steps": [{"Name": "tell", "Type": "Lambda", "Arguments": payload}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"Tags": []}, {}),
+        ({"EnableManagedSpotTraining": False}, {}),
+        ({"x": None}, {}),
+        ({"x": [{"Tags": []}, 1]}, {"x": [{}, 1]}),
+    ],
+)
+def test_what_goes_to_somebodys_own_program_is_taken_as_it_is_written(one: Any, other: Any) -> None:
+    assert len(differences(lambda_with(one), lambda_with(other))) == 1
+    assert len(differences(lambda_with(other), lambda_with(one))) == 1
+    service = {"Steps": [{"Name": "t", "Type": "Training", "Arguments": {"Odd": [{"Tags": []}, 1]}}]}
+    other_spelling = {"Steps": [{"Name": "t", "Type": "Training", "Arguments": {"Odd": [{}, 1]}}]}
+    assert differences(service, other_spelling) == ()
+
+
+@pytest.mark.parametrize("shorter", [["python3"], []])
+def test_a_list_without_names_that_goes_on_is_another_one(shorter: list[str]) -> None:
+    def version(entries: list[str]) -> dict[str, Any]:
+        return {"Steps": [{"Name": "t", "Type": "Training", "Arguments": {"Odd": entries}}]}
+
+    longer = [*shorter, "-I", "-I"]
+    for one, other in ((shorter, longer), (longer, shorter)):
+        [change] = differences(version(one), version(other))
+        assert (change.old, change.new) == (one, other)
+
+
+def test_a_step_that_goes_takes_its_branch_with_it() -> None:
+    def version(*steps: dict[str, Any]) -> dict[str, Any]:
+        return {"Steps": [{"Name": "gate", "Type": "Condition", "Arguments": {"IfSteps": list(steps)}}]}
+
+    [change] = differences(version({"Name": "stop", "Type": "Fail"}), version())
+    assert (change.where, change.new) == ("steps.stop", ABSENT)

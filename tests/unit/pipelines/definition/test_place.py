@@ -46,3 +46,10 @@ def test_any_text_is_a_place_or_refused(given: str) -> None:
     except UserError:
         return
     assert parse(text(place)) == place
+
+
+def test_what_cannot_be_seen_is_escaped_and_read_either_way() -> None:
+    place = ("steps", "a\u202eb\t")
+    assert text(place) == 'steps["a\\u202eb\\t"]'
+    assert parse(text(place)) == parse('steps["a\u202eb\t"]') == place
+    assert text(("steps", "é b")) == 'steps["é b"]'
