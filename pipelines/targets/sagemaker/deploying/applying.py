@@ -161,7 +161,7 @@ class _Applying:
             kept = self.writer.keep_surroundings(without)
             tags = {**tags, APPLIED_AROUND: kept, APPLYING_AROUND: self.around}
         try:
-            self.result.arn = self.writer.create(self.writer.fields(wanted, is_kept=True), tags)
+            self.result.arn = self.writer.create(self.writer.fields(wanted), tags)
         except BaseException as error:
             # Where no answer came the service may have done it; where it refused, what is there is another's.
             if not (isinstance(error, ServiceError) and error.code):
@@ -202,7 +202,7 @@ class _Applying:
         self.check_unchanged(there)
         # Before the call: it may fail on the way back, when the service has done it.
         self.rollback.updated(there, announced)
-        said = self.writer.update(self.writer.fields(self.wanted, is_kept=True))
+        said = self.writer.update(self.writer.fields(self.wanted))
         self.result.version = said.get("PipelineVersionId")
         self.check_next(there, before)
         self.done(f"updated {self.about}")

@@ -12,7 +12,6 @@ from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
-from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 from drivetrain.pipelines.targets.sagemaker.deploying.writing import Writer, differs, state
 
 Tell = Callable[[str], None]
@@ -99,7 +98,7 @@ class Rollback:
             raise UserError(_CHANGED)
         # First the tags: cut short after the write, the old definition must not look like an edit of the new one.
         self.writer.tag(there.arn, announced)
-        self.writer.update(self.writer.fields(there, is_kept=digest_of(there.text) in there.tags.values()))
+        self.writer.update(self.writer.fields(there))
         self._keeps_tags = False
         return True
 

@@ -65,16 +65,14 @@ class Writer:
         """The pipeline as it is now, without tags and triggers."""
         return reading.read_pipeline(self.account, self.name)
 
-    def fields(self, of: Deployed | Desired, *, is_kept: bool) -> Json:
+    def fields(self, of: Deployed | Desired) -> Json:
         """The arguments of CreatePipeline and UpdatePipeline alike, for what is wanted and for what was there.
 
-        Args:
-            is_kept: whether there is a record of the definition: one that is longer than a request takes is read from
-                there.
+        A definition that is longer than a request takes is read from its record, which is kept where none is.
         """
         said: Json = {"PipelineDefinition": of.text}
-        if is_kept and len(of.text) > quotas.MAX_DEFINITION_CHARACTERS:
-            bucket, key = split(applied_uri(self.root, self.name, digest_of(of.text)))
+        if len(of.text) > quotas.MAX_DEFINITION_CHARACTERS:
+            bucket, key = split(applied_uri(self.root, self.name, self.keep_definition(of.text)))
             said = {"PipelineDefinitionS3Location": {"Bucket": bucket, "ObjectKey": key}}
         return {
             **said,

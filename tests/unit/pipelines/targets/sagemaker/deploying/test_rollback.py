@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.applying import LOOKS_AGAI
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, remove, write
-from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
+from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
 class Answering(Account):
@@ -67,6 +68,24 @@ def test_all_properties_are_put_back_the_role_too(place: Place) -> None:
     )
     assert place.state()["pipelines"] == before["pipelines"]
     assert place.plan(first).is_empty
+
+
+def test_an_edit_that_is_longer_than_a_request_is_put_back(place: Place) -> None:
+    place.apply(place.wanted())
+    many = [processing(f"step-{n}", note="x" * 250, other="y" * 250) for n in range(1_500)]
+    key = "pipelines/theirs.json"
+    text = json.dumps({**definition(), "Steps": many})
+    assert len(text) > 1_048_576
+    place.outside.client("s3").put_object(Bucket=place.bucket, Key=key, Body=text.encode())
+    client = place.outside.client("sagemaker")
+    where = {"Bucket": place.bucket, "ObjectKey": key}
+    client.update_pipeline(PipelineName=NAME, PipelineDefinitionS3Location=where)
+    second = place.wanted(triggers=(place.rule(),))
+    with pytest.raises(HalfDoneError, match=r"Taken back: .*the pipeline, the tags") as refused:
+        apply(Answering(place, put_targets=failed), second, place.plan(second, discarded=["all"]))
+    assert "NOT" not in str(refused.value)
+    found = place.deployed()
+    assert found is not None and json.loads(found.text)["Steps"] == many
 
 
 def test_a_target_that_was_not_taken_fails_though_the_answer_is_200(place: Place) -> None:
@@ -131,10 +150,15 @@ def test_an_edit_within_what_the_code_changes_as_a_whole_is_drift(place: Place) 
     assert [change.where for change in plan.overwritten] == [
         "steps.train.Arguments.ProcessingResources.ClusterConfig.InstanceType"
     ]
+    # Both have a new parameter, with another default.
     place.apply(place.wanted(), discarded=["all"])
-    place.edit(Steps=[steps[0], steps[2] | {"DependsOn": ["prepare"]}])
-    whole = place.plan(place.wanted(definition=definition("ml.m5.2xlarge")))
-    assert "steps.train" in [change.where for change in whole.overwritten]
+
+    def with_rows(default: int) -> list[dict[str, Any]]:
+        return [*definition()["Parameters"], {"Name": "Rows", "Type": "Integer", "DefaultValue": default}]
+
+    place.edit(Parameters=with_rows(1))
+    whole = place.plan(place.wanted(definition={**definition(), "Parameters": with_rows(2)}))
+    assert [change.where for change in whole.overwritten] == ["parameters.Rows"]
 
 
 def test_the_fingerprints_tell_each_property_and_trigger(place: Place) -> None:
