@@ -84,6 +84,8 @@ def _check(said: Mapping[str, Any]) -> None:
         for name, kind in _ORIGIN.items():
             good = _are(origin[name], str) if kind is list else isinstance(origin[name], str | None)
             _must(good, f"origin.{name}", origin[name], "a list of texts" if kind is list else "text or null")
+        withheld = origin.get("withheld", [])
+        _must(_are(withheld, str), "origin.withheld", withheld, "a list of texts")
 
 
 def _must(good: bool, name: str, given: object, wanted: str) -> None:

@@ -37,6 +37,7 @@ WRONG: list[tuple[str, Any]] = [
     ("origin", {}),
     ("origin", {"target": 7, "definition": None, "name": None, "config": None, "set": []}),
     ("origin", {"target": "x", "definition": None, "name": None, "config": None, "set": "a=1"}),
+    ("origin", {"target": "x", "definition": None, "name": None, "config": None, "set": [], "withheld": 7}),
 ]
 
 
