@@ -28,7 +28,7 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="With --deployed: how many.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List the pipelines that can be run, or those that are deployed.
+    """List the pipelines that can be run, or are deployed.
 
     They are those of the package, and those in the .py files of the current folder; with --deployed those in the
     account, each with its last execution, and whether it is what apply wrote or others edited it since.
