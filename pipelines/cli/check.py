@@ -54,9 +54,9 @@ def check(
 
 
 def _definition(target: str, config: Path | None, overrides: list[str] | None) -> Definition:
-    from drivetrain.pipelines.cli.targets import compiled, definition_file, is_pipeline
+    from drivetrain.pipelines.cli.targets import compiled, definition_file, is_definition
 
-    if target.endswith(".json") or not is_pipeline(target):
+    if is_definition(target):
         return definition_file(Path(target))
     from drivetrain.pipelines.definition.document import from_json
 

@@ -53,8 +53,8 @@ def diff(
 
 def _definition(given: str, config: Path | None, overrides: list[str] | None) -> dict[str, Any]:
     """The definition in a file, or that of a pipeline."""
-    from drivetrain.pipelines.cli.targets import compiled, definition_file, is_pipeline
+    from drivetrain.pipelines.cli.targets import compiled, definition_file, is_definition
 
-    if not given.endswith(".json") and is_pipeline(given):
-        return dict(compiled(given, config, overrides, local=True).definition)
-    return definition_file(Path(given)).raw
+    if is_definition(given):
+        return definition_file(Path(given)).raw
+    return dict(compiled(given, config, overrides, local=True).definition)

@@ -139,3 +139,8 @@ def is_pipeline(target: str) -> bool:
 
     name = target.partition(":")[0]
     return name.endswith(".py") or name in ready_pipelines()
+
+
+def is_definition(target: str) -> bool:
+    """Whether a target is to be read as a definition's file; a name that is neither is a pipeline's, mistyped."""
+    return target.endswith(".json") or (not is_pipeline(target) and Path(target).exists())

@@ -89,6 +89,8 @@ def test_mistyped_words_are_answered_with_the_closest(drivetrain) -> None:
     assert "Did you mean 'list'?" in drivetrain.error("runs", "lst")
     assert "--definition" in drivetrain.error("run", "--definiton", "x.json")
     assert "Did you mean 'retraining'?" in drivetrain.error("run", "retrainin")
+    assert "Did you mean 'retraining'?" in drivetrain.error("check", "retrainin")
+    assert "Did you mean 'retraining'?" in drivetrain.error("diff", "retraining", "retrainin")
     assert "Try `drivetrain compile --help`." in drivetrain.error("compile")
     assert "--parallel" in drivetrain.error("run", "retraining", "--parallel", "0")
     assert "namespace" in drivetrain.error("run", "retraining", "--paths", "nowhere")
