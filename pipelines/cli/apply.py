@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,7 @@ def apply(
             raise UserError(f"Plan {plan}: {error.strerror}.") from None
         if target is None and definition is None and saved.origin is not None:
             origin = saved.origin
+            _check_given_again(origin.get("withheld", ()), set_ or (), plan)
             target, name, set_ = origin["target"], origin["name"], [*origin["set"], *(set_ or ())]
             definition = None if origin["definition"] is None else Path(origin["definition"])
             config = config or (None if origin["config"] is None else Path(origin["config"]))
@@ -89,3 +91,10 @@ def apply(
         say(f"Start it: drivetrain start {made.pipeline} --region {made.region}")
     elif saved is not None:
         say(f"Nothing to do: pipeline {made.pipeline!r} is what the code says.")
+
+
+def _check_given_again(withheld: Iterable[str], overrides: Iterable[str], plan: Path) -> None:
+    given = {override.partition("=")[0] for override in overrides}
+    if lacking := [key for key in withheld if key not in given]:
+        again = " ".join(f"--set {key}=..." for key in lacking)
+        raise UserError(f"Plan {plan} keeps no secrets. Give again what it was made with: {again}")

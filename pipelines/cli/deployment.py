@@ -86,6 +86,7 @@ def look(
         "name": name,
         "config": None if config is None else str(config),
         "set": kept,
+        "withheld": list(withheld),
     }
     from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
     from drivetrain.pipelines.targets.sagemaker.deploying import desired as wishing

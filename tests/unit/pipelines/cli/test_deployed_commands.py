@@ -154,7 +154,10 @@ def test_a_plan_keeps_no_secret_setting(deployed) -> None:
     said = drivetrain("plan", *asked, "--out", "plan.json")
     assert "drivetrain apply --plan plan.json --set api_token=... --set proxy=..." in said
     assert "canary" not in (drivetrain.folder / "plan.json").read_text()
-    assert drivetrain.error("apply", "--plan", "plan.json")
+    assert "Give again what it was made with: --set proxy=..." in drivetrain.error(
+        "apply", "--plan", "plan.json", *secrets[:2]
+    )
+    assert "The plan is stale" in drivetrain.error("apply", "--plan", "plan.json", *secrets[:3], "proxy=http://other")
     drivetrain("apply", "--plan", "plan.json", *secrets)
     there = account.client("sagemaker").describe_pipeline(PipelineName="told")
     assert there["PipelineDescription"] == "11 27 live"
