@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Processing": ("AppSpecification", "Environment", "ProcessingInputs"),
@@ -47,7 +47,8 @@ def _counted(attribute: str, value: Any) -> Any:
     parts = _PARTS.get(attribute)
     if parts is None or not isinstance(value, Mapping):
         return value
-    return {name: value[name] for name in parts if name in value}
+    given = cast("Mapping[str, Any]", value)
+    return {name: given[name] for name in parts if name in given}
 
 
 def counts(type_name: str, place: Sequence[Any]) -> bool:
