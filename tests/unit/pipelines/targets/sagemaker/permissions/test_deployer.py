@@ -22,7 +22,7 @@ CHOSEN = {"create_schedule": "scheduler", "update_schedule": "scheduler"}
 DESCRIBED = "describe_"
 FREE = {"sts:GetCallerIdentity", "sagemaker:ListPipelines"}
 """Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html. Without
-the other one, destroy keeps code that another pipeline may use, and says so: a deployer reads no pipeline but its own."""
+the other one, destroy keeps code that another pipeline may use, and says so: a deployer reads its own pipeline only."""
 INDIRECT = {"iam:PassRole", "kms:Decrypt", "kms:GenerateDataKey"}
 """Asked by the services on the way."""
 
