@@ -43,6 +43,14 @@ def test_what_was_made_is_not_made_again(tmp_path: Path) -> None:
     assert [made.trial for made in again.violating] == [2]
 
 
+def test_of_times_the_slowest_is_told(tmp_path: Path) -> None:
+    progress = progress_of(tmp_path)
+    progress.begin(7)
+    for number, slowest in enumerate((120, 340, 90)):
+        progress.add(Made(number, 1.0, {"refused": 1, "slowest refusal, ms": slowest}, []))
+    assert progress.did == {"refused": 3, "slowest refusal, ms": 340}
+
+
 def test_a_line_that_was_cut_off_is_a_trial_that_was_not_made(tmp_path: Path) -> None:
     first = progress_of(tmp_path)
     first.begin(7)
