@@ -290,13 +290,13 @@ class _Applying:
         Raises:
             UserError: it is not what was written.
         """
-        for seconds in (*LOOKS_AGAIN, None):
-            wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
-            if wrong or not late or seconds is None:
-                wrong += late
+        wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
+        for seconds in LOOKS_AGAIN:
+            if wrong or not late:
                 break
             self.pause(seconds)
-        if wrong:
+            wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
+        if wrong := [*wrong, *late]:
             raise UserError(
                 f"{self.about} was written, but read again it is not what was written ({', '.join(wrong)}): somebody "
                 f"else changes it at the same time. See what differs: drivetrain plan {self.wanted.name}"

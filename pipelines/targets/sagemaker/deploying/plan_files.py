@@ -76,10 +76,10 @@ def _check(said: Mapping[str, Any]) -> None:
     _must(isinstance(said["lost"], str | None), "lost", said["lost"], "text or null")
     for name in ("cost", "permissions", "origin"):
         _must(isinstance(said[name], dict | None), name, said[name], "an object or null")
-    record = said["record"]
+    record: Any = said["record"]
     good = record is None or (isinstance(record, list) and len(cast("list[Any]", record)) == 2)
     _must(good, "record", record, "null or two hashes")
-    origin = said["origin"]
+    origin: Any = said["origin"]
     if origin is not None:
         for name, kind in _ORIGIN.items():
             good = _are(origin[name], str) if kind is list else isinstance(origin[name], str | None)

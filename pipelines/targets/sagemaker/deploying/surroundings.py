@@ -109,10 +109,10 @@ def _leaves(value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
 def _inside(given: str) -> Any:
     """What a text of JSON says; the text where it is none."""
     try:
-        read = json.loads(given.replace(_EVENT, json.dumps(_EVENT)))
+        read: Any = json.loads(given.replace(_EVENT, json.dumps(_EVENT)))
     except (ValueError, RecursionError):
         return given
-    return read if isinstance(read, dict) else given
+    return cast("Any", read) if isinstance(read, dict) else given
 
 
 def record_of(given: Fields) -> str:
