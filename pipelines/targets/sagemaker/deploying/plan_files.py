@@ -78,7 +78,7 @@ def _check(said: Mapping[str, Any]) -> None:
         _must(isinstance(said[name], dict | None), name, said[name], "an object or null")
     record: Any = said["record"]
     good = record is None or (isinstance(record, list) and len(cast("list[Any]", record)) == 2)
-    _must(good, "record", record, "null or two hashes")
+    _must(good, "record", said["record"], "null or two hashes")
     origin: Any = said["origin"]
     if origin is not None:
         for name, kind in _ORIGIN.items():
