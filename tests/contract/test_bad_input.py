@@ -93,7 +93,10 @@ def test_text_that_is_no_definition(place: Place, command: str, content: str | b
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"first__Type": "Procesing"}, ["step 'first'", "Procesing", "Allowed: Condition, Fail"]),
+        (
+            {"first__Type": "Procesing"},
+            ["step 'first'", "Procesing", "Did you mean 'Processing'? Allowed: ", "--stub first"],
+        ),
         (
             {"second__S3Uri": output_of("frist", "data")},
             ["there is no step 'frist'", "Did you mean 'first'? Allowed: first, second."],

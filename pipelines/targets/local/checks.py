@@ -243,9 +243,9 @@ def _problems(step: StepNode, plan: Plan) -> list[str]:
     module = step_types.find(step.type)
     if module is None:
         return [
-            f"step {step.name!r} is of type {step.type}, which is not known here. Known: "
-            f"{', '.join(step_types.known().values())}. Give its results with --stub {step.name}=outputs.json (or "
-            f"--stub {step.name}, where no step needs any)."
+            f"step {step.name!r} is of type {step.type}, which is not known here. "
+            f"{did_you_mean(step.type, step_types.known().values())} Or give its results with --stub "
+            f"{step.name}=outputs.json (--stub {step.name}, where no step needs any)."
         ]
     return module.check(step, plan)
 

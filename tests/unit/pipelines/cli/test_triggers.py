@@ -46,6 +46,7 @@ PACKAGE = "arn:aws:sagemaker:eu-west-1:123456789012:model-package/digits/7"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import sys
 
+    monkeypatch.setenv("COLUMNS", "200")  # the last column of a table is cut to the terminal
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "again_and_again", raising=False)
