@@ -8,7 +8,7 @@ from typing import Any
 from drivetrain.components.declaration import Component, ComponentParameter
 from drivetrain.pipelines.errors import SpecError, did_you_mean
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency
-from drivetrain.pipelines.spec.values import Reference, Value, ValueType, as_value, value_type
+from drivetrain.pipelines.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
 
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 
@@ -71,6 +71,8 @@ def bind(
 
 def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
     wanted, got = _TYPE_NAMES[declared.type], value_type(value)
+    if got != wanted and isinstance(value, PropertyRef) and value.spells is not None:
+        got = value.spells  # a program is handed texts, whatever the types of its parameters
     if wanted == "Float" and got == "Integer":
         return float(value) if isinstance(value, int) else value
     if got != wanted:

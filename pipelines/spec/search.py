@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
-from drivetrain.pipelines.spec.values import ParameterRef, Scalar
+from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ParameterRef, Scalar, ValueType
 
 Scale = Literal["Auto", "Linear", "Logarithmic", "ReverseLogarithmic"]
 
@@ -35,6 +35,10 @@ class Between(Frozen):
     def whole(self) -> bool:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
+    @property
+    def value_type(self) -> ValueType:
+        return "Integer" if self.whole else "Float"
+
 
 class OneOf(Frozen):
     """One of these values."""
@@ -48,6 +52,14 @@ class OneOf(Frozen):
         if doubled := [text for text in texts if texts.count(text) > 1]:
             raise ValueError(f"{doubled[0]} stands twice among the values.")
         return self
+
+    @property
+    def value_type(self) -> ValueType:
+        """What all of the values are; String of values of several types."""
+        types = {TYPE_OF_SCALAR[type(value)] for value in self.values}
+        if types == {"Integer", "Float"}:
+            return "Float"
+        return types.pop() if len(types) == 1 else "String"
 
 
 Range = Annotated[Between | OneOf, Field(discriminator="kind")]

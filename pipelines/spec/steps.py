@@ -176,10 +176,17 @@ class TuningStep(TrainingStep):
         return PropertyRef(step=self.name, path=path, type="Float")
 
     def best(self, name: str) -> PropertyRef:
-        """What the best training had for a hyperparameter that was searched, as text."""
+        """What the best training had for a hyperparameter that was searched.
+
+        The service has it as text, like every hyperparameter; a parameter of a step takes it as what it spells.
+
+        Raises:
+            SpecError: it was not searched.
+        """
         if name not in self.search.ranges:
             raise SpecError(f"Step {self.name!r} searches no {name!r}. {did_you_mean(name, self.search.ranges)}")
-        return PropertyRef(step=self.name, path=f"BestTrainingJob.TunedHyperParameters['{name}']")
+        path = f"BestTrainingJob.TunedHyperParameters['{name}']"
+        return PropertyRef(step=self.name, path=path, spells=self.search.ranges[name].value_type)
 
 
 class RegisterStep(BaseStep):

@@ -164,6 +164,8 @@ class PropertyRef(Reference):
     step: str
     path: str
     type: ValueType = "String"
+    spells: ValueType | None = None
+    """What its text is a value of, where the service has numbers as texts, as in all hyperparameters."""
 
     def value_type(self) -> ValueType:
         return self.type

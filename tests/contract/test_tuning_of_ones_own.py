@@ -1,5 +1,5 @@
 """A tuning that is written with our words runs from the definition that the service gets: search, best model, what
-reads it."""
+reads it, and a training with the best values."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def fit(model: Output, checkpoints: Checkpoints, x: float = 0.0, size: str = "sm
     from pathlib import Path
 
     assert "DRIVETRAIN_START" not in os.environ
+    assert (type(x), type(size), type(factor)) == (float, str, int)
     loss = abs(x - 0.5) + (0.0 if size == "large" else 1.0)
     Path(model, "found.txt").write_text(f"{x} {size} {factor}")
     print(f"loss={loss:.6f}")
@@ -43,15 +44,18 @@ def look(model: Input, found: Output, best: str = "") -> None:
 
 def pipe() -> Pipeline:
     search = tune(
-        step(fit, name="search", factor=3),
+        step(fit, name="search"),
         objective="loss",
         x=between(0.0, 1.0),
         size=one_of("small", "large"),
+        factor=one_of(3),
         max_trainings=6,
         max_parallel=2,
         seed=4,
     )
-    return Pipeline(name="pipe", steps=[search, step(look, model=search["model"], best=search.best("x"))])
+    found = step(look, model=search["model"], best=search.best("x"))
+    final = step(fit, name="final", x=search.best("x"), size=search.best("size"), factor=search.best("factor"))
+    return Pipeline(name="pipe", steps=[search, found, final, step(look, name="look-again", model=final["model"])])
 '''
 
 
@@ -66,11 +70,20 @@ def test_a_tuning_of_a_component_finds_the_best_and_hands_it_on(tmp_path: Path) 
     assert summary.status == "Succeeded", summary.reason
     with Ledger(home) as ledger:
         response = json.loads(json.dumps(ledger.step(summary.execution, "search").response))
-        (found,) = [one.uri for one in ledger.artifacts(summary.execution, "look") if one.flow == "output"]
+        found, again = (
+            one.uri
+            for step in ("look", "look-again")
+            for one in ledger.artifacts(summary.execution, step)
+            if one.flow == "output"
+        )
     assert response["TrainingJobStatusCounters"]["Completed"] == 6
     best = response["BestTrainingJob"]
     values = [one["FinalHyperParameterTuningJobObjectiveMetric"]["Value"] for one in response["TrainingJobSummaries"]]
     assert best["FinalHyperParameterTuningJobObjectiveMetric"]["Value"] == min(values)
     x, size = (best["TunedHyperParameters"][name] for name in ("x", "size"))
-    told = ObjectStore(home.objects).path(f"{found.rstrip('/')}/found.txt").read_text().split()
-    assert float(told[0]) == float(x) and told[1:] == [size, "3", x]
+
+    def told(uri: str) -> list[str]:
+        return ObjectStore(home.objects).path(f"{uri.rstrip('/')}/found.txt").read_text().split()
+
+    assert float(told(found)[0]) == float(x) and told(found)[1:] == [size, "3", x]
+    assert told(again) == told(found)[:3]

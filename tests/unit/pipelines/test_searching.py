@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import Parameter, Pipeline, SpecError, between, one_of, register, script, step, tune
+from drivetrain.pipelines import (
+    Parameter,
+    Pipeline,
+    SpecError,
+    between,
+    fail,
+    one_of,
+    register,
+    script,
+    step,
+    tune,
+    when,
+)
 from drivetrain.pipelines.spec.steps import TuningStep
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
@@ -166,6 +178,46 @@ def test_the_best_model_and_its_values_go_on() -> None:
     assert metadata["rate"] == {"Get": "Steps.search.BestTrainingJob.TunedHyperParameters['rate']"}
     best = "Steps.search.BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
     assert {"Get": best} in metadata["accuracy"]["Std:Join"]["Values"]
+
+
+def test_the_best_values_are_given_to_a_training() -> None:
+    ranges = {"layers": between(1, 4), "schedule": one_of("cosine", "linear"), "fast": one_of(True, False)}
+    built = tuned(**ranges)
+    final = step(fit, name="final", data="s3://bucket/data/", **{name: built.best(name) for name in ("rate", *ranges)})
+    told = compile_pipeline(Pipeline(name="p", steps=[built, final])).definition["Steps"][1]["Arguments"]
+    for name in ("rate", *ranges):
+        # As the service has it: hyperparameters are texts there, and so is what a tuning says of them.
+        got = {"Get": f"Steps.search.BestTrainingJob.TunedHyperParameters['{name}']"}
+        assert told["HyperParameters"][name] == got
+
+
+@pytest.mark.parametrize(
+    ("searched", "parameter", "told"),
+    [
+        ({"layers": between(1, 4)}, "rate", None),  # a whole number is a number
+        ({"rate": one_of(1, 2)}, "layers", None),
+        ({"rate": one_of(0.5, 1)}, "layers", "layers is Integer, but .* is Float"),
+        ({"rate": between(0.1, 1.0)}, "layers", "layers is Integer, but .* is Float"),
+        ({"layers": between(1, 4)}, "fast", "fast is Boolean, but .* is Integer"),
+        ({"schedule": one_of("cosine", "linear")}, "rate", "rate is Float, but .* is String"),
+        ({"rate": between(0.1, 1.0)}, "schedule", None),  # text it is, too
+    ],
+)
+def test_the_best_value_is_what_was_searched(searched: dict[str, Any], parameter: str, told: str | None) -> None:
+    built = tuned(**searched)
+    best = built.best(next(iter(searched)))
+    if told is None:
+        assert fitted(**{parameter: best}).parameters[parameter] == best
+    else:
+        with pytest.raises(SpecError, match=told):
+            fitted(**{parameter: best})
+
+
+def test_the_best_value_is_compared_as_the_text_that_the_service_has() -> None:
+    built = tuned()
+    high = when(built.best("rate") >= 0.1, then=[fail("too high")])
+    with pytest.raises(SpecError, match="compares String with Float"):
+        Pipeline(name="p", steps=[built, high])
 
 
 @pytest.mark.parametrize(
