@@ -100,8 +100,17 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
         # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
         session = boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
         client = session.client("s3", config=settings)
-        if key and not key.endswith("/") and _is_object(client, bucket, key, errors.ClientError):
-            return _fetched(client, bucket, key, folder / PurePosixPath(key).name)
+        denied: Any = None
+        if key and not key.endswith("/"):
+            try:
+                client.head_object(Bucket=bucket, Key=key)
+            except errors.ClientError as error:
+                # 403 also says that nothing is there, to a role that may list some prefixes only: listing tells.
+                denied = error if _is_denied(error.response) else None
+                if denied is None and not _is_absent(error.response):
+                    raise
+            else:
+                return _fetched(client, bucket, key, folder / PurePosixPath(key).name)
         prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
         found = 0
         for name in _below(client, bucket, prefix):
@@ -109,6 +118,8 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
             if found > MOST_FILES:
                 raise InputError(f"{uri} holds more than {MOST_FILES:,} files: not a model.")
             _fetched(client, bucket, prefix + name, folder.joinpath(*_segments(f"{uri}/{name}", name)))
+        if denied is not None and not found:
+            raise denied
     except errors.ClientError as error:
         raise InputError(_refused(uri, error.response)) from None
     except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.TokenRetrievalError) as error:
@@ -127,16 +138,6 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
     return folder
 
 
-def _is_object(client: Any, bucket: str, key: str, error: Any) -> bool:
-    try:
-        client.head_object(Bucket=bucket, Key=key)
-    except error as refused:
-        if refused.response.get("Error", {}).get("Code") in ("404", "NoSuchKey", "NotFound"):
-            return False
-        raise
-    return True
-
-
 def _below(client: Any, bucket: str, prefix: str) -> Iterator[str]:
     """Names of the files below a prefix; what consoles make to show a folder is none."""
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
@@ -152,20 +153,34 @@ def _fetched(client: Any, bucket: str, key: str, target: Path) -> Path:
     return target
 
 
+def _is_denied(response: Any) -> bool:
+    return _code(response) in _DENIED or _status(response) == "403"
+
+
+def _is_absent(response: Any) -> bool:
+    return _code(response) in _ABSENT or _status(response) == "404"
+
+
+def _code(response: Any) -> str:
+    return str(response.get("Error", {}).get("Code", ""))
+
+
+def _status(response: Any) -> str:
+    return str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
+
+
 def _refused(uri: str, response: Any) -> str:
-    error = response.get("Error", {})
-    code = str(error.get("Code", ""))
-    status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
-    if code in _DENIED or status == "403":
+    code, status = _code(response), _status(response)
+    if _is_denied(response):
         # S3 says so too of a key that is not there to those who may not list the bucket.
         return (
             f"S3 refuses to give {uri} ({code or status}). Allow the role s3:GetObject on it, and s3:ListBucket on its "
             "bucket, without which a key that is missing looks the same."
         )
-    if code in _ABSENT or status == "404":
+    if _is_absent(response):
         what = "its bucket does not exist" if code == "NoSuchBucket" else "there is nothing"
         return f"{uri}: {what}. Give the key of an object, or the prefix of a folder."
-    return f"S3 did not give {uri}: {error.get('Message') or code or 'status ' + status}."
+    return f"S3 did not give {uri}: {response.get('Error', {}).get('Message') or code or 'status ' + status}."
 
 
 def _reason(error: Exception) -> str:

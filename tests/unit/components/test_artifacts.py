@@ -1,7 +1,10 @@
 """Bringing a model's files to this machine: from folders, and from S3 (moto stands for it)."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -98,27 +101,57 @@ def test_what_is_not_in_s3(tmp_path: Path, bucket: str) -> None:
     assert "its bucket does not exist" in refused("s3://no-such-bucket-here/x/", tmp_path / "new")
 
 
-def test_who_may_not_read_is_told_what_to_allow(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def deny(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
+    """Lets an operation of S3 on what ends so answer 403; HeadObject's answer has no body, and so no other code."""
     import boto3
 
-    def denied(*_: object, **__: object) -> None:
-        from botocore.exceptions import ClientError
+    codes: dict[tuple[str, str], str] = {}
 
-        raise ClientError(
-            {"Error": {"Code": "403", "Message": "Forbidden"}, "ResponseMetadata": {"HTTPStatusCode": 403}},  # type: ignore[arg-type]
-            "HeadObject",
-        )
+    def denied(params: dict[str, Any], model: Any, **_: object) -> tuple[object, dict[str, Any]] | None:
+        place = params["query_string"].get("prefix") or params["url_path"]
+        for (operation, ending), code in codes.items():
+            if model.name == operation and place.endswith(ending):
+                body = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+                return SimpleNamespace(status_code=403), body
+        return None
 
-    made = boto3.session.Session.client
+    class Session(boto3.session.Session):
+        def client(self, *given: object, **more: object) -> object:  # type: ignore[override]
+            made = super().client(*given, **more)  # type: ignore[call-overload]
+            made.meta.events.register("before-call.s3", denied)
+            return made
 
-    def client(*given: object, **named: object) -> object:
-        opened = made(*given, **named)  # type: ignore[arg-type]
-        opened.head_object = denied  # type: ignore[attr-defined]
-        return opened
+    monkeypatch.setattr(boto3.session, "Session", Session)
+    return lambda operation, ending, code: codes.update({(operation, ending): code})
 
-    monkeypatch.setattr(boto3.session.Session, "client", client)
-    message = refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+
+def test_who_may_not_read_is_told_what_to_allow(
+    tmp_path: Path, bucket: str, deny: Callable[[str, str, str], None]
+) -> None:
+    uri = f"s3://{bucket}/digits/model.tar.gz"
+    put(bucket, "digits/model.tar.gz", b"packed")
+    deny("HeadObject", "/model.tar.gz", "403")
+    message = refused(uri, tmp_path / "new")
     assert "s3:GetObject" in message and "(403)" in message
+    for code in ("AccessDenied", "ExpiredToken"):  # listing tells more: its answer has a body
+        deny("ListObjectsV2", "/model.tar.gz/", code)
+        message = refused(uri, tmp_path / "new")
+        assert "s3:ListBucket" in message and f"({code})" in message
+
+
+def test_a_folder_under_a_role_that_may_list_some_prefixes_only(
+    tmp_path: Path, bucket: str, deny: Callable[[str, str, str], None]
+) -> None:
+    """HeadObject of a key that is not there answers such a role 403, not 404."""
+    put(bucket, "digits/folder/model.json", b"{}")
+    put(bucket, "digits/folder/secret.json", b"{}")
+    deny("HeadObject", "/folder", "403")
+    folder = fetch(f"s3://{bucket}/digits/folder", tmp_path / "new")
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "secret.json"]
+    deny("HeadObject", "/secret.json", "403")
+    with pytest.raises(InputError, match=r"S3 refuses to give s3://\S+/digits/folder \(403\)"):
+        fetch(f"s3://{bucket}/digits/folder", tmp_path / "other")
 
 
 def test_no_credentials(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
