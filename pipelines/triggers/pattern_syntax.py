@@ -21,8 +21,10 @@ from drivetrain.pipelines.triggers.values import is_number, written
 MAX_COMBINATIONS = 1_000
 """The product of the lengths of all `$or` lists may not be larger."""
 
-MAX_CHARACTERS = 4_096
-"""What PutRule takes; an account starts with 2,048, which can be raised."""
+MAX_CHARACTERS = 2_048
+"""What an account starts with. It can be raised, and then holds for one account and region alone.
+
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html, "Event pattern size"."""
 
 MAX_DEPTH = 100
 
@@ -72,7 +74,7 @@ def compiled(pattern: Any) -> tuple[Alternative, ...]:
         _refuse("", f"its $or lists make more than {MAX_COMBINATIONS:,} combinations. Make several triggers of it")
     size = len(json.dumps(pattern, ensure_ascii=False, separators=(",", ":")))
     if size > MAX_CHARACTERS:
-        _refuse("", f"it has {size:,} characters; a rule takes at most {MAX_CHARACTERS:,}")
+        _refuse("", f"it has {size:,} characters; a rule takes at most {MAX_CHARACTERS:,}. Make several triggers of it")
     return tuple(_object(cast(Mapping[str, Any], pattern), (), [{}], False))
 
 
