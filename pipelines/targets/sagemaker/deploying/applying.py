@@ -85,7 +85,7 @@ def apply(
         raise UserError(refusal)
     if fresh.is_empty and there is not None:
         return Applied(there.arn, is_empty=True)
-    return _Applying(account, wanted, there, tell, pause).run()
+    return _Applying(account, wanted, there, tell, pause, again=f"drivetrain plan {plan.as_given}").run()
 
 
 def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None) -> None:
@@ -94,7 +94,7 @@ def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None)
     Raises:
         UserError: naming what is different.
     """
-    again = f"Make a new plan: drivetrain plan {(plan.origin or {}).get('target') or wanted.name}"
+    again = f"Make a new plan: drivetrain plan {plan.as_given}"
     if (plan.pipeline, plan.region, plan.account) != (wanted.name, account.region, account.number):
         raise UserError(
             f"The plan is for pipeline {plan.pipeline!r} in account {plan.account}, {plan.region}; this is "
@@ -110,13 +110,22 @@ class _Applying:
     """One apply."""
 
     def __init__(
-        self, account: Account, wanted: Desired, there: Deployed | None, tell: Tell, pause: Callable[[float], None]
+        self,
+        account: Account,
+        wanted: Desired,
+        there: Deployed | None,
+        tell: Tell,
+        pause: Callable[[float], None],
+        *,
+        again: str,
     ) -> None:
         self.account = account
         self.wanted = wanted
         self.there = there
         self.tell = tell
         self.pause = pause
+        self.again = again
+        """The command that plans it once more."""
         self.writer = Writer(account, wanted.name, wanted.root)
         self.about = self.writer.about
         self.rollback = Rollback(self.writer, wanted)
@@ -245,8 +254,7 @@ class _Applying:
         now = self.writer.read()
         if now is None or state(now) != state(there):
             raise UserError(
-                f"{self.about} was changed while apply was at work; the change is left as it is. "
-                f"See it: drivetrain plan {self.wanted.name}"
+                f"{self.about} was changed while apply was at work; the change is left as it is. See it: {self.again}"
             )
 
     def check_next(self, there: Deployed, before: int | None) -> None:
@@ -266,7 +274,7 @@ class _Applying:
             self.rollback.theirs = replace(there, text=saved.text)
         raise UserError(
             f"{self.about}: somebody saved version {max(between)} while apply wrote version {ours}. "
-            f"See what they changed: drivetrain plan {self.wanted.name}"
+            f"See what they changed: {self.again}"
         )
 
     def write_triggers(self, there: tuple[Trigger, ...]) -> None:
@@ -299,7 +307,7 @@ class _Applying:
         if wrong := [*wrong, *late]:
             raise UserError(
                 f"{self.about} was written, but read again it is not what was written ({', '.join(wrong)}): somebody "
-                f"else changes it at the same time. See what differs: drivetrain plan {self.wanted.name}"
+                f"else changes it at the same time. See what differs: {self.again}"
             )
 
     def wrong(self, now: Deployed | None) -> tuple[list[str], list[str]]:

@@ -26,6 +26,7 @@ _LISTS = (
     "notes",
 )
 _ORIGIN = {"target": str, "definition": str, "name": str, "config": str, "set": list}
+MAKE_ONE = "Make a new one: drivetrain plan PIPELINE --out FILE"
 Item = TypeVar("Item")
 
 
@@ -41,7 +42,7 @@ def read_plan(content: str | bytes, source: str) -> Plan:
     """
     value = json_text.parse(content, source)
     if not isinstance(value, dict):
-        raise UserError(f"{source}: this is no plan. Make one: drivetrain plan PIPELINE --out FILE")
+        raise UserError(f"{source}: this is no plan. {MAKE_ONE}")
     try:
         return from_json(value)
     except UserError as error:
@@ -54,14 +55,18 @@ def from_json(said: Mapping[str, Any]) -> Plan:
     Raises:
         UserError: no plan, or one of another version's format.
     """
-    if said.get("format") != FORMAT:
-        raise UserError(f"This is no plan of format {FORMAT}; given {said.get('format')!r:.40}. Make a new one.")
+    if "format" not in said:
+        raise UserError(f"This is no plan: `format` is missing. {MAKE_ONE}")
+    if said["format"] != FORMAT:
+        raise UserError(f"This is no plan of format {FORMAT}; given {said['format']!r:.40}. {MAKE_ONE}")
     try:
         _check(said)
         return _read(said)
     except (_NoPlanError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = str(error) if isinstance(error, _NoPlanError) else repr(error)
-        raise UserError(f"This is no plan: {what:.160}. Make a new one: drivetrain plan --out FILE") from None
+        if isinstance(error, KeyError):
+            what = f"`{error.args[0]}` is missing"
+        raise UserError(f"This is no plan: {what:.160}. {MAKE_ONE}") from None
 
 
 def _check(said: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ def test_a_file_that_somebody_broke_is_one_clear_error(place: Place) -> None:
             read_plan(json.dumps({**good, name: value}), "plan.json")
         assert "\n" not in str(refused.value), (name, value)
     for name in good:
-        with pytest.raises(UserError, match=r"^plan\.json: .*Make a new one"):
+        with pytest.raises(UserError, match=rf"^plan\.json: .*`{name}` is missing\. Make a new one: drivetrain plan "):
             read_plan(json.dumps({key: value for key, value in good.items() if key != name}), "plan.json")
 
 
