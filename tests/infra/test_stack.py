@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from drivetrain.infra.starter import bundle
-from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import decide
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNSCOPED, derive
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Policy, Statement
-from drivetrain.pipelines.targets.sagemaker.permissions.requests import requests
 from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
+from tests.fixtures.iam.evaluator import decide
+from tests.fixtures.iam.requests import requests
 
 pytestmark = pytest.mark.infra
 

@@ -1,11 +1,9 @@
-"""What a deployed pipeline may do: derived from its definition, no more than it needs, and checked without an account.
+"""What a deployed pipeline may do: derived from its definition, no more than it needs, without an account.
 
-    names = Names.of(pipeline)                  # account, region, bucket, roles: where everything lies
-    for policy in policies(compiled.definition, names): ...     # one for each role: what it is allowed
-    for request in requests(compiled.definition, names): ...    # what deploying and running it asks of AWS
-    decide(request, policy.statements)          # a small evaluator of IAM policies
+    derived = derive(definition, Names.of(pipeline))    # policies.derive: by the pipeline's account, bucket and roles
+    for policy in derived.policies: ...                 # one a role, with who may take it on
+    derived.notes                                       # what could not be derived
 
-The two sides are written apart: `statements` says what a role is allowed, `requests` plays a deployment and a run
-through, call by call. The tests hold one against the other: every call is allowed, and each permission taken away
-fails one.
+The tests play a deployment and a run through, call by call, written apart from what is here, and let a small evaluator
+of IAM decide on each (tests/fixtures/iam): every call is allowed, and each permission taken away fails one.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers, like
+from drivetrain.pipelines.targets.sagemaker.permissions.matching import covers, like
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import (
     Conditions,
     Statement,

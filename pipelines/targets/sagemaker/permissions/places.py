@@ -1,6 +1,6 @@
 """Where the values of a definition lead: S3 places, images, keys, as far as they stand in it.
 
-What only an execution knows is a wildcard in a policy, and an example in a request: see `Run`.
+What only an execution knows is a wildcard in a policy: see `Run`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,6 @@ class Run:
 
 
 PATTERNS = Run(unknown="*", execution="*", job=lambda step: "pipelines-*")
-EXAMPLE_EXECUTION = "p4jn9xou8a8s"
-EXAMPLE = Run(
-    unknown="anything",
-    execution=EXAMPLE_EXECUTION,
-    job=lambda step: f"pipelines-{EXAMPLE_EXECUTION}-{step[:40]}-tmgxry49ug",
-)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
-"""IAM policies as plain values: statements, the policy of a role, and requests to be decided on."""
+"""IAM policies as plain values: statements, and the policy of a role."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from drivetrain.pipelines.targets.sagemaker.permissions.matching import covers
 
 Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 """Operator -> context key -> the values of which one must hold."""
@@ -45,12 +47,6 @@ class Statement:
             }
         return built
 
-    def permissions(self) -> Iterator[Statement]:
-        """The statement's parts: one action on one resource each."""
-        for action in self.actions:
-            for resource in self.resources:
-                yield replace(self, actions=(action,), resources=(resource,))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
@@ -83,30 +79,12 @@ class Policy:
         return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in self.statements]}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One call to AWS: who asks what of which resource, with the context that conditions look at."""
-
-    role: str
-    """ARN of the role that asks."""
-    action: str
-    resource: str
-    """An ARN; `*` for actions that know no resource."""
-    why: str
-    context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict[str, str | tuple[str, ...]])
-
-    def __str__(self) -> str:
-        return f"{self.role.rpartition('/')[2]}: {self.action} on {self.resource} ({self.why})"
-
-
 def minimal(resources: Iterable[str]) -> tuple[str, ...]:
     """The resources, each once and without those that another one covers already."""
-    from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers
-
     return uncovered(resources, covers)
 
 
-def uncovered(patterns: Iterable[str], covers: Callable[[str, str], bool]) -> tuple[str, ...]:
+def uncovered(patterns: Iterable[str], covering: Callable[[str, str], bool]) -> tuple[str, ...]:
     """The patterns, each once and without those that another one covers already.
 
     What a pattern covers begins with the text before its first wildcard, so that few need comparing. So many that no
@@ -121,7 +99,7 @@ def uncovered(patterns: Iterable[str], covers: Callable[[str, str], bool]) -> tu
 
     def is_covered(one: str) -> bool:
         return any(
-            other != one and covers(other, one)
+            other != one and covering(other, one)
             for end in range(len(one) + 1)
             for other in by_beginning.get(one[:end], ())
         )

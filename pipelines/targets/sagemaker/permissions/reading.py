@@ -1,7 +1,6 @@
-"""What each step of a definition touches, read once and used for both sides.
+"""What each step of a definition touches.
 
 read_uses(definition, names, PATTERNS)      # what roles are allowed: wildcards for what only an execution knows
-read_uses(definition, names, EXAMPLE)       # what one run asks: examples in their place
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.pipelines.targets.sagemaker.permissions.condensing import condensed
-from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import applies, decide
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Request, Statement
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement
+from tests.fixtures.iam.evaluator import applies, decide, permissions
+from tests.fixtures.iam.request import Request
 
 ACTIONS = ("s3:GetObject", "s3:PutObject", "s3:ListBucket")
 PATTERNS = tuple(f"arn:aws:s3:::{key}" for key in ("a/*", "a/b/*", "a/b/c", "a/*/c", "b/*"))
@@ -56,7 +57,7 @@ def test_the_same_is_allowed(given_statements: list[Statement]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(statements(), max_size=6))
 def test_no_permission_is_given_twice_under_the_same_conditions(given_statements: list[Statement]) -> None:
-    parts = [part for statement in condensed(given_statements) for part in statement.permissions()]
+    parts = [part for statement in condensed(given_statements) for part in permissions(statement)]
     for n, part in enumerate(parts):
         for other in (*parts[:n], *parts[n + 1 :]):
             same = other.actions == part.actions and other.conditions == part.conditions

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import conditions_hold, covers, decide
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Request, Statement
+from drivetrain.pipelines.targets.sagemaker.permissions.matching import covers
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement
+from tests.fixtures.iam.evaluator import conditions_hold, decide
+from tests.fixtures.iam.request import Request
 
 ME = "arn:aws:iam::123456789012:role/me"
 OBJECT = "arn:aws:s3:::acme/pipelines/retraining/model.tar.gz"

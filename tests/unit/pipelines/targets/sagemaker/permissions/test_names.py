@@ -7,7 +7,7 @@ from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import covers
+from drivetrain.pipelines.targets.sagemaker.permissions.matching import covers
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 
 ROLE = "arn:aws-us-gov:iam::123456789012:role/team/retraining"

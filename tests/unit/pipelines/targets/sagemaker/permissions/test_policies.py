@@ -12,12 +12,14 @@ import pytest
 
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-from drivetrain.pipelines.targets.sagemaker.permissions.evaluator import applies, decide
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNNAMED, UNSCOPED, Derived, derive, why_wild
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Request, Statement
-from drivetrain.pipelines.targets.sagemaker.permissions.requests import requests
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement
 from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition, processing, training
+from tests.fixtures.iam import evaluator
+from tests.fixtures.iam.evaluator import applies, decide
+from tests.fixtures.iam.request import Request
+from tests.fixtures.iam.requests import requests
 
 Json = dict[str, Any]
 SAGEMAKER = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
@@ -81,7 +83,7 @@ def permissions(policy: Policy) -> Iterator[tuple[Statement, tuple[Statement, ..
     """Each action on each resource, and what is left without it."""
     for n, statement in enumerate(policy.statements):
         others = (*policy.statements[:n], *policy.statements[n + 1 :])
-        parts = tuple(statement.permissions())
+        parts = tuple(evaluator.permissions(statement))
         for part in parts:
             yield part, (*others, *(other for other in parts if other != part))
 
