@@ -40,7 +40,7 @@ def apply(
     Examples:
       drivetrain apply retraining -c production.yaml
       drivetrain apply --plan plan.json
-      drivetrain apply retraining -c production.yaml --yes --discard steps.train.Arguments.ResourceConfig
+      drivetrain apply retraining --yes --discard steps.train.Arguments
     """
     from drivetrain.pipelines.cli.deployment import confirm, look
     from drivetrain.pipelines.cli.plan import in_words, planned
@@ -63,7 +63,7 @@ def apply(
             target, name, set_ = origin["target"], origin["name"], [*origin["set"], *(set_ or ())]
             definition = None if origin["definition"] is None else Path(origin["definition"])
             config = config or (None if origin["config"] is None else Path(origin["config"]))
-    wanted = look(target, definition, name, config, set_)
+    wanted = look(target, definition, name, config, set_, command="apply")
     made = saved or planned(wanted, discard)
     if saved is None:
         if not as_json:

@@ -124,7 +124,7 @@ def export(
     \b
     Examples:
       drivetrain checkpoints export --out model
-      drivetrain checkpoints export build/checkpoints 120 --out weights.safetensors
+      drivetrain checkpoints export build/checkpoints 120 --out model
     """
     flags = _flags(no_average=no_average, best=best, optimizer=optimizer, force=force, json=as_json)
     options = _options(out=out, training=training)

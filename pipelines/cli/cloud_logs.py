@@ -28,7 +28,7 @@ def logs(
     ] = None,
     execution: ExecutionOption = "latest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, help="Only the last lines.")] = None,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     config: Config = None,
     set_: Set = None,
     region: Region = None,

@@ -71,14 +71,16 @@ def look(
     name: str | None,
     config: Path | None,
     overrides: Sequence[str] | None,
+    *,
+    command: str,
 ) -> Wanted:
-    """Compile what was named and read what is deployed.
+    """Compile what was named and read what is deployed; `command` is the one that asks.
 
     Raises:
         UserError: it cannot be compiled, or AWS refuses.
     """
     if (target is None) == (definition is None):
-        raise UserError("Give a pipeline (drivetrain plan retraining) or a definition (drivetrain plan -d FILE.json).")
+        raise UserError(one_of_both(command))
     kept, withheld = without_secrets(overrides or ())
     origin: dict[str, Any] = {
         "target": target,
@@ -115,6 +117,11 @@ def look(
     return Wanted(account, wanted, there, origin, withheld)
 
 
+def one_of_both(command: str) -> str:
+    """What to say where neither a pipeline nor a definition is given, or both are."""
+    return f"Give a pipeline (drivetrain {command} retraining) or a definition (drivetrain {command} -d FILE.json)."
+
+
 def without_secrets(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The `key=value` texts that may be kept in a file, and the keys of those that look like secrets."""
     from drivetrain.pipelines.definition.value_words import without_secrets as masked
@@ -138,6 +145,8 @@ def without_secrets(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...
 def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) -> tuple[str, Deployment]:
     """The name of a pipeline and where it lives. One that is no pipeline here is the name of a deployed one.
 
+    The settings of that one are not known here, so of a file only what all pipelines have is looked at.
+
     Raises:
         UserError: wrong settings, or a pipeline that cannot be built.
     """
@@ -150,7 +159,11 @@ def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) 
         return pipeline.name, pipeline.deployment
     from drivetrain.pipelines.settings import Settings, build
 
-    return target, build(Settings, config, overrides or ()).deployment
+    class OfAnyPipeline(Settings, extra="ignore"):
+        pass
+
+    build(Settings, overrides=overrides or (), environment={})  # what was typed is no setting of its own
+    return target, build(OfAnyPipeline, config, overrides or ()).deployment
 
 
 def account_of(
@@ -162,8 +175,10 @@ def account_of(
         UserError: wrong settings, or no region.
     """
     from drivetrain.pipelines.cli.targets import is_pipeline
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, region_or_default
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, checked_region, region_or_default
 
+    if region is not None:
+        checked_region(region)
     if is_pipeline(target) or config is not None or overrides:
         name, deployment = place_of(target, config, overrides)
         return Account(region or deployment.region), name

@@ -32,7 +32,7 @@ def destroy(
     \b
     Examples:
       drivetrain destroy retraining -c production.yaml
-      drivetrain destroy nightly --set deployment.bucket=my-bucket --set deployment.region=eu-west-1 --yes
+      drivetrain destroy nightly --set deployment.bucket=my-bucket --yes
     """
     from drivetrain.pipelines.cli.deployment import confirm, place_of
     from drivetrain.pipelines.cli.terminal import say, say_json

@@ -19,7 +19,7 @@ app = new_app()
 @app.command()
 def executions(
     target: Deployed,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="How many.")] = 20,
     config: Config = None,
     set_: Set = None,
     region: Region = None,

@@ -36,7 +36,21 @@ class LazyGroup(CommandGroup):
         module = importlib.import_module(f"drivetrain.pipelines.cli.{self.modules[cmd_name]}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
+        _name_no_types(command)
         return command
+
+
+def _name_no_types(command: Any) -> None:
+    """Leave out of the help what Python takes an argument for: `PIPELINE`, not `PIPELINE <str>`."""
+    for inner in getattr(command, "commands", {}).values():
+        _name_no_types(inner)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = _nothing
+
+
+def _nothing(ctx: Any) -> str:
+    return ""
 
 
 def new_app(**options: Any) -> typer.Typer:

@@ -25,7 +25,9 @@ def list_(
     region: Annotated[
         str | None, typer.Option("--region", metavar="REGION", help="With --deployed: where  [default: AWS_REGION]")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="With --deployed: how many.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="With --deployed: how many.")
+    ] = 50,
     as_json: Json = False,
 ) -> None:
     """List the pipelines that can be run, or are deployed.

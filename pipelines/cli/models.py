@@ -19,7 +19,7 @@ app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at registered m
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The model group.")]
 Version = Annotated[str, typer.Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
-Reason = Annotated[str | None, typer.Option("--reason", "-m", help="Why; kept with the decision.")]
+Reason = Annotated[str | None, typer.Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
 
 
 @app.command(name="list")

@@ -47,7 +47,7 @@ def predict(
     \b
     Examples:
       drivetrain models predict retraining --input rows.csv
-      drivetrain models predict retraining --input rows.parquet --version approved --output answers.csv --keep id
+      drivetrain models predict retraining --input rows.parquet --keep id
     """
     import tempfile
 

@@ -45,12 +45,12 @@ def plan(
     Examples:
       drivetrain plan retraining -c production.yaml
       drivetrain plan retraining -c production.yaml --out plan.json
-      drivetrain plan -d exported.json --name nightly --set deployment.bucket=my-bucket --set deployment.role=ARN
+      drivetrain plan -d exported.json --name nightly -c production.yaml
     """
     from drivetrain.pipelines.cli.deployment import look
     from drivetrain.pipelines.cli.terminal import say, say_json
 
-    wanted = look(target, definition, name, config, set_)
+    wanted = look(target, definition, name, config, set_, command="plan")
     made = planned(wanted, discard)
     if out is not None:
         from drivetrain.pipelines.files import write_text

@@ -20,7 +20,7 @@ Regions = Annotated[
     list[str] | None, typer.Option("--region", metavar="REGION", help="Only of this region. Repeatable.")
 ]
 Types = Annotated[
-    list[str] | None, typer.Argument(metavar="[TYPE]...", help="Only of these instance types.", show_default=False)
+    list[str] | None, typer.Argument(metavar="TYPE", help="Only of these instance types.", show_default=False)
 ]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drivetrain.pipelines.cli.deployment import DefinitionFile, Name, Target
+from drivetrain.pipelines.cli.deployment import DefinitionFile, Name, Target, one_of_both
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
 from drivetrain.pipelines.errors import UserError
@@ -50,7 +50,7 @@ def pull(
     \b
     Examples:
       drivetrain pull retraining -c production.yaml
-      drivetrain pull retraining -c production.yaml --take-studio steps.train.Arguments.ResourceConfig.InstanceType
+      drivetrain pull retraining --take-studio steps.train.Arguments
       drivetrain pull digits.py --dry-run
       drivetrain pull -d exported.json -c production.yaml
     """
@@ -71,7 +71,7 @@ def pull(
             raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
         sides = sides_of(target, config, set_, adopt=adopt)
     else:
-        raise UserError("Give a pipeline (drivetrain pull retraining) or a definition (drivetrain pull -d FILE.json).")
+        raise UserError(one_of_both("pull"))
     merged = sides.merged(take)
     written = bool(merged.edits) and not (merged.conflicts or dry_run)
     if written:

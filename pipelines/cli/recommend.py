@@ -69,8 +69,8 @@ def recommend(
 
     \b
     Examples:
-      drivetrain recommend --recipe digits_cnn --instance ml.g5.12xlarge --global-batch 256
-      drivetrain recommend --recipe my_recipes.faces --recipe-options '{"width": 512}' --write
+      drivetrain recommend --recipe digits_cnn --instance ml.g5.12xlarge
+      drivetrain recommend --recipe faces --recipe-options '{"width": 9}' --write
       drivetrain recommend retraining --set epochs=20
     """
     from drivetrain.pipelines.cli.recommend_cases import Wanted, recommendations, write_facts

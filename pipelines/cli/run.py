@@ -92,7 +92,7 @@ def run(
       drivetrain run retraining
       drivetrain run retraining --set epochs=20 --param MinAccuracy=0.98
       drivetrain run digits.py -c nightly.yaml --explain-cache
-      drivetrain run retraining --set spot=true --interrupt train@step=120 --interrupt train@step=300,notice=0
+      drivetrain run retraining --set spot=true --interrupt train@step=120
       drivetrain run retraining --select evaluate,compare --from 20261120-2214
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
     """
@@ -150,7 +150,9 @@ def _work(target: str | None, definition: Path | None, config: Path | None, set_
     from drivetrain.pipelines.cli.targets import Work
 
     if (target is None) == (definition is None):
-        raise UserError("Give a pipeline (drivetrain run retraining) or a definition (drivetrain run -d FILE.json).")
+        from drivetrain.pipelines.cli.deployment import one_of_both
+
+        raise UserError(one_of_both("run"))
     if definition is not None:
         return Work.from_definition(definition, config, set_)
     assert target is not None

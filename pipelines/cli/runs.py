@@ -24,7 +24,9 @@ app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run
 @app.command(name="list")
 def list_(
     pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000_000, help="How many, the newest first.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
+    ] = 20,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -101,8 +103,10 @@ def logs(
         str | None, typer.Argument(metavar="STEP", help="A step; the failed, running or last one unless given.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
-    attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="Which try; the last unless given.")] = None,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, help="Only the last lines.")] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, metavar="N", help="Which try; the last unless given.")
+    ] = None,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     home: Home = None,
 ) -> None:
     """Print the log of a step.

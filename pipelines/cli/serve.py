@@ -23,7 +23,7 @@ app = new_app()
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PIPELINE]...", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
+        typer.Argument(metavar="PIPELINE", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
     ] = None,
     config: Config = None,
     set_: Set = None,

@@ -43,7 +43,7 @@ def start(
     \b
     Examples:
       drivetrain start retraining -c production.yaml --follow
-      drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98 --parallel 4
+      drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98
       drivetrain start nightly --select evaluate,compare --from latest
     """
     from drivetrain.pipelines.cli import run_options

@@ -95,11 +95,12 @@ def submit(
 
     \b
     Examples:
-      drivetrain submit prepare-data --set raw=example:digits --set key=id --set label=label --out build
-      drivetrain submit train --set train=build/train --set recipe=digits_cnn --processes 2
-      drivetrain submit train --config docs/recipes/mnist_cnn.yaml --set train=mnist
+      drivetrain submit prepare-data --set raw=example:digits --set key=id \\
+          --set label=label --out build
+      drivetrain submit train --set train=build/train --set recipe=digits_cnn
+      drivetrain submit train -c docs/recipes/mnist_cnn.yaml --set train=mnist
       drivetrain submit train --set train=build/train --interrupt step=120
-      drivetrain submit train --set train=faces/ --set recipe=my_recipes.faces --source .
+      drivetrain submit train --set train=faces/ --set recipe=faces --source .
     """
     from drivetrain.pipelines.cli import run_options
     from drivetrain.pipelines.cli.submitted import Job, run_here

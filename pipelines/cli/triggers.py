@@ -30,7 +30,7 @@ Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's na
 MaybeTarget = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PIPELINE]", help="A pipeline's name, or FILE.py[:FUNCTION]; all that are found here unless given."
+        metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION]; all that are found here unless given."
     ),
 ]
 
@@ -42,7 +42,7 @@ def list_(target: Target, config: Config = None, set_: Set = None, as_json: Json
     \b
     Examples:
       drivetrain triggers list retraining
-      drivetrain triggers list nightly.py --json      event patterns and parameters too
+      drivetrain triggers list nightly.py --json     patterns and parameters, too
     """
     from datetime import UTC
 

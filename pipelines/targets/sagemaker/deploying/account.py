@@ -12,17 +12,19 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError, refused, unanswered
 
 ATTEMPTS = 5
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 
 Json = dict[str, Any]
 
@@ -129,7 +131,7 @@ def region_or_default(given: str | None) -> str:
     """The region that was given, or the one that the environment or the profile names.
 
     Raises:
-        ServiceError: neither does.
+        UserError: neither does, or what it names can be no region.
     """
     region = given or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None:
@@ -140,7 +142,24 @@ def region_or_default(given: str | None) -> str:
             raise unanswered(error, "the profile's region", "of the profile") from None
     if region is None:
         raise ServiceError("No AWS region is given. Give one: --region eu-west-1, or set AWS_REGION.")
-    return str(region)
+    return checked_region(str(region))
+
+
+def checked_region(region: str) -> str:
+    """The region, where it is written as regions are: AWS has new ones before botocore knows them.
+
+    Raises:
+        UserError: it is not; with those that botocore knows.
+    """
+    if not _REGION.fullmatch(region):
+        session = _botocore().get_session()
+        known = {
+            name
+            for partition in session.get_available_partitions()
+            for name in session.get_available_regions("sagemaker", partition)
+        }
+        raise UserError(f"{region!r:.60} is no AWS region. {did_you_mean(region.lower(), known)}")
+    return region
 
 
 @contextmanager

@@ -49,8 +49,15 @@ def test_the_defaults_of_this_machine_are_refused_without_asking_aws(drivetrain,
 
 
 def test_what_is_typed_wrong_is_said(drivetrain) -> None:
-    assert "Give a pipeline" in drivetrain.error("plan")
-    assert "Give a pipeline" in drivetrain.error("plan", "retraining", "-d", "x.json")
+    for command in ("plan", "apply", "pull", "run"):
+        said = f"Give a pipeline (drivetrain {command} retraining) or a definition (drivetrain {command} -d FILE.json)"
+        assert said in drivetrain.error(command)
+        assert said in drivetrain.error(command, "retraining", "-d", "x.json")
+    message = drivetrain.error("status", "nightly", "--region", "mars")
+    assert "'mars' is no AWS region. Allowed: af-south-1" in message
+    for region in ("EU-WEST-3", "eu_west_3"):
+        message = drivetrain.error("executions", "nightly", "--region", region)
+        assert f"'{region}' is no AWS region. Did you mean 'eu-west-3'?" in message
     assert "no.json: No such file" in drivetrain.error("apply", "--plan", "no.json")
     drivetrain.write("plan.json", {"format": 9})
     assert "This is no plan of format" in drivetrain.error("apply", "--plan", "plan.json")
@@ -75,6 +82,19 @@ def deployed(drivetrain, account: TestAccount) -> tuple[Any, TestAccount, list[s
     ]
     drivetrain("apply", "-d", drivetrain.write("theirs.json", DEFINITION), "--yes", *given)
     return drivetrain, account, given
+
+
+def test_the_settings_of_a_pipeline_that_is_not_here_say_where_it_is(deployed) -> None:
+    drivetrain, account, given = deployed
+    place = dict(each.removeprefix("--set=deployment.").split("=") for each in given)
+    drivetrain.write("theirs.yaml", {"epochs": 20, "deployment": {**place, "region": account.region}})
+    assert "has not been executed yet" in drivetrain("executions", "theirs", "-c", "theirs.yaml")
+    message = drivetrain.error("executions", "theirs", "-c", "theirs.yaml", "--set", "deploymnt.region=x")
+    assert "Setting deploymnt does not exist. Did you mean 'deployment'?" in message
+    message = drivetrain.error("executions", "theirs", "-c", "theirs.yaml", "--set", "deployment.region=mars")
+    assert "Setting deployment.region (from --set) is 'mars'" in message
+    drivetrain("destroy", "theirs", "-c", "theirs.yaml", "--yes")
+    assert "there is no pipeline 'theirs'" in drivetrain("destroy", "theirs", "-c", "theirs.yaml")
 
 
 def test_without_a_terminal_nobody_is_asked(deployed) -> None:

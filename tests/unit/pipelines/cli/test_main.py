@@ -37,9 +37,13 @@ def in_new_process(code: str, *arguments: str | Path, folder: Path) -> subproces
 
 
 @pytest.mark.parametrize("command", EVERY, ids="-".join)
-def test_every_command_has_help(drivetrain, command: tuple[str, ...]) -> None:
+def test_every_command_has_help(drivetrain, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     text = drivetrain(*command, "--help")
     assert text.startswith(f"Usage: drivetrain {' '.join(command)}")
+    assert not [line for line in text.splitlines() if len(line) > 80]
+    # Of a value it says what it is, not what Python takes it for; and it is in brackets once.
+    assert not [word for word in ("<str>", "<path>", "<int", "<list", "[[") if word in text]
     assert drivetrain(*command, "-h") == text
 
 
