@@ -20,15 +20,12 @@ Sources:
     [tuning]    https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-limits.html
     [quotas]    https://docs.aws.amazon.com/sagemaker/latest/dg/feature-store-feature-processor-quotas.html, which lists
                 the defaults of https://docs.aws.amazon.com/general/latest/gr/sagemaker.html
-    [rules]     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html
-    [scheduler] https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
 """
 
 from __future__ import annotations
 
 # The definition as a whole [pipeline].
 MAX_DEFINITION_CHARACTERS = 1_048_576  # a longer one is given as an object in S3
-MAX_PIPELINE_NAME_CHARACTERS = 256
 MAX_TAGS = 50
 
 # Steps [schema, pipeline].
@@ -36,25 +33,19 @@ MAX_STEP_NAME_CHARACTERS = 64
 MAX_DISPLAY_NAME_CHARACTERS = 256
 MAX_DESCRIPTION_CHARACTERS = 3_072
 
-# Parameters: the API allows names of 256 characters, the schema 64, and the stricter one holds [parameter, schema].
-MAX_PARAMETER_NAME_CHARACTERS = 64
+# Parameters [parameter].
 MAX_PARAMETER_VALUE_CHARACTERS = 1_024
 MAX_PARAMETERS_AT_START = 200  # [start]
-MAX_EXECUTION_NAME_CHARACTERS = 82  # [start]
 
 # Job names, which Pipelines makes from pipeline and step, and what they carry [training, processing].
 MAX_JOB_NAME_CHARACTERS = 63
 MAX_HYPERPARAMETERS = 100
-MAX_HYPERPARAMETER_NAME_CHARACTERS = 256
 MAX_HYPERPARAMETER_CHARACTERS = 2_500
 MAX_CHANNELS = 20
 MAX_ARGUMENTS = 100
 MAX_ARGUMENT_CHARACTERS = 256
 MAX_PROCESSING_INPUTS = 10
 MAX_PROCESSING_OUTPUTS = 10
-MAX_ENVIRONMENT_ENTRIES = 100
-MAX_ENVIRONMENT_CHARACTERS = {"Training": 512, "Processing": 256}
-MAX_METRIC_DEFINITIONS = 40
 MAX_WARM_POOL_SECONDS = 21_600
 MAX_JOB_RETRIES = 30
 PENDING_SECONDS = (1_800, 2_419_200)  # how long a job may wait for capacity [stopping]
@@ -73,24 +64,13 @@ MAX_RETRY_MINUTES = 14_400
 MAX_SELECTED_STEPS = 50  # [selective]
 MAX_CALLBACK_OUTPUTS = 50  # [callback]
 DEFAULT_PARALLEL_STEPS = 50  # unless MaxParallelExecutionSteps says otherwise [structure]
-MAX_EXECUTION_HOURS = 672  # then an execution times out [quotas]
 
 # Tuning [tuning].
 MAX_TUNED_HYPERPARAMETERS = 30
 MAX_TUNED_VALUES = 30  # of one categorical hyperparameter
-MAX_TUNING_METRICS = 20
 
 # What a new account starts with, for a Region [quotas, tuning].
-DEFAULT_PIPELINES = 500
-DEFAULT_CONCURRENT_EXECUTIONS = 20
 DEFAULT_INSTANCES_PER_TRAINING_JOB = 20
 DEFAULT_MAX_RUN_SECONDS = 432_000
 DEFAULT_WARM_POOL_SECONDS = 3_600
-DEFAULT_CREATE_TRAINING_JOBS_PER_SECOND = 1
-DEFAULT_PARALLEL_TUNED_JOBS = 10
 DEFAULT_TUNED_JOBS = 750
-
-# Triggers.
-MAX_RULE_TARGETS = 5  # [rules]
-MAX_SCHEDULE_RETRIES = 185  # [scheduler]
-SCHEDULE_EVENT_AGE_SECONDS = (60, 86_400)

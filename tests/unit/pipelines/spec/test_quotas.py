@@ -8,23 +8,21 @@ import pytest
 
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.service_model import service
+from drivetrain.pipelines.triggers import event_values
 
 
 @pytest.mark.parametrize(
     ("limit", "shape"),
     [
         (quotas.MAX_DEFINITION_CHARACTERS, "PipelineDefinition"),
-        (quotas.MAX_PIPELINE_NAME_CHARACTERS, "PipelineName"),
         (quotas.MAX_DISPLAY_NAME_CHARACTERS, "PipelineName"),
         (quotas.MAX_DESCRIPTION_CHARACTERS, "PipelineDescription"),
         (quotas.MAX_TAGS, "TagList"),
         (quotas.MAX_PARAMETER_VALUE_CHARACTERS, "String1024"),
         (quotas.MAX_PARAMETERS_AT_START, "ParameterList"),
-        (quotas.MAX_EXECUTION_NAME_CHARACTERS, "PipelineExecutionName"),
         (quotas.MAX_JOB_NAME_CHARACTERS, "TrainingJobName"),
         (quotas.MAX_JOB_NAME_CHARACTERS, "ProcessingJobName"),
         (quotas.MAX_HYPERPARAMETERS, "HyperParameters"),
-        (quotas.MAX_HYPERPARAMETER_NAME_CHARACTERS, "HyperParameterKey"),
         (quotas.MAX_HYPERPARAMETER_CHARACTERS, "HyperParameterValue"),
         (quotas.MAX_CHANNELS, "InputDataConfig"),
         (quotas.MAX_ARGUMENTS, "ContainerArguments"),
@@ -33,11 +31,6 @@ from drivetrain.pipelines.targets.sagemaker.service_model import service
         (quotas.MAX_ARGUMENT_CHARACTERS, "TrainingContainerArgument"),
         (quotas.MAX_PROCESSING_INPUTS, "ProcessingInputs"),
         (quotas.MAX_PROCESSING_OUTPUTS, "ProcessingOutputs"),
-        (quotas.MAX_ENVIRONMENT_ENTRIES, "TrainingEnvironmentMap"),
-        (quotas.MAX_ENVIRONMENT_ENTRIES, "ProcessingEnvironmentMap"),
-        (quotas.MAX_ENVIRONMENT_CHARACTERS["Training"], "TrainingEnvironmentValue"),
-        (quotas.MAX_ENVIRONMENT_CHARACTERS["Processing"], "ProcessingEnvironmentValue"),
-        (quotas.MAX_METRIC_DEFINITIONS, "MetricDefinitionList"),
         (quotas.MAX_WARM_POOL_SECONDS, "KeepAlivePeriodInSeconds"),
         (quotas.MAX_JOB_RETRIES, "MaximumRetryAttempts"),
         (quotas.PENDING_SECONDS[1], "MaxPendingTimeInSeconds"),
@@ -53,6 +46,11 @@ from drivetrain.pipelines.targets.sagemaker.service_model import service
 def test_a_limit_is_that_of_the_service_model(limit: int, shape: str) -> None:
     shapes: dict[str, Any] = service()["shapes"]
     assert shapes[shape]["max"] == limit
+
+
+def test_the_limit_that_travels_without_the_package_is_the_same() -> None:
+    # event_values goes to the function that starts pipelines, which has no spec beside it.
+    assert event_values.MAX_VALUE_CHARACTERS == quotas.MAX_PARAMETER_VALUE_CHARACTERS
 
 
 def test_the_least_that_a_job_waits_is_that_of_the_service_model() -> None:
