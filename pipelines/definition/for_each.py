@@ -23,11 +23,9 @@ from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import descend, path_text
 from drivetrain.pipelines.definition.shapes import shown
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
 
 TYPE = "ForEach"
-MAX_ITEMS = 100
-MAX_CONCURRENCY = 50
-MAX_ITEM_CHARACTERS = 12_800
 # Of a list that is only known while the pipeline runs the service documents no bound; this one is ours.
 MAX_CHILDREN = 10_000
 PICKS = ("MaxBy", "MinBy")
@@ -87,8 +85,8 @@ def items_of(value: Json, *, literal: bool) -> list[Json]:
             raise UserError(f"IterableItems must be a list, or the JSON text of one: {error}") from None
     if not isinstance(value, list):
         raise UserError(f"IterableItems is {shown(value)}. Allowed: a list, or the JSON text of one.")
-    if literal and not 1 <= len(value) <= MAX_ITEMS:
-        raise UserError(f"IterableItems has {len(value)} items. Allowed: 1 to {MAX_ITEMS}.")
+    if literal and not 1 <= len(value) <= MAX_FOREACH_ITEMS:
+        raise UserError(f"IterableItems has {len(value)} items. Allowed: 1 to {MAX_FOREACH_ITEMS}.")
     for number, item in enumerate(value):
         if item is None:
             raise UserError(f"IterableItems[{number}] is null. Allowed: text, numbers, true, false, objects.")
@@ -169,8 +167,8 @@ def _misplaced(definition: Definition) -> Iterator[str]:
 def _fields(loop: StepNode) -> Iterator[str]:
     given: Json = loop.arguments.get("IterableItems")
     if isinstance(given, list):
-        if not 1 <= len(given) <= MAX_ITEMS:
-            yield f"{loop.place}: IterableItems has {len(given)} items. Allowed: 1 to {MAX_ITEMS}."
+        if not 1 <= len(given) <= MAX_FOREACH_ITEMS:
+            yield f"{loop.place}: IterableItems has {len(given)} items. Allowed: 1 to {MAX_FOREACH_ITEMS}."
         for number, item in enumerate(given):
             if item is None or isinstance(item, list) or (isinstance(item, dict) and not _is_expression(item)):
                 yield (
@@ -183,9 +181,9 @@ def _fields(loop: StepNode) -> Iterator[str]:
             "reference to the JSON text of one."
         )
     most: Json = loop.arguments.get("MaxConcurrency")
-    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_CONCURRENCY:
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_FOREACH_CONCURRENCY:
         said = "missing" if most is None else shown(most)
-        yield f"{loop.place}: MaxConcurrency is {said}. Allowed: a whole number from 1 to {MAX_CONCURRENCY}."
+        yield f"{loop.place}: MaxConcurrency is {said}. Allowed: a whole number from 1 to {MAX_FOREACH_CONCURRENCY}."
     if loop.arguments.get("Selector") is not None:
         try:
             selector(loop)

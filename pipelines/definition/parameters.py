@@ -10,11 +10,9 @@ from typing import Any
 from drivetrain.pipelines.definition.document import Definition, DefinitionParameter
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec.quotas import MAX_PARAMETER_VALUE_CHARACTERS, MAX_PARAMETERS_AT_START
 
 TYPES = ("String", "Integer", "Float", "Boolean")
-# Limits of StartPipelineExecution.
-MAX_VALUE_CHARACTERS = 1_024
-MAX_GIVEN = 200
 
 _ALLOWED = {
     "String": "text",
@@ -36,8 +34,8 @@ def bind(definition: Definition, given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in declared:
             raise UserError(f"no parameter {name!r}. {did_you_mean(name, declared)}")
-    if len(given) > MAX_GIVEN:
-        raise UserError(f"{len(given)} parameters are given; at most {MAX_GIVEN} at a start.")
+    if len(given) > MAX_PARAMETERS_AT_START:
+        raise UserError(f"{len(given)} parameters are given; at most {MAX_PARAMETERS_AT_START} at a start.")
     bound: dict[str, Any] = {}
     missing: list[DefinitionParameter] = []
     for parameter in declared.values():
@@ -62,9 +60,9 @@ def typed(parameter: DefinitionParameter, given: Any) -> Any:
     if parameter.type not in TYPES:
         raise UserError(f"parameter {parameter.name!r} has type {parameter.type!r}. Allowed: {', '.join(TYPES)}.")
     value = _typed(parameter.type, given)
-    if value is None or (isinstance(value, str) and len(value) > MAX_VALUE_CHARACTERS):
+    if value is None or (isinstance(value, str) and len(value) > MAX_PARAMETER_VALUE_CHARACTERS):
         shown = f"{given!r:.60}" if value is None else f"text of {len(value):,} characters"
-        at_most = f" of at most {MAX_VALUE_CHARACTERS:,} characters" if parameter.type == "String" else ""
+        at_most = f" of at most {MAX_PARAMETER_VALUE_CHARACTERS:,} characters" if parameter.type == "String" else ""
         raise UserError(f"parameter {parameter.name!r} is {shown}. Allowed: {_ALLOWED[parameter.type]}{at_most}.")
     if parameter.choices and not any(_typed(parameter.type, choice) == value for choice in parameter.choices):
         allowed = [str(choice) for choice in parameter.choices]

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.conditions import OPERATORS
+from drivetrain.pipelines.definition.graph import TRIGGERS
 from drivetrain.pipelines.definition.parameters import TYPES
 from drivetrain.pipelines.schemas import DIALECT
 from drivetrain.pipelines.spec import quotas
@@ -90,12 +91,12 @@ def _condition() -> dict[str, Any]:
 
 
 def _for_each() -> dict[str, Any]:
-    items = {"anyOf": [{"type": "array", "minItems": 1, "maxItems": for_each.MAX_ITEMS}, _TEXT, _EXPRESSION]}
+    items = {"anyOf": [{"type": "array", "minItems": 1, "maxItems": quotas.MAX_FOREACH_ITEMS}, _TEXT, _EXPRESSION]}
     selector = _object(("Pick", "Field"), Pick={"enum": list(for_each.PICKS)}, Field=_EXPRESSION)
     return _object(
         ("IterableItems", "ForEachBody"),
         IterableItems=items,
-        MaxConcurrency={"type": "integer", "minimum": 1, "maximum": for_each.MAX_CONCURRENCY},
+        MaxConcurrency={"type": "integer", "minimum": 1, "maximum": quotas.MAX_FOREACH_CONCURRENCY},
         Selector=selector,
         ForEachBody=_STEPS,
     )
@@ -104,8 +105,8 @@ def _for_each() -> dict[str, Any]:
 def _step(arguments: dict[str, Any]) -> dict[str, Any]:
     from drivetrain.pipelines.studio.inspection import EVERY_STEP, STEP_TYPES
 
-    name = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
-    trigger = {"enum": ["Completed", "Failed", "Stopped", "Any"]}
+    name = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{quotas.MAX_STEP_NAME_CHARACTERS}}}$"}
+    trigger = {"enum": [*TRIGGERS]}
     retry = _object(
         ("ExceptionType",),
         ExceptionType=_several({"enum": list(get_args(ExceptionType))}),
@@ -133,8 +134,8 @@ def _step(arguments: dict[str, Any]) -> dict[str, Any]:
         "properties": {
             "Name": name,
             "Type": {"type": "string", "examples": sorted(STEP_TYPES)},
-            "DisplayName": {"type": "string", "maxLength": 256},
-            "Description": {"type": "string", "maxLength": 3072},
+            "DisplayName": {"type": "string", "maxLength": quotas.MAX_DISPLAY_NAME_CHARACTERS},
+            "Description": {"type": "string", "maxLength": quotas.MAX_DESCRIPTION_CHARACTERS},
             "DependsOn": {"type": "array", "items": {"anyOf": [name, _object(("Step",), Step=name, Trigger=trigger)]}},
             "CacheConfig": _object(("Enabled",), Enabled={"type": "boolean"}, ExpireAfter=_TEXT),
             "RetryPolicies": {"type": "array", "items": retry},

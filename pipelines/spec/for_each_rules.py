@@ -19,7 +19,6 @@ rule = RuleBook()
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _ITERATION = re.compile(r"(.+)-\d+")
-_LONGEST_NAME = 64
 
 
 def _loops(graph: Graph) -> Iterator[ForEachStep]:
@@ -49,10 +48,10 @@ def iterations_have_names_of_their_own(graph: Graph) -> Iterator[str]:
     for loop in _loops(graph):
         last = f"-{quotas.MAX_FOREACH_ITEMS - 1}"
         for step in loop.body:
-            if len(step.name) + len(last) > _LONGEST_NAME:
+            if len(step.name) + len(last) > quotas.MAX_STEP_NAME_CHARACTERS:
                 yield (
                     f"step name {step.name!r} in the body of {loop.name!r} is too long: with the iteration's number it "
-                    f"has at most {_LONGEST_NAME} characters."
+                    f"has at most {quotas.MAX_STEP_NAME_CHARACTERS} characters."
                 )
 
 

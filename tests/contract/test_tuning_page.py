@@ -11,8 +11,9 @@ from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
 from drivetrain.pipelines import Pipeline, between, one_of, step, tune
+from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.tuning import strategies
-from drivetrain.pipelines.targets.local.tuning.config import MAX_TRAININGS, read_config
+from drivetrain.pipelines.targets.local.tuning.config import read_config
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 PAGE = Path(__file__).parents[2] / "docs" / "tuning.md"
@@ -23,19 +24,25 @@ def page() -> str:
 
 
 def test_its_pipeline_compiles_to_what_runs_here() -> None:
-    (block,) = re.findall(r"^```python\n(.*?)^```", page(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```", page(), re.MULTILINE | re.DOTALL)
     data = step(prepare_data, raw="s3://bucket/raw/", key="id", label="label")
     names: dict[str, Any] = {
         **{"between": between, "one_of": one_of, "step": step, "tune": tune},
         **{"train": train, "evaluate": evaluate, "data": data},
     }
-    exec(block, names)
-    pipeline = Pipeline(name="p", steps=[data, names["search"], names["scores"]])
+    exec("".join(blocks), names)
+    pipeline = Pipeline(name="p", steps=[data, names["search"], names["scores"], names["model"]])
     definition = compile_pipeline(pipeline, wheels_optional=True).definition
     config = read_config(definition["Steps"][1]["Arguments"])
     assert (config.strategy, config.num_trainings, config.max_parallel) == ("Bayesian", 20, 4)
     assert {one.name for one in config.definitions[0].ranges} == {"learning_rate", "schedule"}
-    assert config.num_trainings < MAX_TRAININGS
+    assert config.num_trainings < DEFAULT_TUNED_JOBS
+    final = definition["Steps"][3]["Arguments"]["HyperParameters"]
+    best = "Steps.search.BestTrainingJob.TunedHyperParameters"
+    assert [final[name] for name in ("learning_rate", "schedule")] == [
+        {"Get": f"{best}['learning_rate']"},
+        {"Get": f"{best}['schedule']"},
+    ]
 
 
 def test_it_names_every_search_and_every_word() -> None:

@@ -23,7 +23,6 @@ from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local.home import Home
 
 TOKEN_LENGTH = 10
-MOST_OUTPUTS = 50
 LONGEST_VALUE, LONGEST_REASON = 1024, 256
 # What JSON has as a number: no nan, no digits of other scripts, which Python would read.
 _INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -11,8 +11,8 @@ from typing import Any
 from drivetrain.components.registries import partition_of
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, UnresolvedReference
 from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.pipelines.spec.quotas import MAX_JOB_NAME_CHARACTERS
 
-_LONGEST_JOB_NAME = 63
 # How every job of a pipeline is called on the service, too.
 JOB_PREFIX = "pipelines-"
 
@@ -38,11 +38,11 @@ class Facts:
         """The name of a step's job. It says nothing of the attempt, so that a repeated one writes to the same place."""
         plain = re.sub(r"[^A-Za-z0-9]+", "-", step).strip("-")
         name = f"{JOB_PREFIX}{self.id}-{plain}"
-        if plain == step and len(name) <= _LONGEST_JOB_NAME:
+        if plain == step and len(name) <= MAX_JOB_NAME_CHARACTERS:
             return name
         # What was changed or cut must not make two steps' names equal.
         mark = hashlib.sha256(step.encode()).hexdigest()[:8]
-        return f"{name[: _LONGEST_JOB_NAME - 9].rstrip('-')}-{mark}"
+        return f"{name[: MAX_JOB_NAME_CHARACTERS - 9].rstrip('-')}-{mark}"
 
     def field(self, name: str) -> Any:
         """A value of `Execution.<name>`.

@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.spec.quotas import MAX_CALLBACK_OUTPUTS
 from drivetrain.pipelines.targets.events import StepNoted
 from drivetrain.pipelines.targets.local import callbacks, handlers
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
@@ -25,8 +26,8 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     queue = plan.raw.get("SqsQueueUrl")
     if not isinstance(queue, str | dict) or not queue:
         return [f"step {step.name!r}: SqsQueueUrl is {queue!r:.60}. Allowed: the URL of a queue."]
-    if len(step.output_parameters) > callbacks.MOST_OUTPUTS:
-        return [f"step {step.name!r} has {len(step.output_parameters)} outputs. Allowed: {callbacks.MOST_OUTPUTS}."]
+    if len(step.output_parameters) > MAX_CALLBACK_OUTPUTS:
+        return [f"step {step.name!r} has {len(step.output_parameters)} outputs. Allowed: {MAX_CALLBACK_OUTPUTS}."]
     target = plan.options.callbacks.get(step.name)
     problems = [] if target is None else handlers.problems(step, target)
     return problems or handlers.output_problems(step)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
 from drivetrain.pipelines.targets.local.tuning.space import Categorical, Range, read_ranges, settings
 
-# The service's quota for one tuning job.
-MAX_TRAININGS = 750
 # What the service tells a training of what it is measured by.
 OBJECTIVE_PARAMETER = "_tuning_objective_metric"
 _EPOCHS = ("epochs", "numepochs", "n-epochs", "n_epochs", "num_epochs")
@@ -186,17 +185,17 @@ def _num_trainings(
 ) -> int:
     given = _whole(limits, "MaxNumberOfTrainingJobs", 1)
     if strategy != "Grid":
-        if given is not None and given > MAX_TRAININGS:
-            raise UserError(f"MaxNumberOfTrainingJobs is {given:,}. Allowed: at most {MAX_TRAININGS}.")
+        if given is not None and given > DEFAULT_TUNED_JOBS:
+            raise UserError(f"MaxNumberOfTrainingJobs is {given:,}. Allowed: at most {DEFAULT_TUNED_JOBS}.")
         if given is None and not ends_otherwise:
             raise UserError(
                 "ResourceLimits has no MaxNumberOfTrainingJobs, and nothing else ends the tuning. Give it, "
                 "MaxRuntimeInSeconds or TuningJobCompletionCriteria."
             )
-        return given or MAX_TRAININGS
+        return given or DEFAULT_TUNED_JOBS
     total = sum(map(num_combinations, definitions))
-    if total > MAX_TRAININGS:
-        raise UserError(f"the grid has {total:,} combinations. Allowed: {MAX_TRAININGS}. List fewer values.")
+    if total > DEFAULT_TUNED_JOBS:
+        raise UserError(f"the grid has {total:,} combinations. Allowed: {DEFAULT_TUNED_JOBS}. List fewer values.")
     if given is not None and given != total:
         raise UserError(
             f"Grid runs each combination once, which makes {total} trainings, and MaxNumberOfTrainingJobs is {given}. "

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.spec.quotas import MAX_TUNED_HYPERPARAMETERS
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
 
 Scaling = Literal["Linear", "Logarithmic", "ReverseLogarithmic"]
 SCALINGS = ("Auto", "Linear", "Logarithmic", "ReverseLogarithmic")
-MAX_RANGES = 30
 # From this ratio of the ends on, Auto searches by orders of magnitude.
 _WIDE = 100.0
 
@@ -88,8 +88,8 @@ def read_ranges(given: Mapping[str, Any]) -> tuple[Range, ...]:
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"hyperparameter {name!r} has two ranges. Give one.")
-    if len(found) > MAX_RANGES:
-        raise UserError(f"{len(found)} hyperparameters are searched. Allowed: {MAX_RANGES}.")
+    if len(found) > MAX_TUNED_HYPERPARAMETERS:
+        raise UserError(f"{len(found)} hyperparameters are searched. Allowed: {MAX_TUNED_HYPERPARAMETERS}.")
     return found
 
 

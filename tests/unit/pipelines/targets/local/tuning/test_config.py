@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.tuning.config import MAX_TRAININGS, Objective, read_config
+from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
+from drivetrain.pipelines.targets.local.tuning.config import Objective, read_config
 
 RANGES = {"ContinuousParameterRanges": [{"Name": "x", "MinValue": "0", "MaxValue": "1"}]}
 GRID = {"CategoricalParameterRanges": [{"Name": "a", "Values": ["1", "2"]}, {"Name": "b", "Values": ["3", "4", "5"]}]}
@@ -79,10 +80,10 @@ def test_a_grid_has_as_many_trainings_as_combinations() -> None:
 
 def test_without_a_number_of_trainings_the_quota_is_the_limit() -> None:
     limits = {"MaxParallelTrainingJobs": 1, "MaxRuntimeInSeconds": 600}
-    assert read_config(arguments(ResourceLimits=limits)).num_trainings == MAX_TRAININGS
+    assert read_config(arguments(ResourceLimits=limits)).num_trainings == DEFAULT_TUNED_JOBS
     criteria = {"TargetObjectiveMetricValue": 0.9}
     found = read_config(arguments(ResourceLimits={}, TuningJobCompletionCriteria=criteria))
-    assert found.num_trainings == MAX_TRAININGS
+    assert found.num_trainings == DEFAULT_TUNED_JOBS
 
 
 def test_hyperband_takes_its_epochs_from_the_static_hyperparameters() -> None:
