@@ -21,6 +21,22 @@ from tests.fixtures.local_runs import BUCKET, LocalRuns, join
 
 ROOT = Path(__file__).parents[5]
 PATIENCE_S = 30.0
+# Goes on when two of its kind have come: the first with the second, the third with the fourth.
+MEETING = f"""
+import sys, time
+from pathlib import Path
+for number in range(1, 5):
+    try:
+        (Path(sys.argv[1]) / str(number)).touch(exist_ok=False)
+        break
+    except FileExistsError:
+        pass
+other = Path(sys.argv[1]) / str(number + number % 2)
+deadline = time.monotonic() + {PATIENCE_S}
+while not other.exists():
+    assert time.monotonic() < deadline, "nobody else has come"
+    time.sleep(0.01)
+"""
 HANDLERS = """
 def square(event, context):
     return {"n": int(event["x"]) ** 2}
@@ -127,9 +143,10 @@ def test_items_may_come_as_json_text_from_a_parameter_and_be_objects(runs: Local
 
 @pytest.mark.parametrize(("most", "max_parallel"), [(2, 4), (3, 2)])
 def test_no_more_run_at_a_time_than_max_concurrency_and_the_execution_allow(
-    runs: LocalRuns, most: int, max_parallel: int
+    runs: LocalRuns, tmp_path: Path, most: int, max_parallel: int
 ) -> None:
-    body = runs.processing("Wait", "import time; time.sleep(0.3)")
+    (tmp_path / "met").mkdir()
+    body = runs.processing("Meet", MEETING, arguments=[str(tmp_path / "met")])
     summary = runs.start([loop([1, 2, 3, 4], body, most=most)], max_parallel=max_parallel)
     assert summary.status == "Succeeded"
     with Ledger(runs.home) as ledger:
