@@ -78,7 +78,8 @@ def _check(said: Mapping[str, Any]) -> None:
     for name in ("notes", "discarded"):
         _must(_are(said[name], str), name, said[name], "a list of texts")
     _must(isinstance(said["foreign"], bool), "foreign", said["foreign"], "true or false")
-    _must(isinstance(said["lost"], str | None), "lost", said["lost"], "text or null")
+    for name in ("lost", "last_write"):
+        _must(isinstance(said[name], str | None), name, said[name], "text or null")
     for name in ("cost", "permissions", "origin"):
         _must(isinstance(said[name], dict | None), name, said[name], "an object or null")
     record: Any = said["record"]
@@ -125,6 +126,7 @@ def _read(said: Mapping[str, Any]) -> Plan:
         overwritten=_each(said, "overwritten", Change.from_json),
         foreign=said["foreign"],
         lost=said["lost"],
+        last_write=said["last_write"],
         discarded=tuple(said["discarded"]),
         steps=_each(said, "steps", Forecast.from_json),
         notes=tuple(said["notes"]),

@@ -19,6 +19,7 @@ from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import Change, differences
 from drivetrain.pipelines.definition.place import ROOTS, Place, text
 from drivetrain.pipelines.definition.value_words import masked
+from drivetrain.pipelines.report.words import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
     APPLIED,
@@ -35,6 +36,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.limits import warnings
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, size_of
 from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import differing as in_words
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import (
+    PIPELINE,
     SCHEDULES,
     changes,
     compare,
@@ -112,6 +114,8 @@ class Plan:
     """The pipeline was not made by apply."""
     lost: str | None = None
     """Why it is not known what apply wrote last, where it did."""
+    last_write: str | None = None
+    """Who wrote the pipeline last, and when, as far as the service says it."""
     discarded: tuple[str, ...] = ()
     """Places, or `all`, whose drift may be overwritten."""
     steps: tuple[Forecast, ...] = ()
@@ -153,9 +157,12 @@ class Plan:
                 f"{self.lost} Applying would overwrite what differs: {shown}. {self._advice(adopt=True)}, or overwrite "
                 f"it: {give_up}"
             )
+        # The service knows it of the pipeline, of its rules and schedules it does not.
+        is_told = self.last_write is not None and any(change.place[0] in (*ROOTS, PIPELINE) for change in undone)
+        written = f" (last written {self.last_write})" if is_told else ""
         return (
-            f"Pipeline {self.pipeline!r} was edited since the last apply, and applying would undo it: {shown}. "
-            f"{self._advice(adopt=False)}, or give them up: {give_up}"
+            f"Pipeline {self.pipeline!r} was edited since the last apply{written}, and applying would undo it: "
+            f"{shown}. {self._advice(adopt=False)}, or give them up: {give_up}"
         )
 
     def _advice(self, *, adopt: bool) -> str:
@@ -188,6 +195,7 @@ class Plan:
             "overwritten": [change.to_json() for change in self.overwritten],
             "foreign": self.foreign,
             "lost": self.lost,
+            "last_write": self.last_write,
             "discarded": list(self.discarded),
             "steps": [item.to_json() for item in self.steps],
             "notes": list(self.notes),
@@ -257,6 +265,7 @@ def make_plan(
         overwritten=_masked(drifted.overwritten),
         foreign=drifted.foreign,
         lost=drifted.lost,
+        last_write=None if deployed is None else _last_write(deployed),
         discarded=tuple(discarded),
         steps=forecast(old, wanted.definition, altered),
         notes=(*wanted.notes, *warnings(wanted)),
@@ -269,6 +278,12 @@ def make_plan(
 def _masked(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """Without what looks like a secret by its name: a plan is kept and shown, and applying needs only the places."""
     return tuple(masked(change) for change in changes)
+
+
+def _last_write(deployed: Deployed) -> str | None:
+    said = [f"by {deployed.modified_by}"] if deployed.modified_by else []
+    said += [] if deployed.modified is None else [f"at {moment_with_zone(deployed.modified)}"]
+    return " ".join(said) or None
 
 
 @dataclass(frozen=True)

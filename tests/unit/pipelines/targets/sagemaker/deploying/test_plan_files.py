@@ -28,6 +28,7 @@ WRONG: list[tuple[str, Any]] = [
     ("overwritten", "all"),
     ("foreign", "no"),
     ("lost", 1),
+    ("last_write", ["ana"]),
     ("discarded", "all"),
     ("discarded", [1]),
     ("steps", [{"step": 1, "x": 2}]),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,13 +10,15 @@ import pytest
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.report.words import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, applied_uri
+from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, applied_uri, read_pipeline
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import from_json, read_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
+from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
-from drivetrain.pipelines.triggers.resources import resource_name
+from drivetrain.pipelines.triggers.resource_names import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
@@ -37,6 +40,41 @@ def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
         assert read_plan(plan.text(), "plan.json") == plan
         assert from_json(json.loads(json.dumps(plan.to_json()))) == plan
     assert later.drift and later.overwritten and later.properties and later.triggers and later.uploads
+
+
+def test_the_refusal_says_who_wrote_last_and_when(place: Place) -> None:
+    place.apply(wanted := place.wanted(triggers=(place.schedule(),)))
+    place.edit(Parameters=[])
+    there = place.deployed()
+    assert there is not None and there.modified is not None
+    when = moment_with_zone(there.modified)
+    for who, told in (("ana", f" (last written by ana at {when})"), (None, f" (last written at {when})")):
+        refusal = str(make_plan(place.account, wanted, replace(there, modified_by=who)).refusal())
+        assert f"was edited since the last apply{told}, and applying would undo it" in refusal
+    unknown = make_plan(place.account, wanted, replace(there, modified_by=None, modified=None))
+    assert "was edited since the last apply, and" in str(unknown.refusal())
+    # Whoever disabled the schedule is not the one who wrote the pipeline last.
+    place.apply(wanted, discarded=["all"])
+    place.turn(State="DISABLED")
+    told = place.plan(wanted)
+    assert "last written" not in str(told.refusal()) and "was edited since the last apply, and" in str(told.refusal())
+
+
+@pytest.mark.parametrize(
+    ("context", "who"),
+    [
+        ({"UserProfileName": "ana", "IamIdentity": {"Arn": "arn:aws:sts::1:assumed-role/studio/SageMaker"}}, "ana"),
+        ({"IamIdentity": {"Arn": "arn:aws:sts::1:assumed-role/ci/apply"}}, "arn:aws:sts::1:assumed-role/ci/apply"),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_who_wrote_last_is_read(place: Place, monkeypatch: pytest.MonkeyPatch, context: Any, who: str | None) -> None:
+    said = {"PipelineArn": "arn", "RoleArn": "role", "LastModifiedTime": datetime(2026, 11, 20, tzinfo=UTC)}
+    said |= {} if context is None else {"LastModifiedBy": context}
+    monkeypatch.setattr(place.account, "find", lambda *names, **arguments: said)
+    there = read_pipeline(place.account, NAME)
+    assert there is not None and (there.modified_by, there.modified) == (who, 1795132800.0)
 
 
 @pytest.mark.parametrize(
