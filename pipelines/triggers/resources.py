@@ -22,6 +22,7 @@ from drivetrain.pipelines.spec import triggers as spec
 from drivetrain.pipelines.triggers.event_values import Wanted
 from drivetrain.pipelines.triggers.pattern_syntax import compiled
 from drivetrain.pipelines.triggers.patterns import Where, pattern
+from drivetrain.pipelines.triggers.resource_names import OWNER, TRIGGER, description, resource_name
 from drivetrain.pipelines.triggers.schedules import clock
 from drivetrain.pipelines.triggers.starting import Request
 from drivetrain.pipelines.triggers.timing import rate
@@ -30,16 +31,7 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.spec.values import Scalar
 
-OWNER = "drivetrain:pipeline"
-"""The tag of a rule that names the pipeline it starts. Schedules have no tags: their target names it."""
-
-TRIGGER = "drivetrain:trigger"
-
-MAX_NAME_CHARACTERS = 64
 MAX_TEMPLATE_CHARACTERS = 8_192
-PREFIX_CHARACTERS = 20
-_TRIGGER_CHARACTERS = 32
-_HASH_CHARACTERS = 8
 
 # The service tries for a day by default; a nightly training that begins the next afternoon helps nobody.
 RETRY: Mapping[str, int] = {"MaximumEventAgeInSeconds": 3_600, "MaximumRetryAttempts": 20}
@@ -105,16 +97,6 @@ def resources(pipeline: Pipeline, site: Site) -> tuple[Rule | Schedule, ...]:
     )
 
 
-def resource_name(pipeline: str, trigger: str) -> str:
-    """The name of a trigger's rule or schedule: the pipeline's beginning, the trigger's, and a hash of both.
-
-    At most 61 characters (64 are allowed), so that it needs no other form for long names; and the hash keeps `a-b` of
-    `c` apart from `b` of `c-a`.
-    """
-    digest = hashlib.sha256(f"{pipeline}/{trigger}".encode()).hexdigest()[:_HASH_CHARACTERS]
-    return f"{pipeline[:PREFIX_CHARACTERS]}-{trigger[:_TRIGGER_CHARACTERS]}-{digest}"
-
-
 def request(pipeline: Pipeline, trigger: spec.EventTrigger, pipeline_arn: str) -> Request:
     """The trigger as it travels with each of its events."""
     declared = {parameter.name: parameter for parameter in pipeline.parameters}
@@ -163,7 +145,7 @@ def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: Site) -> Rule:
             "Name": resource_name(pipeline.name, trigger.name),
             "EventPattern": json.dumps(looked_for, separators=(",", ":"), sort_keys=True, ensure_ascii=False),
             "State": _state(trigger),
-            "Description": _description(pipeline, trigger),
+            "Description": description(pipeline.name, trigger.name),
             "Tags": [{"Key": OWNER, "Value": pipeline.name}, {"Key": TRIGGER, "Value": trigger.name}],
         },
         targets=(target,),
@@ -194,7 +176,7 @@ def _schedule(pipeline: Pipeline, trigger: spec.Schedule, site: Site) -> Schedul
         "ScheduleExpression": read.timing.expression,
         "ScheduleExpressionTimezone": trigger.timezone,
         "State": _state(trigger),
-        "Description": _description(pipeline, trigger),
+        "Description": description(pipeline.name, trigger.name),
         "FlexibleTimeWindow": window,
         "Target": target,
     }
@@ -219,10 +201,6 @@ def _template(trigger: spec.EventTrigger, made: Request) -> str:
 
 def _state(trigger: spec.EventTrigger | spec.Schedule) -> str:
     return "ENABLED" if trigger.enabled else "DISABLED"
-
-
-def _description(pipeline: Pipeline, trigger: spec.EventTrigger | spec.Schedule) -> str:
-    return f"Trigger {trigger.name} of pipeline {pipeline.name}"
 
 
 def _seconds(period: str) -> int:

@@ -9,7 +9,6 @@ Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBrid
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,16 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError
+from drivetrain.pipelines.triggers.resource_names import (
+    OWNER,
+    is_cut_name,
+    is_resource_name,
+    name_prefix,
+    trigger_part,
+)
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
 
-OWNER = "drivetrain:pipeline"
 OUR_TAGS = "drivetrain:"
-_LONGEST_PART = 32
-# What follows the pipeline's beginning (triggers/resources.py: resource_name): the trigger's, which is cut, and a hash.
-_GIVEN_NAME = re.compile(rf"-(?P<trigger>.{{1,{_LONGEST_PART}}})-[0-9a-f]{{8}}")
-_DESCRIBED = re.compile(r"Trigger (?P<trigger>.+) of pipeline .+")
 MAX_TARGETS_AT_ONCE = 10
 Json = dict[str, Any]
 
@@ -207,45 +208,26 @@ def _rules(account: Account, pipeline: str) -> Iterator[Trigger]:
         said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
         tags = [] if said is None else list(said["Tags"])
         name, description = str(rule["Name"]), str(rule.get("Description"))
-        if {"Key": OWNER, "Value": pipeline} in tags or _is_given(name, pipeline, description):
+        if {"Key": OWNER, "Value": pipeline} in tags or is_resource_name(name, pipeline, description):
             targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
             yield Trigger.rule({**rule, "Tags": tags}, targets)
 
 
 def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[Trigger]:
     about = f"schedules of pipeline {pipeline!r}"
-    prefix = name_prefix(pipeline)
     for listed in account.pages(
-        "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=prefix, GroupName="default"
+        "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=name_prefix(pipeline), GroupName="default"
     ):
         name = str(listed["Name"])
-        form = _GIVEN_NAME.fullmatch(name, len(prefix))
-        if form is None:
+        if trigger_part(name, pipeline) is None:
             continue
         said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
         if said is None:
             continue
         found = Trigger.schedule(said)
-        was_cut = len(form["trigger"]) == _LONGEST_PART
-        if (was_cut and found.starts(arn)) or _is_given(name, pipeline, str(said.get("Description"))):
+        described = str(said.get("Description"))
+        if (is_cut_name(name, pipeline) and found.starts(arn)) or is_resource_name(name, pipeline, described):
             yield found
-
-
-def _is_given(name: str, pipeline: str, description: str) -> bool:
-    """Whether apply gave the name, for a trigger of this pipeline: what it was made of is in it, or is described."""
-    form = _GIVEN_NAME.fullmatch(name, len(name_prefix(pipeline)))
-    if form is None:
-        return False
-    from drivetrain.pipelines.triggers.resources import resource_name
-
-    described = _DESCRIBED.fullmatch(description)
-    triggers = {form["trigger"], *(() if described is None else (described["trigger"],))}
-    return name in {resource_name(pipeline, trigger) for trigger in triggers}
-
-
-def name_prefix(pipeline: str) -> str:
-    """How the names of all rules and schedules of a pipeline begin (triggers/resources.py makes them)."""
-    return pipeline[:20]
 
 
 def write(account: Account, trigger: Trigger, before: Trigger | None) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.triggers.resource_names import name_prefix
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -128,9 +129,7 @@ class Names:
 
     @property
     def _trigger_prefix(self) -> str:
-        from drivetrain.pipelines.triggers.resources import PREFIX_CHARACTERS
-
-        return f"{self.pipeline[:PREFIX_CHARACTERS]}-"
+        return f"{name_prefix(self.pipeline)}-"
 
     @property
     def topic(self) -> str:

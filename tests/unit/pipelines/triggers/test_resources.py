@@ -24,7 +24,8 @@ from drivetrain.pipelines import (
 )
 from drivetrain.pipelines.triggers.event_pattern import matches
 from drivetrain.pipelines.triggers.patterns import Where, pattern
-from drivetrain.pipelines.triggers.resources import Rule, Site, resource_name, resources
+from drivetrain.pipelines.triggers.resource_names import resource_name
+from drivetrain.pipelines.triggers.resources import Rule, Site, resources
 from drivetrain.pipelines.triggers.resources import Schedule as MadeSchedule
 from drivetrain.pipelines.triggers.starting import Request, read_message
 
@@ -249,18 +250,6 @@ def test_too_many_values_for_a_template() -> None:
     trigger = Alarm(name="a", alarm="x", parameters={one.name: "v" * 1_000 for one in parameters})
     with pytest.raises(UserError, match="at most 8,192"):
         resources(Pipeline(name="p", parameters=parameters, triggers=(trigger,)), SITE)
-
-
-def test_names_are_apart_and_stay() -> None:
-    names = {resource_name(*pair) for pair in [("a-b", "c"), ("a", "b-c"), ("a-b-c", "d"), ("A", "b-c")]}
-    assert len(names) == 4
-    assert resource_name("p" * 256, "t" * 63) != resource_name("p" * 256, "t" * 62 + "u")
-    assert len(resource_name("p" * 256, "t" * 63)) <= 64
-    assert (
-        resource_name("retraining", "nightly")
-        == resource_name("retraining", "nightly")
-        == "retraining-nightly-a07f3d85"
-    )
 
 
 def package(**detail: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import Applied, apply
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make_plan
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import OWNER, Trigger
-from drivetrain.pipelines.triggers.resources import resource_name
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
+from drivetrain.pipelines.triggers.resource_names import OWNER, resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
 
 NAME = "nightly"

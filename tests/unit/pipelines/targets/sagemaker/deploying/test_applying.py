@@ -15,7 +15,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, A
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
-from drivetrain.pipelines.triggers.resources import resource_name
+from drivetrain.pipelines.triggers.resource_names import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 

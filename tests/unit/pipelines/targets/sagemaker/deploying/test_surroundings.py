@@ -17,8 +17,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy,
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
 from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import described, told_by_pull
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import OWNER, Trigger, desired_triggers
-from drivetrain.pipelines.triggers.resources import TRIGGER, resource_name
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, desired_triggers
+from drivetrain.pipelines.triggers.resource_names import OWNER, TRIGGER, resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
 
 DAILY = resource_name(NAME, "daily")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from drivetrain.pipelines import Pipeline, fail
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
-from drivetrain.pipelines.targets.sagemaker.deploying import triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
     Trigger,
@@ -16,14 +15,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
     remove,
     write,
 )
-from drivetrain.pipelines.triggers import resources
+from drivetrain.pipelines.triggers.resource_names import OWNER
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place
-
-
-def test_names_and_tags_are_those_of_the_declared_ones() -> None:
-    assert triggers.OWNER == resources.OWNER
-    name = "a-pipeline-with-quite-a-long-name"
-    assert resources.resource_name(name, "daily").startswith(triggers.name_prefix(name))
 
 
 def test_declared_triggers_read_back_as_they_were_written(place: Place) -> None:
@@ -86,7 +79,7 @@ def test_defaults_and_spellings_make_no_difference() -> None:
 
 def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
     queue = f"arn:aws:sqs:us-east-1:{place.outside.number}"
-    pattern = {"EventPattern": '{"source":["aws.s3"]}', "Tags": [{"Key": triggers.OWNER, "Value": NAME}]}
+    pattern = {"EventPattern": '{"source":["aws.s3"]}', "Tags": [{"Key": OWNER, "Value": NAME}]}
     two = Trigger.rule(
         {"Name": f"{NAME}-x", **pattern}, [{"Id": "a", "Arn": f"{queue}:a"}, {"Id": "b", "Arn": f"{queue}:b"}]
     )

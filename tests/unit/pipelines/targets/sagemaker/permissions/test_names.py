@@ -34,7 +34,7 @@ def test_what_the_deployment_names_itself_is_meant() -> None:
 
 
 def test_rules_and_schedules_have_the_names_that_their_policy_allows() -> None:
-    from drivetrain.pipelines.triggers.resources import resource_name
+    from drivetrain.pipelines.triggers.resource_names import resource_name
 
     for pipeline in ("nightly", "a-rather-long-name-of-a-pipeline"):
         known = names(pipeline)
