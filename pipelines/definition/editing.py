@@ -22,7 +22,7 @@ from drivetrain.pipelines.definition.value_words import shown
 from drivetrain.pipelines.errors import UserError
 
 # The lists that are laid out by name under roots of their own; whole, where that cannot be.
-STEPS, PARAMETERS = "Steps", "Parameters"
+STEPS_FIELD, PARAMETERS_FIELD = "Steps", "Parameters"
 
 
 class NoSuchPlaceError(UserError):
@@ -69,7 +69,7 @@ def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
     Raises:
         NoSuchPlaceError: there is no such place.
     """
-    if place in ((places.DEFINITION, STEPS), (places.DEFINITION, PARAMETERS)):
+    if place in ((places.DEFINITION, STEPS_FIELD), (places.DEFINITION, PARAMETERS_FIELD)):
         first, second = ({} if given is ABSENT else {str(place[1]): given} for given in (one, other))
         return not differences(first, second)
     value, spot, start = _start(parts, place)
@@ -96,7 +96,7 @@ def put(parts: Outline, place: Place, new: Value) -> Outline:
     if root == places.BRANCHES:
         assert parts.steps is not None
         return parts.with_steps(parts.steps, _replaced(parts.branches, name, made))
-    if name not in (STEPS, PARAMETERS):
+    if name not in (STEPS_FIELD, PARAMETERS_FIELD):
         return Outline(parts.raw, _replaced(parts.fields, name, made), parts.parameters, parts.steps, parts.branches)
     again = outline(_replaced(_whole(parts), name, made))
     return Outline(parts.raw, again.fields, again.parameters, again.steps, again.branches)
@@ -108,7 +108,7 @@ def _start(parts: Outline, place: Place) -> tuple[Value, Spot, int]:
         raise NoSuchPlaceError(place, 0, f"has {', '.join(places.ROOTS)}, and names below them")
     root, name = place[0], place[1]
     if root == places.DEFINITION:
-        if name in (STEPS, PARAMETERS):
+        if name in (STEPS_FIELD, PARAMETERS_FIELD):
             return _whole(parts).get(name, ABSENT), Spot(name, of_service=False), 2
         return parts.fields.get(name, ABSENT), Spot(name), 2
     if root == places.PARAMETERS:

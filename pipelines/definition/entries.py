@@ -15,8 +15,9 @@ from typing import NamedTuple, cast
 
 from drivetrain.pipelines.definition.conditions import expression_text
 from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.definition.meaning import API_TYPES, COLLECTIONS, EDGE, is_expression
+from drivetrain.pipelines.definition.meaning import COLLECTIONS, EDGE, is_expression
 from drivetrain.pipelines.definition.place import Position, Segment
+from drivetrain.pipelines.definition.step_types import API_TYPES
 
 # Lists that the service reads by name, so that their order says nothing: field -> the member that names an entry.
 _NAMED = {

@@ -11,7 +11,6 @@ Field leads into the output of one of the body's steps. An item has at most 12,8
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -20,8 +19,10 @@ from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.document import Definition, StepNode, from_json
 from drivetrain.pipelines.definition.expressions import Get, UnresolvedReference, parse_get, references
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.paths import descend, path_text
 from drivetrain.pipelines.definition.shapes import shown
+from drivetrain.pipelines.definition.step_types import CHILD_NAME, NOT_IN_A_BODY
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
 
@@ -29,12 +30,10 @@ TYPE = "ForEach"
 # Of a list that is only known while the pipeline runs the service documents no bound; this one is ours.
 MAX_CHILDREN = 10_000
 PICKS = ("MaxBy", "MinBy")
-NOT_IN_A_BODY = ("Condition", "Fail", "ForEach")
 COUNTS = ("InputItemCount", "TotalStepCount", "SucceededStepCount", "FailedStepCount", "StoppedStepCount")
 MEMBERS = ("Status", *COUNTS, "IterationOutputs", "Selected")
 # Its members that are about the steps of the body.
 OF_THE_BODY = ("ForEachBody", "Selector")
-_CHILD = re.compile(r"(.+)-\d+", re.DOTALL)
 
 
 def child_name(body_step: str, index: int) -> str:
@@ -143,7 +142,7 @@ def problems(definition: Definition) -> Iterator[str]:
         if names[name] > 1:
             yield f"{definition.source}: {names[name]} steps are named {name!r}. Names are unique, in bodies too."
     for name in sorted(names):
-        match = _CHILD.fullmatch(name)
+        match = CHILD_NAME.fullmatch(name)
         if match is not None and match[1] in inner:
             yield (
                 f"{definition.source}: step {name!r} is named like an iteration of {match[1]!r}, which the service "
@@ -170,12 +169,12 @@ def _fields(loop: StepNode) -> Iterator[str]:
         if not 1 <= len(given) <= MAX_FOREACH_ITEMS:
             yield f"{loop.place}: IterableItems has {len(given)} items. Allowed: 1 to {MAX_FOREACH_ITEMS}."
         for number, item in enumerate(given):
-            if item is None or isinstance(item, list) or (isinstance(item, dict) and not _is_expression(item)):
+            if item is None or isinstance(item, list) or (isinstance(item, dict) and not is_expression(item)):
                 yield (
                     f"{loop.place}: IterableItems[{number}] is {shown(item)}. Allowed: text, numbers, true, false, "
                     "references; an object as JSON text."
                 )
-    elif not isinstance(given, dict) or not _is_expression(given):
+    elif not isinstance(given, dict) or not is_expression(given):
         yield (
             f"{loop.place}: IterableItems is {'missing' if given is None else shown(given)}. Allowed: a list, or a "
             "reference to the JSON text of one."
@@ -288,10 +287,6 @@ def inner_needs(steps: Sequence[StepNode]) -> dict[str, set[str]]:
         step.name: ({get.step for get in step.references if get.step} | {need.step for need in step.depends_on}) & names
         for step in steps
     }
-
-
-def _is_expression(value: Mapping[str, Any]) -> bool:
-    return len(value) == 1 and ("Get" in value or next(iter(value)).startswith("Std:"))
 
 
 def _renamed(node: Json, names: Mapping[str, str]) -> Json:

@@ -14,26 +14,6 @@ from drivetrain.pipelines.definition import durations
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
 
-# Step types whose Arguments are a request of the service's API, or of the pipeline's own making.
-API_TYPES = frozenset(
-    [
-        "AutoML",
-        "ClarifyCheck",
-        "Condition",
-        "Endpoint",
-        "EndpointConfig",
-        "Fail",
-        "ForEach",
-        "InferenceComponent",
-        "Model",
-        "Processing",
-        "QualityCheck",
-        "RegisterModel",
-        "Training",
-        "Transform",
-        "Tuning",
-    ]
-)
 # What stands for the field of an entry of DependsOn.
 EDGE = "DependsOn[]"
 # Fields that list things one by one: an empty one says as much as none. With what they are made of.

@@ -14,7 +14,7 @@ from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
 
 Object = dict[str, Json]
-BRANCHES = ("IfSteps", "ElseSteps")
+SIDES = ("IfSteps", "ElseSteps")
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def _flatten(given: Json, branch: Json, steps: Object, branches: Object) -> bool
             arguments = item.get("Arguments")
             if not isinstance(arguments, dict | None):
                 return False
-            steps[name] = {**item, "Arguments": {k: v for k, v in (arguments or {}).items() if k not in BRANCHES}}
-            for side in BRANCHES:
+            steps[name] = {**item, "Arguments": {k: v for k, v in (arguments or {}).items() if k not in SIDES}}
+            for side in SIDES:
                 if not _flatten((arguments or {}).get(side), {"step": name, "branch": side}, steps, branches):
                     return False
     return True
@@ -139,7 +139,7 @@ def _nested(parts: Outline, before: Outline) -> Json:
         own = cast("Object", parts.steps[name])
         if own.get("Type") != "Condition":
             return own
-        return _with_branches(own, {side: build((name, side)) for side in BRANCHES}, originals.get(name))
+        return _with_branches(own, {side: build((name, side)) for side in SIDES}, originals.get(name))
 
     built = build(None)
     if lost := [name for name in parts.steps if name not in placed]:
@@ -154,7 +154,7 @@ def _parent(parts: Outline, name: str) -> tuple[str, str] | None:
     assert parts.steps is not None
     step, side = (branch.get("step"), branch.get("branch")) if isinstance(branch, dict) else (None, None)
     above = parts.steps.get(step) if isinstance(step, str) else None
-    if not isinstance(step, str) or side not in BRANCHES or not isinstance(above, dict):
+    if not isinstance(step, str) or side not in SIDES or not isinstance(above, dict):
         raise UserError(f"step {name} is to stand in a branch of {step!r}, which is no step here.")
     if above.get("Type") != "Condition":
         raise UserError(f"step {name} is to stand in a branch of {step!r}, which is no condition.")
@@ -166,8 +166,8 @@ def _with_branches(own: Object, lists: dict[str, list[Json]], original: Object |
     arguments = _arguments(own)
     order = _arguments(original) if original is not None else {}
     made: Object = {}
-    for key in dict.fromkeys((*(key for key in order if key in arguments or key in BRANCHES), *arguments, *BRANCHES)):
-        if key not in BRANCHES:
+    for key in dict.fromkeys((*(key for key in order if key in arguments or key in SIDES), *arguments, *SIDES)):
+        if key not in SIDES:
             made[key] = arguments[key]
         elif lists[key] or key in order:
             made[key] = lists[key] if lists[key] or not order or order[key] is not None else None
@@ -189,6 +189,6 @@ def _originals(given: Json) -> dict[str, Object]:
         arguments = item.get("Arguments") if isinstance(item, dict) and item.get("Type") == "Condition" else 0
         if isinstance(item, dict) and isinstance(arguments, dict | None):
             found[str(item.get("Name"))] = item
-            for side in BRANCHES:
+            for side in SIDES:
                 found |= _originals((arguments or {}).get(side))
     return found

@@ -33,7 +33,6 @@ FREE = frozenset(
         "Lambda",
         "Lineage",
         "Model",
-        "Pass",
         "RegisterModel",
     ]
 )

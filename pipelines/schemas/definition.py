@@ -10,6 +10,7 @@ from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.conditions import OPERATORS
 from drivetrain.pipelines.definition.graph import TRIGGERS
 from drivetrain.pipelines.definition.parameters import TYPES
+from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 from drivetrain.pipelines.schemas import DIALECT
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.resources import ExceptionType
@@ -23,7 +24,6 @@ _TEXT_OR_EXPRESSION = {"anyOf": [_TEXT, _EXPRESSION]}
 
 def definition_schema() -> dict[str, Any]:
     """The schema of a definition. Steps of types that are not documented may hold anything."""
-    from drivetrain.pipelines.studio.inspection import TOP_LEVEL
     from drivetrain.pipelines.targets.sagemaker.service_model import service
 
     shapes = service()["shapes"]
@@ -103,8 +103,6 @@ def _for_each() -> dict[str, Any]:
 
 
 def _step(arguments: dict[str, Any]) -> dict[str, Any]:
-    from drivetrain.pipelines.studio.inspection import EVERY_STEP, STEP_TYPES
-
     name = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{quotas.MAX_STEP_NAME_CHARACTERS}}}$"}
     trigger = {"enum": [*TRIGGERS]}
     retry = _object(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast
 
+from drivetrain.pipelines.definition.step_types import CHILD_NAME, NOT_IN_A_BODY
 from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
@@ -18,7 +19,6 @@ from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ItemRef, Reference,
 rule = RuleBook()
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-_ITERATION = re.compile(r"(.+)-\d+")
 
 
 def _loops(graph: Graph) -> Iterator[ForEachStep]:
@@ -32,7 +32,7 @@ def bodies_hold_what_may_run_many_times(graph: Graph) -> Iterator[str]:
             yield f"the body of {loop.name!r} is empty. Give for_each(items, [step, ...])."
         for step in loop.body:
             native = step.type if isinstance(step, NativeStep) else None
-            if isinstance(step, ConditionStep | FailStep | ForEachStep) or native in ("Condition", "Fail", "ForEach"):
+            if isinstance(step, ConditionStep | FailStep | ForEachStep) or native in NOT_IN_A_BODY:
                 yield (
                     f"step {step.name!r} stands in the body of {loop.name!r}. No condition, fail or for_each can: the "
                     "service refuses them there."
@@ -42,7 +42,7 @@ def bodies_hold_what_may_run_many_times(graph: Graph) -> Iterator[str]:
 @rule
 def iterations_have_names_of_their_own(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
-        match = _ITERATION.fullmatch(step.name)
+        match = CHILD_NAME.fullmatch(step.name)
         if match is not None and match[1] in graph.loops:
             yield f"step name {step.name!r} is that of an iteration of {match[1]!r}. Give the step another name."
     for loop in _loops(graph):

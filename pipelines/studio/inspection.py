@@ -15,50 +15,8 @@ from typing import Any
 from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.parameters import problems as problems_of
+from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 
-# What the SDK writes (sagemaker-mlops 1.27, and the v2 line before it).
-TOP_LEVEL = frozenset(("Version", "Metadata", "Parameters", "PipelineExperimentConfig", "MlflowConfig", "Steps"))
-EVERY_STEP = frozenset(
-    ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn", "CacheConfig", "RetryPolicies")
-)
-_CHECKS = frozenset(
-    {
-        "CheckType",
-        "FailOnViolation",
-        "ModelPackageGroupName",
-        "PropertyFiles",
-        "RegisterNewBaseline",
-        "SkipCheck",
-        "SuppliedBaselineConstraints",
-        "SuppliedBaselineStatistics",
-    }
-)
-_NOTHING: frozenset[str] = frozenset()
-# Step type -> the fields that only it has.
-STEP_TYPES: dict[str, frozenset[str]] = {
-    "AutoML": _NOTHING,
-    "Callback": frozenset(("SqsQueueUrl", "OutputParameters")),
-    "ClarifyCheck": _CHECKS | {"ModelName"},
-    "Cleanup": _NOTHING,
-    "Condition": _NOTHING,
-    "EMR": frozenset(("ClusterId", "ClusterConfig", "ExecutionRoleArn")),
-    "EMRServerless": frozenset(("ApplicationId", "ApplicationConfig", "ExecutionRoleArn")),
-    "Endpoint": _NOTHING,
-    "EndpointConfig": _NOTHING,
-    "Fail": _NOTHING,
-    "ForEach": _NOTHING,
-    "InferenceComponent": _NOTHING,
-    "Job": _NOTHING,
-    "Lambda": frozenset(("FunctionArn", "OutputParameters")),
-    "Lineage": _NOTHING,
-    "Model": _NOTHING,
-    "Processing": frozenset(("PropertyFiles",)),
-    "QualityCheck": _CHECKS,
-    "RegisterModel": _NOTHING,
-    "Training": frozenset(("OutputParameters",)),
-    "Transform": _NOTHING,
-    "Tuning": _NOTHING,
-}
 MOST = 100
 
 

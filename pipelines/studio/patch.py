@@ -24,10 +24,10 @@ from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.outline import assembled, outline
 from drivetrain.pipelines.definition.value_words import hidden, name_of, shown, without_passwords
 from drivetrain.pipelines.errors import UserError, did_you_mean
-from drivetrain.pipelines.studio import file_of, patch_text
-from drivetrain.pipelines.studio.remarks import HEAD, remarks
+from drivetrain.pipelines.studio import patch_text
+from drivetrain.pipelines.studio.remarks import NO_EDIT, remarks
 
-__all__ = ["Patch", "between", "file_of", "parse", "read"]
+__all__ = ["Patch", "between", "parse", "read"]
 
 # A definition is at most 1 MiB; where a quarter of it has changed, nobody reviews that as edits.
 MAX_BYTES = 256 * 1024
@@ -54,7 +54,7 @@ class Patch:
     pulled: tuple[str, ...] = ()
     """Marks of what Studio had when it was pulled (seen.py)."""
     remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
-    """Place of an edit -> what reviewers wrote beside it; `remarks.HEAD` for what belongs to none."""
+    """Place of an edit -> what reviewers wrote beside it; `remarks.NO_EDIT` for what belongs to none."""
 
     def apply(self, definition: Mapping[str, Any], left_out: list[str] | None = None) -> dict[str, Any]:
         """The definition with every edit; one that it has already changes nothing.
@@ -116,7 +116,7 @@ class Patch:
     def text(self) -> str:
         """The file's text."""
         said = dict(self.remarks)
-        lines = [*said.pop(HEAD, ()), f"pipeline: {patch_text.scalar(self.pipeline)}"]
+        lines = [*said.pop(NO_EDIT, ()), f"pipeline: {patch_text.scalar(self.pipeline)}"]
         lines.append("edits:" if self.edits else "edits: []")
         added = added_steps(self.edits)
         for edit in self.edits:
@@ -182,8 +182,8 @@ def _of_reviewers(text: str, pipeline: str, edits: tuple[Change, ...]) -> dict[s
     head = [*_HEAD.format(pipeline=pipeline).splitlines(), _PULLED]
     found: dict[str, tuple[str, ...]] = {}
     for place, comments in remarks(text).items():
-        where = places.text(places.parse(place)) if place != HEAD else HEAD
-        ours = own[where] if place != HEAD else head
+        where = places.text(places.parse(place)) if place != NO_EDIT else NO_EDIT
+        ours = own[where] if place != NO_EDIT else head
         theirs = tuple(said for said in comments if not any(_says_the_same(said, line) for line in ours))
         if theirs:
             found[where] = found.get(where, ()) + theirs

@@ -10,7 +10,7 @@ from typing import Any
 
 _COMMENT = re.compile("#[^\r\n\x85\u2028\u2029]*")
 
-HEAD = ""
+NO_EDIT = ""
 """Stands for the place of what belongs to no edit."""
 
 
@@ -27,7 +27,7 @@ def remarks(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for line, comment in _comments(text, list(yaml.scan(text, Loader=loader))):
         at = bisect_right(starts, line) - 1
-        found.setdefault(edits[at][1] if at >= 0 and line < end else HEAD, []).append(comment)
+        found.setdefault(edits[at][1] if at >= 0 and line < end else NO_EDIT, []).append(comment)
     return {place: tuple(comments) for place, comments in found.items()}
 
 

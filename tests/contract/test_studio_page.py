@@ -12,6 +12,7 @@ import pytest
 from drivetrain.pipelines.cli import main
 from drivetrain.pipelines.definition import document, json_text
 from drivetrain.pipelines.definition.difference import describe_all, differences
+from drivetrain.pipelines.studio import file_of
 from drivetrain.pipelines.studio import patch as patches
 
 PAGE = Path(__file__).parents[2] / "docs" / "studio.md"
@@ -46,7 +47,7 @@ def test_its_file_is_one_and_is_written_the_same(
     assert patch.text().endswith(block)
     assert main.run(["compile", "retraining"]) == 0
     before = json.loads(capsys.readouterr().out)
-    patch.write(patches.file_of("retraining", tmp_path))
+    patch.write(file_of("retraining", tmp_path))
     assert main.run(["compile", "retraining"]) == 0
     after = json.loads(capsys.readouterr().out)
     said = [line.removeprefix("# ") for line in block.splitlines() if line.startswith("# ")]

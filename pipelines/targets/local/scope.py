@@ -10,6 +10,7 @@ from drivetrain.pipelines.definition import for_each, json_text
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, Scope, UnresolvedReference, resolve
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import Masking, contains_mask
 from drivetrain.pipelines.targets.local.facts import Facts
@@ -166,7 +167,7 @@ def resolve_known(node: Any, scope: Scope) -> Any:
     """What can be resolved before anything has run; expressions that cannot stay as they are."""
     if isinstance(node, dict):
         given = cast("dict[str, Any]", node)
-        if len(given) == 1 and ("Get" in given or next(iter(given)).startswith("Std:")):
+        if is_expression(given):
             try:
                 return resolve(given, scope)
             except UnresolvedReference:

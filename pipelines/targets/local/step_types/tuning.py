@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
@@ -165,7 +166,7 @@ def _is_open(value: Any) -> bool:
     """Whether a value holds an expression that is not resolved."""
     if isinstance(value, dict):
         given = cast("dict[str, Any]", value)
-        if len(given) == 1 and next(iter(given)).startswith(("Get", "Std:")):
+        if is_expression(given):
             return True
         return any(map(_is_open, given.values()))
     return isinstance(value, list) and any(map(_is_open, cast("list[Any]", value)))

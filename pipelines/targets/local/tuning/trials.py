@@ -136,8 +136,7 @@ class Trials:
                 shutil.rmtree(path)
 
     def _load(self) -> list[Trial]:
-        found = [_read(path / _TRIAL) for path in sorted(self.folder.iterdir()) if path.is_dir()]
-        return sorted((_trial(given) for given in found if given is not None), key=lambda trial: trial.number)
+        return sorted(read_trials(self.folder.parent), key=lambda trial: trial.number)
 
 
 def read_trials(step_folder: Path) -> list[Trial]:

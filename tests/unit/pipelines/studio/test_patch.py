@@ -16,8 +16,8 @@ from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.studio import file_of, patch_text
 from drivetrain.pipelines.studio import patch as patches
-from drivetrain.pipelines.studio import patch_text
 from drivetrain.pipelines.studio.merge import merge
 from drivetrain.pipelines.studio.patch import Patch
 from tests.fixtures.changed_definitions import JSON, RETRAINING, altered, versions
@@ -73,7 +73,7 @@ def test_the_file_reads_well(tmp_path: Path) -> None:
         )
 
     patch = Patch("retraining", merge(RETRAINING, RETRAINING, altered(in_studio)).edits)
-    file = patches.file_of("retraining", tmp_path)
+    file = file_of("retraining", tmp_path)
     patch.write(file)
     once = file.read_bytes()
     patch.write(file)
