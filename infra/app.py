@@ -91,18 +91,12 @@ def _check_installed() -> None:
 def _synthesize(given: argparse.Namespace) -> None:
     from drivetrain.infra.options import read_options
     from drivetrain.pipelines.loading import load
-    from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.studio.compiling import compile_edited
+    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
 
     options = read_options(given.infra)
     loaded = load(given.pipeline, given.config, given.set)
-    deployment, default = loaded.pipeline.deployment, Deployment()
-    for name in ("bucket", "role"):
-        if getattr(deployment, name) == getattr(default, name):
-            raise UserError(
-                f"deployment.{name} is not set: {getattr(default, name)!r} stands for this machine. Say where the "
-                f"pipeline lives, in the settings file or with --set deployment.{name}=..., bucket and role both."
-            )
+    check_place(loaded.pipeline.deployment)
     compiled = compile_edited(loaded, wheels_optional=True)
     with tempfile.TemporaryDirectory(prefix="drivetrain-infra-") as folder:
         build(compiled, options, given.output.absolute(), Path(folder)).synth()

@@ -82,9 +82,7 @@ def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
         base = source
     else:
         if path_text not in (known := {p.stem for p in READY.glob("*.py")} - {"__init__"}):
-            raise UserError(
-                f"No pipeline {path_text!r}. {did_you_mean(path_text, known)} Or give a file: drivetrain run FILE.py"
-            )
+            raise UserError(f"No pipeline {path_text!r}. {did_you_mean(path_text, known)} Or give a file: FILE.py.")
         module, source = importlib.import_module(f"drivetrain.pipelines.ready.{path_text}"), None
         base, beside = Path.cwd(), Path.cwd() / f"{path_text}.yaml"
     return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside

@@ -32,7 +32,7 @@ def shown(report: Report) -> str:
         lines.append(paint(in_a_line(execution.reason), "Failed"))
     if report.steps:
         rows = [_row(step, report) for step in report.steps]
-        styles = [[status(step), status(step), "", "", "", "", "dim"] for step in report.steps]
+        styles = [[step.step.shown_status, step.step.shown_status, "", "", "", "", "dim"] for step in report.steps]
         lines += ["", table(("step", "status", "time", "machines", "billed", "cost", ""), rows, styles=styles)]
     lines += _failures(report)
     if report.cost is not None:
@@ -43,14 +43,9 @@ def shown(report: Report) -> str:
     return "\n".join(lines)
 
 
-def status(item: StepReport) -> str:
-    """The step's status as local runs have it."""
-    return "Cached" if item.step.cached_from and item.step.status == "Succeeded" else item.step.status
-
-
 def _row(item: StepReport, report: Report) -> list[str]:
     step, job = item.step, item.job
-    name = status(item)
+    name = step.shown_status
     machines = "" if job is None or job.instance_type is None else f"{job.count} x {job.instance_type}"
     billed = "" if job is None or job.billable is None else duration(job.billable)
     return [
@@ -66,11 +61,7 @@ def _row(item: StepReport, report: Report) -> list[str]:
 
 def _remark(item: StepReport) -> str:
     step, job = item.step, item.job
-    parts: list[str] = []
-    if step.outcome is not None:
-        parts.append("yes" if step.outcome == "True" else "no")
-    if step.type == "RegisterModel" and step.job is not None:
-        parts.append(f"version {step.job_name}")
+    parts = [] if step.value is None else [step.value]
     if step.cached_from:
         parts.append(f"from {step.cached_from}")
     if step.attempts > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,8 +41,8 @@ def show(types: Types = None, region: Regions = None, as_json: Json = False) -> 
                 f"No prices of region {name!r} are known. {did_you_mean(name, table.regions)} Fetch them: drivetrain "
                 f"prices update --region {name}"
             )
-    sheets = tuple(sheet for sheet in table.sheets if not region or sheet.region in region)
-    shown = PriceTable(_only(sheets, types) if types else sheets, table.currency)
+    shown = PriceTable(tuple(each for each in table.sheets if not region or each.region in region), table.currency)
+    shown = shown.only(types) if types else shown
     if as_json:
         say_json(_as_json(shown))
     else:
@@ -72,9 +71,9 @@ def update(
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.prices import update as updating
     from drivetrain.pipelines.prices.table import user_file
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import region_or_default
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import checked_region, region_or_default
 
-    regions = list(dict.fromkeys(region)) if region else [region_or_default(None)]
+    regions = [checked_region(name) for name in dict.fromkeys(region)] if region else [region_or_default(None)]
     place = user_file()
     table = updating.update(regions, place)
     fetched = [sheet for name in regions for sheet in table.of_region(name)]
@@ -88,30 +87,6 @@ def update(
 
 def _count(sheet: Sheet) -> int:
     return sum(len(prices) for prices in sheet.hourly.values()) + len(sheet.storage)
-
-
-def _only(sheets: tuple[Sheet, ...], types: list[str]) -> tuple[Sheet, ...]:
-    """The sheets with nothing but the prices of some types.
-
-    Raises:
-        UserError: a type that none of them has.
-    """
-    known = {name for sheet in sheets for prices in sheet.hourly.values() for name in prices}
-    for name in types:
-        if name not in known:
-            raise UserError(f"No price of instance type {name!r} is known. {did_you_mean(name, known)}")
-    chosen = [
-        {
-            kind: {name: amount for name, amount in prices.items() if name in types}
-            for kind, prices in sheet.hourly.items()
-        }
-        for sheet in sheets
-    ]
-    return tuple(
-        replace(sheet, hourly=hourly, storage={})
-        for sheet, hourly in zip(sheets, chosen, strict=True)
-        if any(hourly.values())
-    )
 
 
 def _as_json(table: PriceTable) -> dict[str, Any]:

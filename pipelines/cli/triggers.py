@@ -160,6 +160,7 @@ def _next(trigger: Trigger, times: list[datetime]) -> str:
 
 def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dict[str, Any]:
     from drivetrain.pipelines.spec.triggers import EventTrigger
+    from drivetrain.pipelines.targets.sagemaker.permissions.names import role_account
     from drivetrain.pipelines.triggers.event_values import is_path
     from drivetrain.pipelines.triggers.patterns import Where, pattern
     from drivetrain.pipelines.triggers.schedules import clock
@@ -171,7 +172,7 @@ def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dic
     made: dict[str, Any] = {**trigger.model_dump(mode="json"), "parameters": parameters, "when": when(trigger)}
     if isinstance(trigger, EventTrigger):
         # The account of the pipeline's role is the one it is deployed to.
-        partition, account = (pipeline.deployment.role.split(":") + [""] * 5)[1:5:3]
+        partition, account = role_account(pipeline.deployment.role)
         where = Where(pipeline.deployment.region, account, partition)
         made["event_pattern"] = pattern(trigger, where.pipeline_arn(pipeline.name), where)
     else:

@@ -14,12 +14,12 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.errors import UserError, did_you_mean
 
 SHIPPED = Path(__file__).with_name("prices.json")
 VARIABLE = "DRIVETRAIN_PRICES"
@@ -98,6 +98,26 @@ class PriceTable:
         replaced = {sheet.region for sheet in new}
         kept = tuple(sheet for sheet in self.sheets if sheet.region not in replaced)
         return PriceTable((*new, *kept), self.currency)
+
+    def only(self, types: Collection[str]) -> PriceTable:
+        """The table with nothing but the hourly prices of some instance types.
+
+        Raises:
+            UserError: a type that no sheet has.
+        """
+        known = {name for sheet in self.sheets for prices in sheet.hourly.values() for name in prices}
+        for name in types:
+            if name not in known:
+                raise UserError(f"No price of instance type {name!r} is known. {did_you_mean(name, known)}")
+        found: list[Sheet] = []
+        for sheet in self.sheets:
+            hourly = {
+                kind: {name: amount for name, amount in prices.items() if name in types}
+                for kind, prices in sheet.hourly.items()
+            }
+            if any(hourly.values()):
+                found.append(replace(sheet, hourly=hourly, storage={}))
+        return PriceTable(tuple(found), self.currency)
 
     def to_json(self) -> Json:
         return {"currency": self.currency, "sheets": [sheet.to_json() for sheet in self.sheets]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,13 +16,13 @@ from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OU
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import fields, record_of
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, desired_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of, wire_text
+from drivetrain.pipelines.targets.sagemaker.permissions.names import role_account
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 
 RESERVED_TAGS = "drivetrain:"
-_ROLE_ACCOUNT = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/")
 
 
 @dataclass(frozen=True)
@@ -134,15 +133,10 @@ def desired_definition(
 def _checked(name: str, place: Deployment, tags: Mapping[str, str], account: Account, arn: str | None) -> str:
     """The pipeline's ARN, when nothing speaks against deploying it there."""
     check_place(place)
-    owner = _ROLE_ACCOUNT.match(place.role)
-    if owner is None:
+    _, owner = role_account(place.role)
+    if owner != account.number:
         raise UserError(
-            f"deployment.role is {place.role!r}. Give the ARN of a role: "
-            "--set deployment.role=arn:aws:iam::123456789012:role/NAME"
-        )
-    if owner[1] != account.number:
-        raise UserError(
-            f"deployment.role is of account {owner[1]}, and these credentials are of account {account.number}. Use "
+            f"deployment.role is of account {owner}, and these credentials are of account {account.number}. Use "
             "credentials of the role's account (AWS_PROFILE=...), or give a role of this one: --set deployment.role=ARN"
         )
     for tag in tags:

@@ -21,11 +21,11 @@ from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
     read,
     read_pipeline,
 )
+from drivetrain.pipelines.targets.sagemaker.deploying.executions import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, get_text, listed
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, read_triggers, remove
 
-RUNNING = ("Executing", "Stopping")
 _FOLDER = re.compile(r"(?P<root>s3://[^\s\"\\\\]+?)/(?:code|data)/[0-9a-f]{64}/")
 _RECORD = re.compile(r"/(?P<pipeline>[^/]+)/applied/[0-9a-f]{64}\.json$")
 
@@ -118,17 +118,7 @@ def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator
 
 
 def _check_idle(account: Account, name: str) -> None:
-    going = [
-        str(item["PipelineExecutionArn"]).rpartition("/")[2]
-        for item in account.pages(
-            "sagemaker",
-            "list_pipeline_executions",
-            "PipelineExecutionSummaries",
-            about=f"executions of pipeline {name!r}",
-            PipelineName=name,
-        )
-        if item.get("PipelineExecutionStatus") in RUNNING
-    ]
+    going = [execution.id for execution in executions(account, name) if execution.is_going]
     if going:
         raise UserError(
             f"Pipeline {name!r} is executing ({', '.join(going[:3])}), and the service deletes none that is. Wait, or "

@@ -32,7 +32,7 @@ class StepReport:
         return {
             "step": step.name,
             "type": step.type,
-            "status": "Cached" if step.cached_from and step.status == "Succeeded" else step.status,
+            "status": step.shown_status,
             "started": step.started,
             "seconds": step.seconds,
             "attempts": step.attempts,

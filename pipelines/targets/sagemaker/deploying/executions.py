@@ -53,6 +53,20 @@ class StepRun:
         return None if self.job is None else self.job.rpartition("/")[2]
 
     @property
+    def shown_status(self) -> str:
+        """As local runs have it: what came from the cache, or from another execution, is `Cached`."""
+        return "Cached" if self.cached_from and self.status == "Succeeded" else self.status
+
+    @property
+    def value(self) -> str | None:
+        """What came out, in a word: a condition's `yes` or `no`, a registered version."""
+        if self.type == "Condition" and self.outcome is not None:
+            return "yes" if self.outcome == "True" else "no"
+        if self.type == "RegisterModel" and self.job is not None:
+            return f"version {self.job_name}"
+        return None
+
+    @property
     def seconds(self) -> float | None:
         """Wall time, when it has ended."""
         return None if self.started is None or self.ended is None else self.ended - self.started

@@ -87,7 +87,7 @@ def _tell_of(
 ) -> None:
     if seen.ended:
         return
-    if step.cached_from is not None and step.status == "Succeeded":
+    if step.shown_status == "Cached":
         seen.ended = True
         tell(StepFinished(step.name, "Cached", 0.0, cache_of=step.cached_from))
         return
@@ -103,7 +103,7 @@ def _tell_of(
         seen.ended = True
         seconds = step.seconds if step.seconds is not None else 0.0
         status = "Succeeded" if step.status == "Succeeded" else "Failed" if step.status == "Failed" else "Stopped"
-        tell(StepFinished(step.name, status, seconds, step.reason, value=_value(step)))
+        tell(StepFinished(step.name, status, seconds, step.reason, value=step.value))
 
 
 def _tell_of_job(
@@ -124,12 +124,3 @@ def _tell_of_job(
         if seen.metrics.get(name) != value:
             seen.metrics[name] = value
             tell(MetricLogged(step.name, name, value, max(elapsed, 0.0)))
-
-
-def _value(step: StepRun) -> str | None:
-    """What came out, in a word."""
-    if step.type == "Condition" and step.outcome is not None:
-        return "yes" if step.outcome == "True" else "no"
-    if step.type == "RegisterModel" and step.job is not None:
-        return f"version {step.job.rpartition('/')[2]}"
-    return None

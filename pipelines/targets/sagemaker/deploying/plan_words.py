@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.place import ROOTS
+from drivetrain.pipelines.report.words import size as in_bytes
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, TriggerChange
 from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import described
@@ -37,7 +38,7 @@ def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
         yield from _trigger(trigger)
     if plan.uploads:
         size = sum(upload.bytes for upload in plan.uploads)
-        yield f"+ {len(plan.uploads)} objects in the bucket, {_bytes(size)}"
+        yield f"+ {len(plan.uploads)} objects in the bucket, {in_bytes(size)}"
     yield from _drift(plan)
     if plan.steps and not plan.is_empty:
         yield from _forecast(plan.steps)
@@ -112,11 +113,3 @@ def _forecast(steps: Sequence[Forecast]) -> Iterator[str]:
     else:
         for step in running:
             yield f"To run: {step.step} ({', '.join(step.why)})"
-
-
-def _bytes(size: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size = size / 1000  # type: ignore[assignment]
-    return f"{size:.1f} GB"

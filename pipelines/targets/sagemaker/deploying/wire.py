@@ -11,10 +11,7 @@ from drivetrain.pipelines.definition.json_text import SpelledFloat
 
 
 def wire_text(definition: Mapping[str, Any]) -> str:
-    """The text that goes to the service: the same bytes for the same definition, ASCII, no spaces.
-
-    For a definition without numbers of a spelling of their own it is that of `Compiled.wire`, of any length.
-    """
+    """The text that goes to the service: the same bytes for the same definition, ASCII, no spaces."""
     if _has_spelled(definition):
         return "".join(_written(definition))
     return json.dumps(definition, separators=(",", ":"), allow_nan=False)

@@ -62,6 +62,12 @@ def test_update_fetches_the_region_of_the_environment_and_show_has_it(drivetrain
     assert "AWS Price List API" in shown
 
 
+def test_what_can_be_no_region_is_refused_before_aws_is_asked(drivetrain, monkeypatch) -> None:
+    with pricing_server([], monkeypatch):
+        error = drivetrain.error("prices", "update", "--region", "eu-west-3", "--region", "mars")
+    assert "'mars' is no AWS region. Allowed: af-south-1" in error
+
+
 def test_update_without_credentials_or_region_is_one_message(drivetrain, monkeypatch) -> None:
     with pricing_server([], monkeypatch):
         assert "no machines in region 'eu-west-3'" in drivetrain.error("prices", "update", "--region", "eu-west-3")

@@ -154,3 +154,25 @@ def test_an_empty_id_names_no_execution_where_there_is_but_one_either(started: t
     place, _ = started
     with pytest.raises(UserError, match="No execution is named"):
         executions.find(place.account, NAME, "")
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "value"),
+    [
+        ({"status": "Succeeded"}, "Succeeded", None),
+        ({"status": "Succeeded", "cached_from": "e1"}, "Cached", None),
+        ({"status": "Failed", "cached_from": "e1"}, "Failed", None),
+        ({"status": "Succeeded", "type": "Condition", "outcome": "True"}, "Succeeded", "yes"),
+        ({"status": "Succeeded", "type": "Condition", "outcome": "False"}, "Succeeded", "no"),
+        ({"status": "Executing", "type": "Condition"}, "Executing", None),
+        (
+            {"status": "Succeeded", "type": "RegisterModel", "job": "arn:aws:sagemaker:eu-west-1:1:model-package/m/7"},
+            "Succeeded",
+            "version 7",
+        ),
+        ({"status": "Succeeded", "type": "TrainingJob", "job": "arn:...:training-job/x"}, "Succeeded", None),
+    ],
+)
+def test_a_step_is_shown_as_in_a_local_run(said: dict[str, Any], status: str, value: str | None) -> None:
+    step = executions.StepRun("step", **said)
+    assert (step.shown_status, step.value) == (status, value)
