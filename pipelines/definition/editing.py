@@ -1,16 +1,15 @@
 """Read and change a definition at places; what is not named stays the very object that it was.
 
 find(outline(definition), parse("steps.train.Arguments.ResourceConfig.InstanceType"))
-edited(definition, changes)
+put(outline(definition), change.place, change.new)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import cast
 
 from drivetrain.pipelines.definition import place as places
-from drivetrain.pipelines.definition.change import ABSENT, Change, Value
+from drivetrain.pipelines.definition.change import ABSENT, Value
 from drivetrain.pipelines.definition.difference import STEP, differences, same
 from drivetrain.pipelines.definition.entries import Spot, View, assembled, empty, inside, takes, view
 from drivetrain.pipelines.definition.json_text import Json
@@ -34,20 +33,6 @@ class NoSuchPlaceError(UserError):
     def __init__(self, place: Place, depth: int, there: str) -> None:
         self.depth = depth
         super().__init__(f"{places.text(place)}: {places.text(place[:depth]) or 'the definition'} {there}.")
-
-
-def edited(definition: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:
-    """The definition with every change's `new` at its place, whatever is there now.
-
-    Raises:
-        NoSuchPlaceError: a place that the definition does not have.
-        UserError: a step that ends up under what is no condition.
-    """
-    before = outline(definition)
-    after = before
-    for change in changes:
-        after = put(after, change.place, change.new)
-    return cast("dict[str, Any]", before.raw if after is before else definition_of(after, before))
 
 
 def find(parts: Outline, place: Place) -> Value:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from drivetrain.pipelines.definition.change import KINDS, Change
 from drivetrain.pipelines.definition.difference import ABSENT, describe, describe_all, differences
-from drivetrain.pipelines.definition.editing import edited
 from drivetrain.pipelines.definition.json_text import text_of
 from drivetrain.pipelines.errors import UserError
-from tests.fixtures.changed_definitions import BASES, RETRAINING, altered, versions
+from tests.fixtures.changed_definitions import BASES, RETRAINING, altered, edited, versions
 
 Definition = dict[str, Any]
 
@@ -242,6 +241,61 @@ def test_changed_code_is_one_line() -> None:
     found = differences(RETRAINING, json.loads(text))
     assert {change.kind for change in found} == {"code"}
     assert describe_all(found) == ["code of prepare, train changed"]
+
+
+def test_lists_without_names_are_compared_entry_by_entry() -> None:
+    def filtered(*rules: Any) -> Definition:
+        return {"Steps": [{"Name": "t", "Type": "Training", "Arguments": {"Filters": list(rules)}}]}
+
+    assert differences(filtered({"At": 1}, 2), filtered({"At": 1.0, "Most": None}, 2)) == ()
+    [change] = differences(filtered({"At": 1}, 2), filtered({"At": 2}, 2))
+    assert change.where == "steps.t.Arguments.Filters"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({}, {"Tags": []}),
+        ({}, {"CompressionType": "None"}),
+        ({"ExpireAfter": "P1D"}, {"ExpireAfter": "24h"}),
+        ({"RetryPolicies": [{"MaxAttempts": 5}]}, {"RetryPolicies": [{}]}),
+        ({"deep": [[{"a": 1}]]}, {"deep": [[{"a": 1, "b": None}]]}),
+    ],
+)
+def test_what_goes_to_a_program_of_somebodys_own_means_what_is_written(old: Any, new: Any) -> None:
+    def told(payload: Any) -> Definition:
+        return {"Steps": [{"Name": "tell", "Type": "Lambda", "Arguments": payload}]}
+
+    for before, after in ((old, new), (new, old)):
+        [change] = differences(told(before), told(after))
+        assert change.where == f"steps.tell.Arguments.{next(iter(new))}"
+
+
+def test_another_step_of_the_same_name_in_a_body_is_one_change() -> None:
+    def body(kind: str, **arguments: Any) -> Definition:
+        inner = {"Name": "one", "Type": kind, "Arguments": arguments}
+        return {"Steps": [{"Name": "each", "Type": "ForEach", "Arguments": {"ForEachBody": [inner]}}]}
+
+    [change] = differences(body("Lambda", a=1), body("Callback", a=2))
+    assert (change.where, change.kind) == ("steps.each.Arguments.ForEachBody.one", "step")
+
+
+def test_what_is_gone_is_said_where_it_stood() -> None:
+    def steps(*names: str, given: str) -> Definition:
+        return {"Steps": [{"Name": name, "Type": "Fail", "Arguments": {"ErrorMessage": given}} for name in names]}
+
+    found = differences(steps("a", "b", "c", "d", given="x"), steps("a", "new", "c", given="y"))
+    assert [change.step for change in found] == ["a", "b", "new", "c", "d"]
+
+
+def test_steps_of_one_name_in_two_branches_are_one_value() -> None:
+    def twice(message: str) -> Definition:
+        inner = {"Name": "a", "Type": "Fail", "Arguments": {"ErrorMessage": message}}
+        gate = {"Name": "gate", "Type": "Condition", "Arguments": {"Conditions": [], "IfSteps": [inner]}}
+        return {"Steps": [{"Name": "a", "Type": "Fail"}, gate]}
+
+    [change] = differences(twice("x"), twice("y"))
+    assert change.where == "definition.Steps"
 
 
 def test_steps_without_names_of_their_own_are_one_value() -> None:

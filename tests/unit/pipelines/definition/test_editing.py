@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.definition.change import ABSENT, Change
-from drivetrain.pipelines.definition.editing import NoSuchPlaceError, edited
-from drivetrain.pipelines.definition.place import parse
+from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, put
+from drivetrain.pipelines.definition.outline import outline
+from drivetrain.pipelines.definition.place import Place, Position, parse
+from tests.fixtures.changed_definitions import RETRAINING, edited
 
 
 def training(**arguments: Any) -> dict[str, Any]:
@@ -31,3 +33,35 @@ def test_an_entry_of_a_list_has_the_name_of_its_place() -> None:
     with pytest.raises(NoSuchPlaceError, match=r"steps\.t\.Arguments\.Odd is not there") as told:
         edited(training(), [change("Odd.A", 1)])
     assert told.value.depth == 4
+
+
+@pytest.mark.parametrize("place", [(), ("steps",), ("other", "t"), ("steps", Position(0, 1)), ("parameters",)])
+def test_a_place_begins_with_a_root_and_a_name(place: Place) -> None:
+    with pytest.raises(NoSuchPlaceError, match="has steps, branches, parameters, definition, and names below them"):
+        edited(training(), [Change(place, ABSENT, 1)])
+
+
+def test_into_what_says_nothing_an_entry_goes_as_into_nothing() -> None:
+    for nothing in (None, {}):
+        made = edited(training(Environment=nothing, Image="x"), [change("Environment.A", "1")])
+        assert made == training(Environment={"A": "1"}, Image="x")
+
+
+def test_a_list_by_position_takes_nothing_by_name() -> None:
+    containers = [{"Image": "a"}, {"Image": "b"}]
+    place = (*parse("steps.t.Arguments.Containers"), "x")
+    with pytest.raises(NoSuchPlaceError, match=r"steps\.t\.Arguments\.Containers is"):
+        edited(training(Containers=containers), [Change(place, ABSENT, {"Image": "c"})])
+
+
+def test_a_step_that_was_taken_out_comes_back_at_the_top_level() -> None:
+    gone = put(outline(RETRAINING), parse("steps.register"), ABSENT)
+    assert "register" not in put(gone, parse("steps.register"), {"Name": "register", "Type": "RegisterModel"}).branches
+
+
+def test_whole_lists_are_alike_by_meaning() -> None:
+    parts = outline(training())
+    steps = training()["Steps"]
+    assert alike(parts, ("definition", "Steps"), steps, [{**steps[0], "DependsOn": [], "CacheConfig": None}])
+    assert not alike(parts, ("definition", "Steps"), steps, [{**steps[0], "DependsOn": ["u"]}])
+    assert alike(parts, ("definition", "Parameters"), ABSENT, [])
