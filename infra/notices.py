@@ -16,8 +16,7 @@ from constructs import Construct
 from drivetrain.infra.options import Options
 from drivetrain.infra.storage import let_services_notify
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-
-EXECUTION_CHANGED = "SageMaker Model Building Pipeline Execution Status Change"
+from drivetrain.pipelines.triggers import detail_types
 
 
 class Notices(Construct):
@@ -68,7 +67,7 @@ class Notices(Construct):
             description=f"Executions of pipeline {names.pipeline} that end",
             event_pattern={
                 "source": ["aws.sagemaker"],
-                "detail-type": [EXECUTION_CHANGED],
+                "detail-type": [detail_types.EXECUTION],
                 "detail": {
                     "pipelineArn": list(names.spellings(f"pipeline/{names.pipeline}")),
                     "currentPipelineExecutionStatus": list(options.notify_on),

@@ -12,7 +12,7 @@ from drivetrain.infra.acknowledged import acknowledge_wildcards
 from drivetrain.infra.options import ContinuousIntegration
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.operators import trust_token
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Conditions, Policy, Trust
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Policy, Trust, conditions_json
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
@@ -48,22 +48,14 @@ class Roles(Construct):
 
 def principal(trust: Trust) -> iam.PrincipalBase:
     """Who may take a role on."""
-    conditions = spelled(trust.conditions)
+    conditions = conditions_json(trust.conditions)
     if trust.provider is not None:
         return iam.WebIdentityPrincipal(trust.provider, conditions)
     assert trust.service is not None
     return iam.ServicePrincipal(trust.service, conditions=conditions)
 
 
-def spelled(conditions: Conditions) -> dict[str, dict[str, str | list[str]]]:
-    """Conditions as a policy document has them."""
-    return {
-        operator: {key: values[0] if len(values) == 1 else list(values) for key, values in keys.items()}
-        for operator, keys in conditions.items()
-    }
-
-
-def deployer_trust(scope: Construct, ci: ContinuousIntegration, names: Names) -> Trust:
+def deployer_trust(scope: Construct, ci: ContinuousIntegration) -> Trust:
     """GitHub's runs of one repository, by the account's OpenID provider, which is made where none is given."""
     provider = ci.provider
     if provider is None:

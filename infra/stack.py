@@ -47,7 +47,7 @@ class PipelineStack(Stack):
         storage = Storage(self, pipeline, names, options) if options.bucket == "make" else None
         if storage is not None:
             names = Names.of(pipeline, storage.key.key_arn)
-        trust = () if options.ci is None else (deployer_trust(self, options.ci, names),)
+        trust = () if options.ci is None else (deployer_trust(self, options.ci),)
         derived = derive(definition, names, options.parameters, trust)
         self.notes = (*derived.notes, *left_to_the_owner(pipeline, names, options))
         self.policies = tuple(policy for policy in derived.policies if policy.trust)

@@ -13,7 +13,8 @@ import drivetrain.pipelines
 
 HANDLER = "handler.handler"
 
-_PIPELINES = ("__init__.py", "errors.py", "triggers/__init__.py", "triggers/event_values.py", "triggers/starting.py")
+_TRIGGERS = ("__init__.py", "detail_types.py", "event_values.py", "starting.py")
+_PIPELINES = ("__init__.py", "errors.py", *(f"triggers/{name}" for name in _TRIGGERS))
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.pipelines.spec.triggers import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Upload
+from drivetrain.pipelines.triggers import detail_types
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str,
     if isinstance(trigger, PipelineFinished):
         return {
             "source": ["aws.sagemaker"],
-            "detail-type": ["SageMaker Model Building Pipeline Execution Status Change"],
+            "detail-type": [detail_types.EXECUTION],
             "detail": {
                 "currentPipelineExecutionStatus": [trigger.outcome],
                 # SageMaker writes some ARNs in lower case, whatever the pipeline was called.
@@ -40,7 +41,7 @@ def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str,
     assert isinstance(trigger, Alarm)
     return {
         "source": ["aws.cloudwatch"],
-        "detail-type": ["CloudWatch Alarm State Change"],
+        "detail-type": [detail_types.ALARM],
         "detail": {"alarmName": [trigger.alarm], "state": {"value": ["ALARM"]}},
     }
 
@@ -58,7 +59,7 @@ def _registry(trigger: RegistryEvent, pipeline_arn: str) -> dict[str, Any]:
         # The Lambda guards too, in any spelling; here it is for not calling it at all.
         own = [f"{arn}/execution/" for arn in dict.fromkeys((pipeline_arn, pipeline_arn.lower()))]
         detail["MetadataProperties"] = {"GeneratedBy": [{"exists": False}, {"anything-but": {"prefix": own}}]}
-    return {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Model Package State Change"], "detail": detail}
+    return {"source": ["aws.sagemaker"], "detail-type": [detail_types.MODEL_PACKAGE], "detail": detail}
 
 
 def _upload(trigger: Upload) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _upload(trigger: Upload) -> dict[str, Any]:
         found = {"object": {"key": [{"suffix": trigger.suffix}]}}
     return {
         "source": ["aws.s3"],
-        "detail-type": ["Object Created"],
+        "detail-type": [detail_types.OBJECT_CREATED],
         "detail": {"bucket": {"name": [trigger.bucket]}, **found},
     }
 

@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 from drivetrain.pipelines.triggers.event_values import Wanted, parameters
-
-REGISTRY = "SageMaker Model Package State Change"
 
 LOOKED_BACK = timedelta(days=2)
 """How far back executions are looked at for one that this event started: longer than EventBridge goes on trying."""
@@ -186,7 +185,7 @@ def token(request: Request, event: Mapping[str, Any], now: datetime) -> str:
     """
     if request.window_seconds:
         change: Any = int(_time(event, now).timestamp() // request.window_seconds)
-    elif event.get("detail-type") == REGISTRY and isinstance(event.get("detail"), Mapping):
+    elif event.get("detail-type") == MODEL_PACKAGE and isinstance(event.get("detail"), Mapping):
         detail = cast(Mapping[str, Any], event["detail"])
         cycle: Any = detail.get("ModelLifeCycle")
         stage = cast(Mapping[str, Any], cycle if isinstance(cycle, Mapping) else {})

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.spec.triggers import PipelineFinished, RegistryEvent, Schedule, Trigger
-from drivetrain.pipelines.triggers.starting import REGISTRY
+from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 
 if TYPE_CHECKING:
     from drivetrain.components.registries import ModelEvent, ModelVersion, Registry
@@ -92,7 +92,7 @@ def package_event(version: ModelVersion, change: ModelEvent) -> dict[str, Any]:
     return {
         "version": "0",
         "id": str(uuid.uuid5(_NAMESPACE, f"{version.arn}/{change.id}/{change.at!r}")),
-        "detail-type": REGISTRY,
+        "detail-type": MODEL_PACKAGE,
         "source": "aws.sagemaker",
         "account": version.arn.split(":")[4],
         "time": moment,

@@ -11,13 +11,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.triggers import EventTrigger, Schedule
+from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 from drivetrain.pipelines.triggers.replay import replay
 from drivetrain.pipelines.triggers.resources import text
 from drivetrain.pipelines.triggers.schedules import Clock, clock
 from drivetrain.pipelines.triggers.serving.history import History
 from drivetrain.pipelines.triggers.serving.local_events import Watch
 from drivetrain.pipelines.triggers.serving.runs import Begun, Runs, Served
-from drivetrain.pipelines.triggers.starting import REGISTRY, start_name
+from drivetrain.pipelines.triggers.starting import start_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +109,7 @@ class Server:
 
     def _by_event(self, one: Served, event: Any) -> None:
         pipeline = one.pipeline
-        if event["detail-type"] == REGISTRY:
+        if event["detail-type"] == MODEL_PACKAGE:
             # The local registry is of no region; that of the pipeline is in the ARNs of its executions.
             event = {**event, "region": pipeline.deployment.region}
         now = datetime.now(UTC)

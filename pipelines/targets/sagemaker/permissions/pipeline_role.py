@@ -76,7 +76,7 @@ def pipeline_statements(known: Reading, names: Names) -> Iterator[Statement]:
     uses = known.uses
     for kind, job in dict.fromkeys((JOBS[use.type].resource, JOBS[use.type]) for use in uses if use.type in JOBS):
         yield from _jobs(kind, job, [use for use in uses if use.type in JOBS and JOBS[use.type] == job], names)
-    yield from _passing(uses, names)
+    yield from _passing(uses)
     registering = [use for use in uses if use.type == "RegisterModel"]
     read = [*(place for use in uses for place in use.properties), *known.files]
     read += [place for use in registering for place in use.reads]
@@ -106,7 +106,7 @@ def tagging(sid: str, resources: tuple[str, ...], action: str, reason: str) -> S
     )
 
 
-def _passing(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
+def _passing(uses: Sequence[Use]) -> Iterator[Statement]:
     """A transform job brings no role of its own: it works under that of its model."""
     own = [(use.role, SAGEMAKER) for use in uses if use.role is not None and use.type != "Transform"]
     pairs = [*own, *(passed for use in uses for passed in use.passes)]

@@ -16,6 +16,7 @@ from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, parse_get
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import descend
+from drivetrain.pipelines.targets.sagemaker.permissions.names import JOB_PREFIX
 
 _S3 = re.compile(r"s3://([^/]+)(?:/(.*))?", re.DOTALL)
 _IMAGE = re.compile(r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z.]+/([^:@]+)(?:[:@].*)?")
@@ -36,7 +37,7 @@ class Run:
     """Step -> the name of its job."""
 
 
-PATTERNS = Run(unknown="*", execution="*", job=lambda step: "pipelines-*")
+PATTERNS = Run(unknown="*", execution="*", job=lambda step: f"{JOB_PREFIX}*")
 
 
 @dataclass(frozen=True)

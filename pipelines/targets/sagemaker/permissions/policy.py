@@ -41,10 +41,7 @@ class Statement:
             "Resource": _one_or_all(self.resources),
         }
         if self.conditions:
-            built["Condition"] = {
-                operator: {key: _one_or_all(values) for key, values in keys.items()}
-                for operator, keys in self.conditions.items()
-            }
+            built["Condition"] = conditions_json(self.conditions)
         return built
 
 
@@ -77,6 +74,13 @@ class Policy:
     def to_json(self) -> dict[str, Any]:
         """The policy document."""
         return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in self.statements]}
+
+
+def conditions_json(conditions: Conditions) -> dict[str, dict[str, str | list[str]]]:
+    """Conditions in a policy document."""
+    return {
+        operator: {key: _one_or_all(values) for key, values in keys.items()} for operator, keys in conditions.items()
+    }
 
 
 def minimal(resources: Iterable[str]) -> tuple[str, ...]:
