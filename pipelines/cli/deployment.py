@@ -95,13 +95,13 @@ def look(
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 
     if definition is not None:
-        from drivetrain.pipelines.cli.targets import Work, definition_file
+        from drivetrain.pipelines.cli.targets import definition_file, name_of
         from drivetrain.pipelines.settings import Settings, build
 
         raw = definition_file(definition).raw
         place = build(Settings, config, overrides or ()).deployment
         wishing.check_place(place)
-        called = name or Work.from_definition(definition, config, overrides).name
+        called = name or name_of(definition)
         account = Account(place.region)
         there = reading.read(account, called)
         arn = None if there is None else there.arn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,8 @@ from drivetrain.pipelines.cli.options import Config, Json, Set
 from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.cli.pulled import Sides
     from drivetrain.pipelines.studio.merge import Merged, Side
+    from drivetrain.pipelines.studio.pulling import Sides
 
 app = new_app()
 
@@ -54,7 +55,6 @@ def pull(
       drivetrain pull digits.py --dry-run
       drivetrain pull -d exported.json -c production.yaml
     """
-    from drivetrain.pipelines.cli.pulled import sides_of, sides_of_definition
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.studio.suggestions import suggest
 
@@ -65,11 +65,14 @@ def pull(
                 raise UserError(f"{place} is given to both --take-studio and --take-code. Choose one.")
             take[place] = "studio" if side == "studio" else "code"
     if definition is not None and target is None:
-        sides = sides_of_definition(definition, name, config, set_, adopt=adopt)
+        sides = _of_definition(definition, name, config, set_, adopt=adopt)
     elif target is not None and definition is None:
         if name is not None:
             raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
-        sides = sides_of(target, config, set_, adopt=adopt)
+        from drivetrain.pipelines.loading import load
+        from drivetrain.pipelines.studio.pulling import sides_of
+
+        sides = sides_of(load(target, config, set_ or ()), target, adopt=adopt)
     else:
         raise UserError(one_of_both("pull"))
     merged = sides.merged(take)
@@ -88,6 +91,18 @@ def pull(
         if sides.beside:
             say("\n".join(sides.beside))
     return CONFLICTS if merged.conflicts else 0
+
+
+def _of_definition(
+    file: Path, name: str | None, config: Path | None, overrides: list[str] | None, *, adopt: bool
+) -> Sides:
+    from drivetrain.pipelines.cli.targets import definition_file, name_of
+    from drivetrain.pipelines.settings import Settings, build
+    from drivetrain.pipelines.studio.pulling import sides_of_definition
+
+    read = definition_file(file)
+    place = build(Settings, config, overrides or ()).deployment
+    return sides_of_definition(name or name_of(file), read, file, place, adopt=adopt)
 
 
 def _lines(merged: Merged, sides: Sides, *, written: bool, again: str) -> list[str]:

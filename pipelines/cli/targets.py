@@ -74,9 +74,10 @@ class Work:
             text = read_bytes(path)
         except OSError as error:
             raise UserError(f"Definition {path}: {error.strerror}.") from None
-        name = re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
         settings = build(Settings, config, overrides or ())
-        return Work(name=name, text=text, source=str(path), region=settings.deployment.region, local=settings.local)
+        return Work(
+            name=name_of(path), text=text, source=str(path), region=settings.deployment.region, local=settings.local
+        )
 
 
 def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
@@ -131,6 +132,11 @@ def definition_file(path: Path) -> Definition:
         return read(read_bytes(path), str(path))
     except OSError as error:
         raise UserError(f"Definition {path}: {error.strerror}.") from None
+
+
+def name_of(path: Path) -> str:
+    """The name of a definition's pipeline unless one is given: its file's, as far as a pipeline can have it."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
 
 
 def is_pipeline(target: str) -> bool:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.cli.pull import _as_json, _lines
-from drivetrain.pipelines.cli.pulled import Sides
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.studio.merge import Merged, merge
+from drivetrain.pipelines.studio.pulling import Sides
 from tests.fixtures.changed_definitions import RETRAINING, altered
 
 Definition = dict[str, Any]

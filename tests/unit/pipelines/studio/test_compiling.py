@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[4]
 WITHOUT_EDITS = {
     "pipelines/studio/compiling.py": "lays them on",
     "pipelines/studio/suggestions.py": "asks which setting gives a value of the code",
-    "pipelines/cli/pulled.py": "tells what the code says from what was edited, and lays them on itself",
+    "pipelines/studio/pulling.py": "tells what the code says from what was edited, and lays them on itself",
     "pipelines/cli/submitted.py": "a pipeline of one step, of which nothing is kept",
     "pipelines/targets/sagemaker/sdk/__init__.py": "a spec, which has no place beside which edits could lie",
 }

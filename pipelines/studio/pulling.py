@@ -1,8 +1,14 @@
-"""What `pull` merges, and where it keeps what was edited."""
+"""What is merged of code and Studio, and where what was edited is kept.
+
+sides = sides_of(load("retraining", Path("production.yaml")), "retraining", adopt=False)
+merged = sides.merged({})
+if not merged.conflicts:
+    sides.keep(merged)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
+    from drivetrain.pipelines.definition.document import Definition
+    from drivetrain.pipelines.loading import Loaded
     from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.studio.merge import Merged, Side
     from drivetrain.pipelines.studio.patch import Patch
@@ -92,52 +100,44 @@ class Sides:
         (wanted if self.patch is None else replace(wanted, remarks=self.patch.remarks)).write(self.file)
 
 
-def sides_of(target: str, config: Path | None, overrides: Sequence[str] | None, *, adopt: bool) -> Sides:
+def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     """Compile a pipeline and read what is deployed under its name.
 
     Args:
+        given: what named it, for the command that is advised.
         adopt: take over a pipeline that apply did not make: whatever differs from the code is an edit.
 
     Raises:
-        UserError: nothing is deployed, or it is not ours and `adopt` is not given; as `compiled`.
+        UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
-    from drivetrain.pipelines.loading import load
-    from drivetrain.pipelines.studio import file_of
+    from drivetrain.pipelines.studio.compiling import edits_file
     from drivetrain.pipelines.studio.patch import read
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
     from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import told_by_pull
 
-    loaded = load(target, config, overrides or ())
     pipeline = loaded.pipeline
     check_bucket(pipeline.deployment)
     alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
-    file = file_of(pipeline.name, loaded.source or Path.cwd())
+    file = edits_file(loaded)
     patch = read(file, pipeline.name) if file.exists() else None
     code = alone if patch is None else patch.apply(alone)
-    there, applied = _in_the_account(pipeline.name, pipeline.deployment, target, adopt=adopt)
+    there, applied = _in_the_account(pipeline.name, pipeline.deployment, given, adopt=adopt)
     beside = told_by_pull(pipeline, there)
     return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside)
 
 
-def sides_of_definition(
-    file: Path, name: str | None, config: Path | None, overrides: Sequence[str] | None, *, adopt: bool
-) -> Sides:
+def sides_of_definition(name: str, definition: Definition, file: Path, place: Deployment, *, adopt: bool) -> Sides:
     """The same for a definition that is deployed as it is: its file is the code, and keeps the edits itself.
 
     Raises:
-        UserError: no definition, and as `sides_of`.
+        UserError: as `sides_of`.
     """
-    from drivetrain.pipelines.cli.targets import Work, definition_file
-    from drivetrain.pipelines.settings import Settings, build
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
 
-    raw = definition_file(file).raw
-    place = build(Settings, config, overrides or ()).deployment
     check_bucket(place)
-    called = name or Work.from_definition(file, config, overrides).name
-    there, applied = _in_the_account(called, place, f"-d {file}", adopt=adopt)
-    return Sides(called, file, raw, raw, there.definition, applied, is_definition=True)
+    there, applied = _in_the_account(name, place, f"-d {file}", adopt=adopt)
+    return Sides(name, file, definition.raw, definition.raw, there.definition, applied, is_definition=True)
 
 
 def _in_the_account(name: str, place: Deployment, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
