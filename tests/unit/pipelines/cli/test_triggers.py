@@ -166,7 +166,7 @@ def test_a_hostile_event_moves_no_cursor(folder: Path, capsys: pytest.CaptureFix
     [
         (["replay", "nowhere.json"], "Event nowhere.json: No such file"),
         (["replay", "."], "Event .: Is a directory"),
-        (["replay", "again_and_again.py"], "is no JSON"),
+        (["replay", "again_and_again.py"], "not JSON"),
         (["replay", "event.json", "nobody"], "No pipeline 'nobody'"),
         (["replay", "event.json", "--set", "group=x"], "are for one pipeline"),
         (["list", "again_and_again.py", "--set", "group=a b"], "group"),

@@ -284,3 +284,8 @@ def test_a_value_matches_itself_and_its_negation_does_not(event: dict[str, Any],
         assert matches({"d": {path: [value]}}, event)
         assert not matches({"d": {path: [{"anything-but": [value]}]}}, event)
         assert matches({"d": {path: [{"equals-ignore-case": value.swapcase()}]}}, event)
+
+
+def test_a_field_that_is_given_twice_is_refused_with_its_place() -> None:
+    with pytest.raises(UserError, match=r"event\.json, line 2, column 2: key 'a' is given twice"):
+        loads('{"a": 1,\n "a": 2}', "event.json")
