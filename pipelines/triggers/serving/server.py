@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home
 
 POLL_S = 1.0
-_JOB_ERROR = 2**13
-"""APScheduler's EVENT_JOB_ERROR, which is imported with it only."""
-
 LATE_S = 3_600
 """A machine that slept starts what it missed, once, if it is not later than the service would be."""
 
@@ -65,7 +62,7 @@ class Server:
         """
         if not registry.keeps_history:
             raise UserError("This registry tells nothing of its changes, so events cannot be served. Give a local one.")
-        self._scheduler = _scheduler()
+        self._scheduler = _scheduler(self._failed)
         self._served = tuple(served)
         self._say = say
         folder: Path = home.root / "serving"
@@ -80,7 +77,6 @@ class Server:
                     self._scheduler.add_job(
                         self._by_clock, ClockTrigger(clock(trigger)), args=(one, trigger), name=trigger.name
                     )
-        self._scheduler.add_listener(self._failed, _JOB_ERROR)
         self._scheduler.add_job(self.poll, "interval", seconds=poll_s, name="look at what happened")
 
     def start(self) -> None:
@@ -162,16 +158,19 @@ def _locked(folder: Path) -> IO[bytes]:
     return file
 
 
-def _scheduler() -> Any:
+def _scheduler(failed: Callable[[Any], None]) -> Any:
+    """APScheduler, which hands the event of a job that raised to `failed`."""
     try:
         background: Any = importlib.import_module("apscheduler.schedulers.background")
         base: Any = importlib.import_module("apscheduler.triggers.base")
+        events: Any = importlib.import_module("apscheduler.events")
     except ImportError:
         raise UserError("Serving triggers needs APScheduler. Install it: pip install 'drivetrain[serve]'.") from None
-    assert importlib.import_module("apscheduler.events").EVENT_JOB_ERROR == _JOB_ERROR
     base.BaseTrigger.register(ClockTrigger)
     # What fails is said by the server; without a handler Python would print it a second time.
     logging.getLogger("apscheduler").addHandler(logging.NullHandler())
-    return background.BackgroundScheduler(
+    made = background.BackgroundScheduler(
         timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": LATE_S}
     )
+    made.add_listener(failed, events.EVENT_JOB_ERROR)
+    return made
