@@ -1,9 +1,13 @@
 """Members of JSON objects by their expected shape; what is null counts as left out, as the service's SDK writes it.
 
-Every function takes the place of the value, which begins the message, and raises UserError for another shape.
+Every function that takes the place of the value, which begins the message, raises UserError for another shape; `.._in`
+take what has another shape for left out: where a definition was checked before, or its form is nobody's business.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
 
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.errors import UserError
@@ -58,6 +62,23 @@ def optional_text(given: dict[str, Json], key: str, place: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{place}: {key} is {shown(value)}. Allowed: text.")
     return value
+
+
+def object_in(given: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The object under a key; an empty one where there is none."""
+    value = given.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def list_in(given: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under a key; an empty one where there is none."""
+    value = given.get(key)
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def objects_in(given: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects in the list under a key."""
+    return [cast("dict[str, Any]", item) for item in list_in(given, key) if isinstance(item, dict)]
 
 
 def shown(value: Json) -> str:

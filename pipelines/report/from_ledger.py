@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Node
 from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
@@ -247,11 +248,11 @@ def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
 def _output_uri(row: StepRow, output: str) -> str | None:
     """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
     for source in (row.response, row.arguments):
-        outputs = _member(source, "ProcessingOutputConfig").get("Outputs")
+        outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
         for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
             if isinstance(item, dict):
                 entry = cast("dict[str, Any]", item)
-                uri = _member(entry, "S3Output").get("S3Uri")
+                uri = object_in(entry, "S3Output").get("S3Uri")
                 if entry.get("OutputName") == output and isinstance(uri, str):
                     return uri
     return None
@@ -306,22 +307,22 @@ def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
 
 
 def _model_uri(package: Mapping[str, Any]) -> str:
-    containers = _member(package, "InferenceSpecification").get("Containers")
+    containers = object_in(package, "InferenceSpecification").get("Containers")
     first: Any = cast("list[Any]", containers)[0] if isinstance(containers, list) and containers else None
-    return str(_member({"first": first}, "first").get("ModelDataUrl", ""))
+    return str(object_in({"first": first}, "first").get("ModelDataUrl", ""))
 
 
 def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
     """The parameters of a job's program (its hyperparameters and flags, without paths) and its machines."""
     found: dict[str, str] = {}
-    processing = _member(arguments, "ProcessingResources")
-    cluster = _member(processing, "ClusterConfig") or _member(arguments, "ResourceConfig")
+    processing = object_in(arguments, "ProcessingResources")
+    cluster = object_in(processing, "ClusterConfig") or object_in(arguments, "ResourceConfig")
     if kind := cluster.get("InstanceType"):
         found["machine"] = (
             str(kind) if str(cluster.get("InstanceCount", 1)) == "1" else (f"{cluster['InstanceCount']} x {kind}")
         )
-    found |= {name: str(value) for name, value in _member(arguments, "HyperParameters").items()}
-    given = _member(arguments, "AppSpecification").get("ContainerArguments")
+    found |= {name: str(value) for name, value in object_in(arguments, "HyperParameters").items()}
+    given = object_in(arguments, "AppSpecification").get("ContainerArguments")
     flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
     for flag, value in pairwise(flags):
         name = flag.removeprefix("--").replace("-", "_")
@@ -330,16 +331,10 @@ def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _member(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The object under a key of a definition that may be anybody's; empty where it is something else."""
-    found: Any = value.get(key)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
 def _code_hash(row: StepRow) -> str:
     """The hash that the start file checks the code against (`--code HASH`)."""
     for key in ("AppSpecification", "AlgorithmSpecification"):
-        given = _member(row.arguments, key).get("ContainerArguments")
+        given = object_in(row.arguments, key).get("ContainerArguments")
         words = cast("list[Any]", given) if isinstance(given, list) else []
         if "--code" in words[:-1]:
             return str(words[words.index("--code") + 1])

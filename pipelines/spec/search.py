@@ -56,7 +56,7 @@ class OneOf(Frozen):
     @property
     def value_type(self) -> ValueType:
         """What all of the values are; String of values of several types."""
-        types = {TYPE_OF_SCALAR[type(value)] for value in self.values}
+        types: set[ValueType] = {TYPE_OF_SCALAR[type(value)] for value in self.values}
         if types == {"Integer", "Float"}:
             return "Float"
         return types.pop() if len(types) == 1 else "String"

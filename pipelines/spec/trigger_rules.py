@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
@@ -193,16 +194,12 @@ def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
             return None
         return step.parameters.get("group"), 'Add execution=execution("PipelineExecutionArn") to the step'
     if isinstance(step, NativeStep) and step.type == "RegisterModel":
-        arguments = _object(step.fields.get("Arguments"))
-        if _object(arguments.get("MetadataProperties")).get("GeneratedBy") == {"Get": "Execution.PipelineExecutionArn"}:
+        arguments = object_in(step.fields, "Arguments")
+        if object_in(arguments, "MetadataProperties").get("GeneratedBy") == {"Get": "Execution.PipelineExecutionArn"}:
             return None
         remedy = 'Add "MetadataProperties": {"GeneratedBy": {"Get": "Execution.PipelineExecutionArn"}} to its Arguments'
         return arguments.get("ModelPackageGroupName"), remedy
     return None
-
-
-def _object(given: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
 
 
 def _may_be(given: Any, group: str, declared: Mapping[str, Parameter]) -> bool:

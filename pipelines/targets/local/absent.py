@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.scope import output_uri
-from drivetrain.pipelines.targets.local.storage.channels import entries, member
+from drivetrain.pipelines.targets.local.storage.channels import entries
 
 Check = Callable[[StepNode, Plan], list[str]]
 
@@ -48,7 +49,7 @@ def check_job(context: StepContext, *results: tuple[str, str]) -> dict[str, Any]
         "SkipCheck": fields.get("SkipCheck", False),
         "RegisterNewBaseline": fields.get("RegisterNewBaseline", False),
     }
-    outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
+    outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
     where = output_uri(arguments, str(outputs[0].get("OutputName"))) if outputs else None
     for what, file in results:
         calculated = None if where is None else f"{where.rstrip('/')}/{file}"

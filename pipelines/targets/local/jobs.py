@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.programs import environment as environment_of
 from drivetrain.pipelines.targets.local.programs import host_count
-from drivetrain.pipelines.targets.local.storage.channels import Channel, member, missing, place
+from drivetrain.pipelines.targets.local.storage.channels import Channel, missing, place
 from drivetrain.pipelines.targets.local.storage.objects import LONGEST_NAME, is_too_long, parse
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def shape_problems(step: StepNode, arguments: Mapping[str, Any], resources: Mapp
             host_count(step.name, resources)
         except UserError as error:
             found.append(str(error))
-    limit = (member(arguments, "StoppingCondition") or {}).get("MaxRuntimeInSeconds")
+    limit = object_in(arguments, "StoppingCondition").get("MaxRuntimeInSeconds")
     if limit is not None and not _is_expression(limit) and (not isinstance(limit, int) or limit < 1):
         found.append(f"{where}: MaxRuntimeInSeconds is {limit!r:.40}. Allowed: a whole number of seconds from 1.")
     return found

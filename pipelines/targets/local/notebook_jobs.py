@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.targets.local.storage.channels import member
+from drivetrain.pipelines.definition.shapes import object_in
 
 ENTRY_POINT = "amazon_sagemaker_scheduler"
 INPUT_PATH, NOTEBOOK, OUTPUT = "SM_EXECUTION_INPUT_PATH", "SM_INPUT_NOTEBOOK_NAME", "SM_OUTPUT_NOTEBOOK_NAME"
@@ -24,18 +24,18 @@ _PROGRAM = Path(__file__).with_name("notebook_program.py")
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
     """Whether a training job executes a notebook."""
-    words = (member(arguments, "AlgorithmSpecification") or {}).get("ContainerEntrypoint")
+    words = object_in(arguments, "AlgorithmSpecification").get("ContainerEntrypoint")
     return words == [ENTRY_POINT]
 
 
 def problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
     """Why a notebook job cannot run here."""
-    given = member(arguments, "Environment") or {}
+    given = object_in(arguments, "Environment")
     found = [f"step {step.name!r}: a notebook job needs {name} in its Environment." for name in _lacking(given)]
     found += [
         f"step {step.name!r}: hyperparameter {name!r} would be a variable of the notebook, and that is no name of one. "
         "Allowed: letters, digits and '_', no digit first, no word of Python's."
-        for name in member(arguments, "HyperParameters") or {}
+        for name in object_in(arguments, "HyperParameters")
         if not name.isidentifier() or keyword.iskeyword(name)
     ]
     if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:

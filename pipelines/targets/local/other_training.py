@@ -12,11 +12,12 @@ from typing import Any
 from drivetrain.components.declaration import CODE_CHANNEL
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.graph import dependencies
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_known
-from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 _DONE = ("Succeeded", "Cached")
@@ -44,7 +45,7 @@ def refuse_another_training(
     before, after = _known(*old), _known(*new)
     needs = dependencies(new[0])
     for name, row in steps.items():
-        uri = text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))
+        uri = text(object_in(row.arguments, "CheckpointConfig").get("S3Uri"))
         if row.type != "Training" or row.status in _DONE or uri is None or name not in after or name not in before:
             continue
         if not store.exists(uri.rstrip("/") + "/"):
@@ -54,7 +55,7 @@ def refuse_another_training(
             if needed in before:
                 found = _data(before[needed], after[needed])
                 differences += [f"{what} of step {needed!r}" for what in found]
-        now = (member(after[name], "CheckpointConfig") or {}).get("S3Uri")
+        now = object_in(after[name], "CheckpointConfig").get("S3Uri")
         if now is None or (isinstance(now, str) and now.rstrip("/") != uri.rstrip("/")):
             # Only then: at the same place the program itself judges whether it can go on with other values.
             changed = list(_values(before[name], after[name]))
@@ -92,7 +93,7 @@ def _all_needed(name: str, needs: Mapping[str, Any]) -> set[str]:
 def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """The parameters of a training that are different and may not be."""
     may_change = _resumable_names(new)
-    given = [member(arguments, "HyperParameters") or {} for arguments in (old, new)]
+    given = [object_in(arguments, "HyperParameters") for arguments in (old, new)]
     yield from _differences(*({k: v for k, v in values.items() if k not in may_change} for values in given))
 
 
@@ -111,7 +112,7 @@ def _data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 def _read(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a processing job by name."""
     found = {
-        str(each.get("InputName")): (member(each, "S3Input") or {}).get("S3Uri")
+        str(each.get("InputName")): object_in(each, "S3Input").get("S3Uri")
         for each in entries(arguments, "ProcessingInputs")
     }
     found.pop(CODE_CHANNEL, None)
@@ -120,7 +121,7 @@ def _read(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The command line of a processing job by option; without the code's hash, since a mistake may be mended."""
-    words: list[Any] = list((member(arguments, "AppSpecification") or {}).get("ContainerArguments") or ())
+    words: list[Any] = list(object_in(arguments, "AppSpecification").get("ContainerArguments") or ())
     if words[:1] != ["--code"]:
         return {"ContainerArguments": words}
     program, options = words[2], words[3:]
@@ -134,7 +135,7 @@ def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _training_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for channel in entries(arguments, "InputDataConfig"):
-        source = member(member(channel, "DataSource") or {}, "S3DataSource") or {}
+        source = object_in(object_in(channel, "DataSource"), "S3DataSource")
         found[str(channel.get("ChannelName"))] = source.get("S3Uri")
     found.pop(CODE_CHANNEL, None)
     return found
@@ -142,7 +143,7 @@ def _training_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _program(arguments: Mapping[str, Any]) -> Any:
     """The component's name, which is the last word; None for other people's programs."""
-    words: list[Any] = list((member(arguments, "AlgorithmSpecification") or {}).get("ContainerArguments") or ())
+    words: list[Any] = list(object_in(arguments, "AlgorithmSpecification").get("ContainerArguments") or ())
     return words[-1] if words[:1] == ["--code"] else None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.storage.channels import entries, member
+from drivetrain.pipelines.targets.local.storage.channels import entries
 
 _MOST_HOSTS = 254
 
@@ -53,7 +54,7 @@ def nothing_to_start(step: str, image: Any) -> str:
 
 def environment(arguments: Mapping[str, Any]) -> dict[str, str]:
     """The job's own variables; numbers and booleans of parameters become text."""
-    given = member(arguments, "Environment") or {}
+    given = object_in(arguments, "Environment")
     return {name: value if isinstance(value, str) else _spelled(value) for name, value in given.items()}
 
 
@@ -83,7 +84,7 @@ def instance_type(resources: Mapping[str, Any]) -> str:
 
 def time_limit_s(arguments: Mapping[str, Any]) -> float | None:
     """StoppingCondition.MaxRuntimeInSeconds."""
-    limit = (member(arguments, "StoppingCondition") or {}).get("MaxRuntimeInSeconds")
+    limit = object_in(arguments, "StoppingCondition").get("MaxRuntimeInSeconds")
     return None if limit is None else float(limit)
 
 

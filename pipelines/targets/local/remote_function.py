@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.targets.local.storage.channels import member
+from drivetrain.pipelines.definition.shapes import object_in
 
 CHANNEL = "sagemaker_remote_function_bootstrap"
 RESULTS_FILE = "results.json"
@@ -20,7 +20,7 @@ RESULTS_FILE = "results.json"
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
     """Whether a training job runs a function of the SDK."""
-    words = (member(arguments, "AlgorithmSpecification") or {}).get("ContainerEntrypoint")
+    words = object_in(arguments, "AlgorithmSpecification").get("ContainerEntrypoint")
     return isinstance(words, list) and any(f"/{CHANNEL}/" in str(word) for word in cast("list[Any]", words))
 
 

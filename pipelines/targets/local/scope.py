@@ -11,10 +11,11 @@ from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, Scope, UnresolvedReference, resolve
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import Masking, contains_mask
 from drivetrain.pipelines.targets.local.facts import Facts
-from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 # In the response of a stubbed step: the JSON of its property files.
@@ -156,10 +157,10 @@ class IterationScope(Scope):
 
 def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
     """Where a processing job's output goes."""
-    config = member(arguments, "ProcessingOutputConfig") or {}
+    config = object_in(arguments, "ProcessingOutputConfig")
     for output in entries(config, "Outputs"):
         if output.get("OutputName") == name:
-            return text((member(output, "S3Output") or {}).get("S3Uri"))
+            return text(object_in(output, "S3Output").get("S3Uri"))
     return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drivetrain.pipelines.targets.local.storage.channels import member
+from drivetrain.pipelines.definition.shapes import object_in
 
 SPOT, WAIT, RUN = "EnableManagedSpotTraining", "MaxWaitTimeInSeconds", "MaxRuntimeInSeconds"
 _DEFAULT_MAX_RUN_S = 86_400  # the service's
@@ -23,7 +23,7 @@ def spot_problems(where: str, arguments: Mapping[str, Any]) -> list[str]:
 
 def _problems(where: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     spot = arguments.get(SPOT, False)
-    stopping = member(arguments, "StoppingCondition") or {}
+    stopping = object_in(arguments, "StoppingCondition")
     wait, run = stopping.get(WAIT), stopping.get(RUN, _DEFAULT_MAX_RUN_S)
     for name in (RUN, WAIT):
         if isinstance(given := stopping.get(name), str | bool | float):
@@ -52,7 +52,7 @@ def _problems(where: str, arguments: Mapping[str, Any]) -> Iterator[str]:
             f"{where}: {SPOT} without CheckpointConfig: an interruption would lose everything. Give it a "
             "CheckpointConfig with an S3Uri, and keep checkpoints in its LocalPath."
         )
-    uri = (member(arguments, "CheckpointConfig") or {}).get("S3Uri")
+    uri = object_in(arguments, "CheckpointConfig").get("S3Uri")
     if isinstance(uri, str) and uri.startswith("s3://") and not uri.endswith("/"):
         yield (
             f"{where}: CheckpointConfig.S3Uri is {uri!r:.200}: without a final slash it also brings the checkpoints of "

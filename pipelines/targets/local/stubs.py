@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import remote_function
 from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, output_uri
@@ -51,12 +52,12 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         return [f"{where}: given {stub!r:.60}. Allowed: a JSON object."]
     given = cast("dict[str, Any]", stub)
     problems: list[str] = []
-    for name in member(given, STUBBED_FILES) or {}:
+    for name in object_in(given, STUBBED_FILES):
         if name not in step.property_files:
             problems.append(f"{where}: no property file {name!r}. {did_you_mean(name, step.property_files)}")
     if RETURN in given and not remote_function.is_one(plan.arguments):
         problems.append(f"{where}: {RETURN} is of a Python function (@step), and the step is none.")
-    for name, path in (member(given, FOLDERS) or {}).items():
+    for name, path in object_in(given, FOLDERS).items():
         if not Path(str(path)).exists():
             problems.append(f"{where}: {path}, given for output {name!r}, does not exist.")
     return problems
@@ -69,7 +70,7 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
 
     given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
     if path[0] == "OutputParameters" and len(path) > 1:
-        return path[1] in (member(given, "OutputParameters") or {})
+        return path[1] in object_in(given, "OutputParameters")
     if path[0] in given or path[0] in step.arguments:
         return True
     module = find(step.type)
@@ -90,7 +91,7 @@ def run(context: StepContext) -> StepResult:
     response |= {key: value for key, value in stub.items() if key not in (FOLDERS, RETURN)}
 
     publication = Publication(context.folder)
-    for output, path in (member(stub, FOLDERS) or {}).items():
+    for output, path in object_in(stub, FOLDERS).items():
         source, staged = Path(str(path)), publication.stage()
         uri = _destination(context, response, output)
         try:

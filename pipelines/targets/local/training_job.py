@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.events import StepInterrupted, StepRestarted
 from drivetrain.pipelines.targets.local import jobs, programs
@@ -69,7 +70,7 @@ class TrainingJob:
         self._context, self._make_job, self._stop_early = context, make_job, stop_early
         self._stopped = False
         arguments = context.arguments
-        self._resources = member(arguments, "ResourceConfig") or {}
+        self._resources = object_in(arguments, "ResourceConfig")
         self._num_hosts = programs.host_count(context.step.name, self._resources)
         self._checkpoint = member(arguments, "CheckpointConfig")
         self._checkpoint_path = str((self._checkpoint or {}).get("LocalPath") or DEFAULT_PATH)
@@ -157,7 +158,7 @@ class TrainingJob:
                 host.root,
                 cluster,
                 host.name,
-                hyperparameters=member(context.arguments, "HyperParameters") or {},
+                hyperparameters=object_in(context.arguments, "HyperParameters"),
                 input_data_config=entries(context.arguments, "InputDataConfig"),
                 checkpoint_path=self._checkpoint_path,
             )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.pipelines.targets.local.storage.channels import member
+from drivetrain.pipelines.definition.shapes import object_in
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Limit:
 def limit(arguments: Mapping[str, Any], *, worked_s: float, elapsed_s: float) -> Limit | None:
     """What ends the job first: MaxRuntimeInSeconds counts the time at work, MaxWaitTimeInSeconds the time without
     machines, too. None where the definition sets neither."""
-    given = member(arguments, "StoppingCondition") or {}
+    given = object_in(arguments, "StoppingCondition")
     spent = (("MaxRuntimeInSeconds", worked_s), ("MaxWaitTimeInSeconds", elapsed_s))
     limits = [
         Limit(field, float(given[field]), float(given[field]) - seconds)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.targets.local import absent
 from drivetrain.pipelines.targets.local.context import StepContext
-from drivetrain.pipelines.targets.local.storage.channels import member
 
 check, run = absent.refused("EMR Serverless"), absent.run
 
 
 def described(context: StepContext) -> dict[str, Any]:
-    config = member(context.arguments, "JobConfig") or {}
+    config = object_in(context.arguments, "JobConfig")
     application = config.get("applicationId") or context.arguments.get("ApplicationId") or context.facts.id
     run_id = context.facts.id
     return {

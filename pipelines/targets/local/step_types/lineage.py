@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepResult
@@ -55,8 +56,8 @@ def described(context: StepContext) -> dict[str, Any]:
             response[f"{singular}Arns"] = {_named(each, name): _arn(context, singular, each, name) for each in found}
     associations = [
         {
-            "SourceArn": _end(response, member(each, "Source") or {}),
-            "DestinationArn": _end(response, member(each, "Destination") or {}),
+            "SourceArn": _end(response, object_in(each, "Source")),
+            "DestinationArn": _end(response, object_in(each, "Destination")),
         }
         for each in entries(context.arguments, _ASSOCIATIONS)
     ]
@@ -72,7 +73,7 @@ def run(context: StepContext) -> StepResult:
 
 def _named(entity: Mapping[str, Any], name: str) -> str:
     """An entity's name; an artifact may have none, and is then known by its source."""
-    source = member(entity, "Source") or {}
+    source = object_in(entity, "Source")
     return str(entity.get(name) or source.get("SourceUri") or "")
 
 
@@ -88,5 +89,5 @@ def _end(response: Mapping[str, Any], end: Mapping[str, Any]) -> str:
     """The ARN of an association's end, which may name an entity of the same step."""
     if "Arn" in end:
         return str(end["Arn"])
-    arns: Mapping[str, Any] = member(response, f"{end.get('Type')}Arns") or {}
+    arns: Mapping[str, Any] = object_in(response, f"{end.get('Type')}Arns")
     return str(arns.get(str(end.get("Name"))) or end.get("Name") or "")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
@@ -22,7 +23,7 @@ _OUTPUTS = "/opt/ml/processing"
 
 
 def check(step: StepNode, plan: Plan) -> list[str]:
-    app = member(plan.arguments, "AppSpecification") or {}
+    app = object_in(plan.arguments, "AppSpecification")
     problems = [
         *jobs.problems(step, lambda: channels.processing_channels(plan.arguments), plan),
         *_output_problems(step, plan.arguments),
@@ -39,8 +40,8 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
     """The URIs that the job writes to, as far as they are known."""
-    outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
-    found = [text((member(output, "S3Output") or {}).get("S3Uri")) for output in outputs]
+    outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
+    found = [text(object_in(output, "S3Output").get("S3Uri")) for output in outputs]
     return [uri for uri in found if uri is not None]
 
 
@@ -66,7 +67,7 @@ def run(context: StepContext) -> StepResult:
     }
     if problems := _output_problems(context.step, arguments):  # of what was not known before the run
         raise UserError("; ".join(problems))
-    outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
+    outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
     resources = _resources(arguments)
     hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
     cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
@@ -112,14 +113,14 @@ def run(context: StepContext) -> StepResult:
 
 
 def _resources(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    return member(member(arguments, "ProcessingResources") or {}, "ClusterConfig") or {}
+    return object_in(object_in(arguments, "ProcessingResources"), "ClusterConfig")
 
 
 def _output_problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
     problems: list[str] = []
     names: set[str] = set()
     try:
-        outputs = entries(member(arguments, "ProcessingOutputConfig") or {}, "Outputs")
+        outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
     except UserError as error:
         return [f"step {step.name!r}: {error}"]
     for output in outputs:

@@ -18,6 +18,7 @@ from drivetrain.components.content_hash import files_in, hash_of_files
 from drivetrain.components.errors import InputError
 from drivetrain.components.model_card import as_package_card
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
@@ -25,7 +26,7 @@ from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.ledger.full import full_ledger_errors
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage import channels
-from drivetrain.pipelines.targets.local.storage.channels import entries, member, text
+from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import StoredObject, sha256_of
 
 _STATISTICS = "ModelMetrics.ModelQuality.Statistics"
@@ -168,12 +169,12 @@ def _described(
 
 def _quality(arguments: Mapping[str, Any]) -> str | None:
     """The URI of the model quality report."""
-    quality = member(member(arguments, "ModelMetrics") or {}, "ModelQuality") or {}
-    return text((member(quality, "Statistics") or {}).get("S3Uri"))
+    quality = object_in(object_in(arguments, "ModelMetrics"), "ModelQuality")
+    return text(object_in(quality, "Statistics").get("S3Uri"))
 
 
 def _containers(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return entries(member(arguments, "InferenceSpecification") or {}, "Containers")
+    return entries(object_in(arguments, "InferenceSpecification"), "Containers")
 
 
 def _read_model(

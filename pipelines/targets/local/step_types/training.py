@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.document import StepNode
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, notebook_jobs, programs, remote_function
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
@@ -37,7 +38,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     arguments = plan.arguments
     if remote_function.is_one(arguments):
         return [remote_function.refused(step)]
-    algorithm = member(arguments, "AlgorithmSpecification") or {}
+    algorithm = object_in(arguments, "AlgorithmSpecification")
     problems = jobs.problems(step, lambda: channels.training_channels(arguments), plan)
     if notebook_jobs.is_one(arguments):
         problems += notebook_jobs.problems(step, arguments)
@@ -45,13 +46,13 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         MetricReader(entries(algorithm, "MetricDefinitions"), ())
         command = programs.entry_point(step.name, algorithm, algorithm.get("TrainingImage"), plan.options)
         if command is None:
-            if toolkit.is_used(member(arguments, "HyperParameters") or {}, programs.environment(arguments)):
+            if toolkit.is_used(object_in(arguments, "HyperParameters"), programs.environment(arguments)):
                 problems += _submit_directory_problems(step, plan)
             else:
                 problems.append(programs.nothing_to_start(step.name, algorithm.get("TrainingImage")))
     except UserError as error:
         problems.append(f"step {step.name!r}: {error}")
-    output_config = member(arguments, "OutputDataConfig") or {}
+    output_config = object_in(arguments, "OutputDataConfig")
     if "S3OutputPath" not in output_config:
         problems.append(f"step {step.name!r} has no OutputDataConfig.S3OutputPath.")
     else:
@@ -62,21 +63,21 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         problems += jobs.uri_problems(where, checkpoint.get("S3Uri"))
         if problem := jobs.path_problem(where, checkpoint.get("LocalPath") or DEFAULT_PATH, "/opt/ml"):
             problems.append(problem)
-    return problems + jobs.shape_problems(step, arguments, member(arguments, "ResourceConfig") or {})
+    return problems + jobs.shape_problems(step, arguments, object_in(arguments, "ResourceConfig"))
 
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
     """The URIs that the job writes to, as far as they are known: below its output path in a folder of its own name. So
     what others read from beside it (code in a bucket that is the output path) must be there."""
-    uri = text((member(arguments, "OutputDataConfig") or {}).get("S3OutputPath"))
+    uri = text(object_in(arguments, "OutputDataConfig").get("S3OutputPath"))
     outputs = [] if uri is None else [f"{uri.rstrip('/')}/{JOB_PREFIX}*"]
     return [*outputs, *(found for found in destinations(arguments) if found != uri)]
 
 
 def destinations(arguments: Mapping[str, Any]) -> list[str]:
     """Where the job's outputs and checkpoints go, as far as it is known."""
-    uri = text((member(arguments, "OutputDataConfig") or {}).get("S3OutputPath"))
-    checkpoint = text((member(arguments, "CheckpointConfig") or {}).get("S3Uri"))
+    uri = text(object_in(arguments, "OutputDataConfig").get("S3OutputPath"))
+    checkpoint = text(object_in(arguments, "CheckpointConfig").get("S3Uri"))
     return [found for found in (uri, checkpoint) if found is not None]
 
 
@@ -94,7 +95,7 @@ def described(context: StepContext) -> dict[str, Any]:
         "TrainingJobArn": context.facts.arn(f"training-job/{name}"),
         "TrainingJobStatus": "Completed",
     }
-    if "S3OutputPath" in (member(context.arguments, "OutputDataConfig") or {}):
+    if "S3OutputPath" in object_in(context.arguments, "OutputDataConfig"):
         found["ModelArtifacts"] = {"S3ModelArtifacts": artifacts_uri(context.arguments, name)}
     return found
 
@@ -169,7 +170,7 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
     """What the stock image's toolkit would start on every host; its notes go to the log."""
     from drivetrain.pipelines.targets.local.containers import toolkit
 
-    submitted = toolkit.submit_directory(_strings(member(context.arguments, "HyperParameters") or {}))
+    submitted = toolkit.submit_directory(_strings(object_in(context.arguments, "HyperParameters")))
     source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
     if source is not None and not source.exists():
         raise UserError(channels.missing("sagemaker_submit_directory", str(submitted), context.store))
@@ -205,7 +206,7 @@ def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Public
 def _submit_directory_problems(step: StepNode, plan: Plan) -> list[str]:
     from drivetrain.pipelines.targets.local.containers import toolkit
 
-    uri = toolkit.submit_directory(_strings(member(plan.arguments, "HyperParameters") or {}))
+    uri = toolkit.submit_directory(_strings(object_in(plan.arguments, "HyperParameters")))
     if uri is None or not uri.startswith("s3://"):
         return []
     where = f"step {step.name!r}: sagemaker_submit_directory"

@@ -16,13 +16,14 @@ from typing import Any
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.expressions import references
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.masking import contains_mask
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.outcomes import StepResult
-from drivetrain.pipelines.targets.local.storage.channels import member, text
+from drivetrain.pipelines.targets.local.storage.channels import text
 from drivetrain.pipelines.targets.local.storage.outputs import Publication
 from drivetrain.pipelines.targets.local.transforming import inputs, settings
 from drivetrain.pipelines.targets.local.transforming.containers import (
@@ -42,10 +43,8 @@ def check(step: StepNode, plan: Plan) -> list[str]:
     arguments, where = plan.arguments, f"step {step.name!r}"
     found = [f"{where}: {problem}" for problem in settings.problems(arguments)]
     found += inputs.problems(where, arguments, plan)
-    found += jobs.uri_problems(
-        f"{where}: S3OutputPath", (member(arguments, "TransformOutput") or {}).get("S3OutputPath")
-    )
-    found += jobs.shape_problems(step, arguments, member(arguments, "TransformResources") or {})
+    found += jobs.uri_problems(f"{where}: S3OutputPath", object_in(arguments, "TransformOutput").get("S3OutputPath"))
+    found += jobs.shape_problems(step, arguments, object_in(arguments, "TransformResources"))
     stub = f"; or its results with --stub {step.name}=outputs.json."
     model = _planned_model(plan)
     if model is None:
@@ -63,7 +62,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
-    uri = text((member(arguments, "TransformOutput") or {}).get("S3OutputPath"))
+    uri = text(object_in(arguments, "TransformOutput").get("S3OutputPath"))
     return [] if uri is None else [uri]
 
 

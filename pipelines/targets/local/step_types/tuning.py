@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.meaning import is_expression
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
@@ -81,7 +82,7 @@ def described(context: StepContext) -> dict[str, Any]:
 
 def best_model(response: Mapping[str, Any]) -> str | None:
     """Where the model of the best training lies, as far as the answer tells it."""
-    best = member(response, "BestTrainingJob") or {}
+    best = object_in(response, "BestTrainingJob")
     job, named = best.get("TrainingJobName"), best.get("TrainingJobDefinitionName")
     definitions = _definitions(response)
     of_it = [one for one in definitions if len(definitions) == 1 or one.get("DefinitionName") == named]
@@ -147,7 +148,7 @@ def _inputs(config: TuningConfig, ended: list[Trial]) -> tuple[ArtifactEntry, ..
 
 
 def _metric_problems(where: str, metric: str, arguments: Mapping[str, Any]) -> list[str]:
-    algorithm = member(arguments, "AlgorithmSpecification") or {}
+    algorithm = object_in(arguments, "AlgorithmSpecification")
     names = [entry.get("Name") for entry in entries(algorithm, "MetricDefinitions")]
     if metric in names:
         return []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
@@ -61,13 +62,13 @@ def training_channels(arguments: Mapping[str, Any]) -> list[Channel]:
         UserError: a kind of input that a folder cannot stand for.
     """
     found: list[Channel] = []
-    algorithm = member(arguments, "AlgorithmSpecification") or {}
+    algorithm = object_in(arguments, "AlgorithmSpecification")
     for entry in entries(arguments, "InputDataConfig"):
         name = str(entry.get("ChannelName"))
         where = f"channel {name!r}"
         if not _CHANNEL.fullmatch(name):
             raise UserError(f"{where}: the name. Allowed: letters, digits, '.', '-' and '_', and no '.' first.")
-        data_source = member(entry, "DataSource") or {}
+        data_source = object_in(entry, "DataSource")
         source = member(data_source, "S3DataSource")
         if source is None:
             _refuse_source(where, data_source)

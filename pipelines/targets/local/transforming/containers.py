@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.components.declaration import CODE_CHANNEL
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.local.containers.mounts import BASE
@@ -43,7 +44,7 @@ def containers(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def data_uris(container: Mapping[str, Any]) -> list[Any]:
     """Where a container's model lies; as many as are named, expressions as they are."""
-    source = member(member(container, "ModelDataSource") or {}, "S3DataSource") or {}
+    source = object_in(object_in(container, "ModelDataSource"), "S3DataSource")
     return [uri for uri in (container.get("ModelDataUrl"), source.get("S3Uri")) if uri is not None]
 
 
@@ -61,7 +62,7 @@ def from_package(container: Mapping[str, Any], registry: LocalRegistry) -> Mappi
     if not group or not version.isdigit():
         raise UserError(f"ModelPackageName {name!r}. Allowed: the ARN of a version in this machine's registry.")
     package = registry.version(group, int(version)).package
-    found = entries(member(package, "InferenceSpecification") or {}, "Containers")
+    found = entries(object_in(package, "InferenceSpecification"), "Containers")
     return {**(found[0] if found else {}), **container}
 
 
@@ -72,7 +73,7 @@ def problems(model: Mapping[str, Any], plan: Plan) -> Iterator[str]:
         model: CreateModel's arguments, resolved as far as they can be.
     """
     found = containers(model)
-    if (member(model, "InferenceExecutionConfig") or {}).get("Mode") == "Direct":
+    if object_in(model, "InferenceExecutionConfig").get("Mode") == "Direct":
         yield "its model's containers are invoked directly, which a batch transform does not do. Allowed: Serial"
         return
     for container in found:
@@ -85,7 +86,7 @@ def problems(model: Mapping[str, Any], plan: Plan) -> Iterator[str]:
 
 
 def _code_problems(container: Mapping[str, Any], plan: Plan) -> Iterator[str]:
-    given = member(container, "Environment") or {}
+    given = object_in(container, "Environment")
     submitted, program = given.get(SUBMIT_DIRECTORY), given.get(PROGRAM)
     if isinstance(submitted, str) and submitted.startswith("s3://"):
         if not plan.is_written(submitted) and not plan.store.exists(submitted):
@@ -174,6 +175,6 @@ def _has_code(name: str, path: Path, script: str) -> bool:
 
 
 def _is_ours(arguments: Mapping[str, Any]) -> bool:
-    algorithm = member(arguments, "AlgorithmSpecification") or {}
+    algorithm = object_in(arguments, "AlgorithmSpecification")
     words: list[Any] = list(algorithm.get("ContainerArguments") or ())
     return words[:1] == [f"--{CODE_CHANNEL}"] and words[-1:] == [TRAIN]

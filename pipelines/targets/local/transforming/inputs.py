@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.components.errors import InputError
 from drivetrain.components.model_folder import unpack
 from drivetrain.pipelines.definition import json_text
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
@@ -55,7 +56,7 @@ def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tu
         objects = context.store.find(uri)
     if not objects:
         raise UserError(channels.missing(f"step {context.step.name!r}: TransformInput", uri, context.store))
-    gzipped = (member(context.arguments, "TransformInput") or {}).get("CompressionType") == "Gzip"
+    gzipped = object_in(context.arguments, "TransformInput").get("CompressionType") == "Gzip"
     folder = root / driver.INPUT
     folder.mkdir(parents=True)
     entry = _fetched(context, "data", uri, objects, folder, gzipped=gzipped)
@@ -77,7 +78,7 @@ def bring_model(
     """
     read: list[ArtifactEntry] = []
     (root / "model").mkdir(parents=True, exist_ok=True)
-    source = member(member(container, "ModelDataSource") or {}, "S3DataSource")
+    source = member(object_in(container, "ModelDataSource"), "S3DataSource")
     if container.get("ModelDataUrl") is not None:
         read.append(_unpacked(context, f"model{suffix}", str(container["ModelDataUrl"]), root / "model"))
     elif source is not None:
@@ -170,5 +171,5 @@ def _checksum(context: StepContext, item: StoredObject) -> str:
 
 
 def _source(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    source = member(member(arguments, "TransformInput") or {}, "DataSource") or {}
-    return member(source, "S3DataSource") or {}
+    source = object_in(object_in(arguments, "TransformInput"), "DataSource")
+    return object_in(source, "S3DataSource")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.targets.local.transforming import records
 from drivetrain.pipelines.targets.local.transforming.data_processing import DataProcessing, kind_of
 from drivetrain.pipelines.targets.local.transforming.filters import Filter, FilterError
@@ -38,8 +39,8 @@ class Settings:
     @staticmethod
     def of(arguments: Mapping[str, Any]) -> Settings:
         """Of resolved arguments that `problems` found nothing wrong with."""
-        given, into = _member(arguments, "TransformInput"), _member(arguments, "TransformOutput")
-        client = _member(arguments, "ModelClientConfig")
+        given, into = object_in(arguments, "TransformInput"), object_in(arguments, "TransformOutput")
+        client = object_in(arguments, "ModelClientConfig")
         return Settings(
             split_type=given.get("SplitType") or records.NONE,
             strategy=arguments.get("BatchStrategy"),
@@ -55,7 +56,7 @@ class Settings:
 
 def problems(arguments: Mapping[str, Any]) -> Iterator[str]:
     """What the service would refuse, or what cannot be done here, as far as the arguments are known by now."""
-    given, into = _member(arguments, "TransformInput"), _member(arguments, "TransformOutput")
+    given, into = object_in(arguments, "TransformInput"), object_in(arguments, "TransformOutput")
     for holder, field, allowed in (
         (given, "SplitType", records.SPLIT_TYPES),
         (given, "CompressionType", _COMPRESSIONS),
@@ -84,7 +85,7 @@ def _number_problems(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _processing_problems(arguments: Mapping[str, Any]) -> Iterator[str]:
-    asked = _member(arguments, "DataProcessing")
+    asked = object_in(arguments, "DataProcessing")
     join = asked.get("JoinSource")
     if join is not None and not isinstance(join, dict) and join not in ("Input", "None"):
         yield f"JoinSource is {join!r:.40}. Allowed: Input, None."
@@ -100,7 +101,7 @@ def _processing_problems(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} is {text!r:.40}. Allowed: text such as $[1:]."
     if join != "Input" and all(each.whole for each in filters):
         return
-    given, into = _member(arguments, "TransformInput"), _member(arguments, "TransformOutput")
+    given, into = object_in(arguments, "TransformInput"), object_in(arguments, "TransformOutput")
     types = given.get("ContentType"), into.get("Accept")
     if any(isinstance(each, dict) for each in types):
         return
@@ -122,9 +123,9 @@ def _processing_problems(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _processing(arguments: Mapping[str, Any]) -> DataProcessing:
-    asked = _member(arguments, "DataProcessing")
+    asked = object_in(arguments, "DataProcessing")
     return DataProcessing(
-        kind=kind_of(_member(arguments, "TransformInput").get("ContentType")),
+        kind=kind_of(object_in(arguments, "TransformInput").get("ContentType")),
         input_filter=Filter.of(asked.get("InputFilter") or "$"),
         output_filter=Filter.of(asked.get("OutputFilter") or "$"),
         join=asked.get("JoinSource") == "Input",
@@ -133,8 +134,3 @@ def _processing(arguments: Mapping[str, Any]) -> DataProcessing:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _member(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = given.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

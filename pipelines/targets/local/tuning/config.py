@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
@@ -90,11 +91,11 @@ def read_config(arguments: Mapping[str, Any]) -> TuningConfig:
     if strategy not in strategies.known():
         raise UserError(f"Strategy is {strategy!r:.80}. {did_you_mean(str(strategy), strategies.known())}")
     definitions = _definitions(arguments, config)
-    limits = member(config, "ResourceLimits") or {}
+    limits = object_in(config, "ResourceLimits")
     early = config.get("TrainingJobEarlyStoppingType", "Off")
     if early not in ("Off", "Auto"):
         raise UserError(f"TrainingJobEarlyStoppingType is {early!r:.80}. Allowed: Off, Auto.")
-    criteria = member(config, "TuningJobCompletionCriteria") or {}
+    criteria = object_in(config, "TuningJobCompletionCriteria")
     found = TuningConfig(
         strategy=strategy,
         definitions=definitions,
@@ -109,7 +110,7 @@ def read_config(arguments: Mapping[str, Any]) -> TuningConfig:
         seed=_whole(config, "RandomSeed", 0),
         max_seconds=_whole(limits, "MaxRuntimeInSeconds", 1),
         target=_number(criteria, "TargetObjectiveMetricValue"),
-        patience=_whole(member(criteria, "BestObjectiveNotImproving") or {}, "MaxNumberOfTrainingJobsNotImproving", 1),
+        patience=_whole(object_in(criteria, "BestObjectiveNotImproving"), "MaxNumberOfTrainingJobsNotImproving", 1),
         resources=_resources(config, definitions) if strategy == "Hyperband" else None,
         notes=_notes(criteria),
     )
@@ -127,7 +128,7 @@ def _refuse(arguments: Mapping[str, Any]) -> None:
             "WarmStartConfig goes on from tuning jobs of the service, whose trainings are not on this machine. Remove "
             "it to run here."
         )
-    if (member(arguments, "Autotune") or {}).get("Mode") == "Enabled":
+    if object_in(arguments, "Autotune").get("Mode") == "Enabled":
         raise UserError(
             "Autotune lets the service choose ranges, by rules that it does not publish. Give ParameterRanges and "
             "ResourceLimits, and remove Autotune."
@@ -162,7 +163,7 @@ def _definition(given: Mapping[str, Any], config: Mapping[str, Any], *, named: b
     if kind not in ("Maximize", "Minimize"):
         raise UserError(f"{where}the objective's Type is {kind!r:.80}. Allowed: Maximize, Minimize.")
     try:
-        ranges = read_ranges(member(given, "HyperParameterRanges") or member(config, "ParameterRanges") or {})
+        ranges = read_ranges(member(given, "HyperParameterRanges") or object_in(config, "ParameterRanges"))
         static = settings(given)
         if not ranges:
             raise UserError("nothing is searched: ParameterRanges has no range.")
@@ -220,7 +221,7 @@ def num_combinations(definition: JobDefinition) -> int:
 
 def _resources(config: Mapping[str, Any], definitions: tuple[JobDefinition, ...]) -> tuple[int, int]:
     """Hyperband's least and most epochs; the most may stand among the static hyperparameters."""
-    given = member(member(config, "StrategyConfig") or {}, "HyperbandStrategyConfig") or {}
+    given = object_in(object_in(config, "StrategyConfig"), "HyperbandStrategyConfig")
     least, most = _whole(given, "MinResource", 1) or 1, _whole(given, "MaxResource", 1)
     if most is None:
         told = [definition.static[name] for definition in definitions for name in _EPOCHS if name in definition.static]
@@ -237,7 +238,7 @@ def _resources(config: Mapping[str, Any], definitions: tuple[JobDefinition, ...]
 
 
 def _notes(criteria: Mapping[str, Any]) -> tuple[str, ...]:
-    if (member(criteria, "ConvergenceDetected") or {}).get("CompleteOnConvergence") == "Enabled":
+    if object_in(criteria, "ConvergenceDetected").get("CompleteOnConvergence") == "Enabled":
         return (
             "CompleteOnConvergence: how the service detects convergence is not published; here the tuning runs all its "
             "trainings.",

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.quotas import MAX_TUNED_HYPERPARAMETERS
-from drivetrain.pipelines.targets.local.storage.channels import entries, member
+from drivetrain.pipelines.targets.local.storage.channels import entries
 
 Scaling = Literal["Linear", "Logarithmic", "ReverseLogarithmic"]
 SCALINGS = ("Auto", "Linear", "Logarithmic", "ReverseLogarithmic")
@@ -127,7 +128,7 @@ def settings(given: Mapping[str, Any]) -> dict[str, str]:
         return {}
     if not isinstance(static, dict):
         raise UserError(f"StaticHyperParameters is {static!r:.80}. Allowed: an object of names and values.")
-    return {name: _text(value) for name, value in (member(given, "StaticHyperParameters") or {}).items()}
+    return {name: _text(value) for name, value in object_in(given, "StaticHyperParameters").items()}
 
 
 def _name(entry: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.targets.local.context import StepContext
 from drivetrain.pipelines.targets.local.outcomes import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.pipelines.targets.local.step_types import training
@@ -45,7 +46,7 @@ def job_arguments(definition: JobDefinition, parameters: Mapping[str, str], job:
             if name not in ("InstanceConfigs", "AllocationStrategy")
         }
     metric = definition.objective.metric
-    algorithm = dict(member(given, "AlgorithmSpecification") or {})
+    algorithm = dict(object_in(given, "AlgorithmSpecification"))
     if not entries(algorithm, "MetricDefinitions"):
         algorithm["MetricDefinitions"] = [{"Name": metric, "Regex": built_in_expression(metric)}]
     found["AlgorithmSpecification"] = algorithm
@@ -122,7 +123,7 @@ def run_trial(
         UserError: the step cannot run at all.
     """
     arguments = job_arguments(definition, trial.parameters, trial.job)
-    retries = int((member(arguments, "RetryStrategy") or {}).get("MaximumRetryAttempts") or 0)
+    retries = int(object_in(arguments, "RetryStrategy").get("MaximumRetryAttempts") or 0)
     trial.created, trial.status, trial.reason = time.time(), "InProgress", None
     while True:
         trial.values.clear()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.shapes import list_in, object_in, objects_in
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, S3Place, repository, s3_place
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import Network
@@ -124,20 +125,6 @@ def model_data(container: dict[str, Json]) -> Json:
 def with_static(definition: dict[str, Json]) -> dict[str, Json]:
     """A tuning job's kind of training job, with its fixed hyperparameters where a training job has them."""
     return {**definition, "HyperParameters": definition.get("StaticHyperParameters")}
-
-
-def object_in(given: Mapping[str, Json], key: str) -> dict[str, Json]:
-    value = given.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def list_in(given: Mapping[str, Json], key: str) -> list[Json]:
-    value = given.get(key)
-    return value if isinstance(value, list) else []
-
-
-def objects_in(given: Mapping[str, Json], key: str) -> list[dict[str, Json]]:
-    return [item for item in list_in(given, key) if isinstance(item, dict)]
 
 
 def _unique(values: Iterable[str]) -> tuple[str, ...]:

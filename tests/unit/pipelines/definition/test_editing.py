@@ -47,11 +47,12 @@ def test_into_what_says_nothing_an_entry_goes_as_into_nothing() -> None:
         assert made == training(Environment={"A": "1"}, Image="x")
 
 
-def test_a_list_by_position_takes_nothing_by_name() -> None:
+@pytest.mark.parametrize("new", [{"Image": "c"}, ABSENT])
+def test_a_list_by_position_takes_nothing_by_name(new: Any) -> None:
     containers = [{"Image": "a"}, {"Image": "b"}]
     place = (*parse("steps.t.Arguments.Containers"), "x")
     with pytest.raises(NoSuchPlaceError, match=r"steps\.t\.Arguments\.Containers is"):
-        edited(training(Containers=containers), [Change(place, ABSENT, {"Image": "c"})])
+        edited(training(Containers=containers), [Change(place, ABSENT, new)])
 
 
 def test_a_step_that_was_taken_out_comes_back_at_the_top_level() -> None:
