@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -72,40 +71,10 @@ def plan(
 
 def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
     """The plan for what was named."""
-    from drivetrain.pipelines.prices.estimate import estimate
-    from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
+    from drivetrain.pipelines.targets.sagemaker.deploying.whole_plan import whole_plan
 
-    there = wanted.deployed
-
-    def cost() -> dict[str, Any]:
-        from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds
-        from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
-
-        seconds: Mapping[str, float] = {}
-        more: list[str] = []
-        try:
-            if there is not None:
-                seconds = measured_seconds(wanted.account, wanted.desired.name)
-        except ServiceError as error:  # an estimate is no reason to have no plan
-            more = [f"how long earlier executions took is not known: {error}"]
-        found = estimate(wanted.desired.definition, region=wanted.account.region, seconds=seconds)
-        return {**found.to_json(), "lines": [*found.lines(), *more]}
-
-    def permissions() -> dict[str, Any]:
-        from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences
-
-        deployed = None if there is None else there.definition
-        return consequences(wanted.account, wanted.desired, deployed, None if there is None else there.role)
-
-    return make_plan(
-        wanted.account,
-        wanted.desired,
-        wanted.deployed,
-        discarded=tuple(discard or ()),
-        origin=wanted.origin,
-        cost=cost,
-        permissions=permissions,
-    )
+    discarded = tuple(discard or ())
+    return whole_plan(wanted.account, wanted.desired, wanted.deployed, discarded=discarded, origin=wanted.origin)
 
 
 def in_words(made: Plan, wanted: Wanted) -> list[str]:

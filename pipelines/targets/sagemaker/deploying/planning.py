@@ -224,8 +224,8 @@ def make_plan(
     Args:
         deployed: what `deployed.read` gave.
         discarded: places (as in the plan's drift, or the beginning of one), or `all`, whose drift may be overwritten.
-        cost: gives what an execution costs (prices/estimate.py); asked where something changes.
-        permissions: gives what roles must be allowed from then on (consequences.py); asked likewise.
+        cost: gives what an execution costs; asked where something changes (whole_plan.py gives both).
+        permissions: gives what roles must be allowed from then on; asked likewise.
 
     Raises:
         UserError: AWS refuses to be read, or the record of what was applied last is gone.
