@@ -25,7 +25,7 @@ from drivetrain.pipelines.definition.outline import assembled, outline
 from drivetrain.pipelines.definition.value_words import hidden, name_of, shown, without_passwords
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.studio import patch_text
-from drivetrain.pipelines.studio.remarks import NO_EDIT, remarks
+from drivetrain.pipelines.studio.comments import NO_EDIT, comments
 
 __all__ = ["Patch", "between", "parse", "read"]
 
@@ -53,8 +53,8 @@ class Patch:
     """Where it was read, for messages."""
     pulled: tuple[str, ...] = ()
     """Marks of what Studio had when it was pulled (seen.py)."""
-    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
-    """Place of an edit -> what reviewers wrote beside it; `remarks.NO_EDIT` for what belongs to none."""
+    comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
+    """Place of an edit -> what reviewers wrote beside it; `comments.NO_EDIT` for what belongs to none."""
 
     def apply(self, definition: Mapping[str, Any], left_out: list[str] | None = None) -> dict[str, Any]:
         """The definition with every edit; one that it has already changes nothing.
@@ -115,7 +115,7 @@ class Patch:
 
     def text(self) -> str:
         """The file's text."""
-        said = dict(self.remarks)
+        said = dict(self.comments)
         lines = [*said.pop(NO_EDIT, ()), f"pipeline: {patch_text.scalar(self.pipeline)}"]
         lines.append("edits:" if self.edits else "edits: []")
         added = added_steps(self.edits)
@@ -181,10 +181,10 @@ def _of_reviewers(text: str, pipeline: str, edits: tuple[Change, ...]) -> dict[s
     own = {edit.where: _described(edit) for edit in edits}
     head = [*_HEAD.format(pipeline=pipeline).splitlines(), _PULLED]
     found: dict[str, tuple[str, ...]] = {}
-    for place, comments in remarks(text).items():
+    for place, written in comments(text).items():
         where = places.text(places.parse(place)) if place != NO_EDIT else NO_EDIT
         ours = own[where] if place != NO_EDIT else head
-        theirs = tuple(said for said in comments if not any(_says_the_same(said, line) for line in ours))
+        theirs = tuple(said for said in written if not any(_says_the_same(said, line) for line in ours))
         if theirs:
             found[where] = found.get(where, ()) + theirs
     return found

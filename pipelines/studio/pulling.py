@@ -97,7 +97,7 @@ class Sides:
             return
         wanted = patches.between(self.name, self.alone, merged.definition)
         wanted = replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed))
-        (wanted if self.patch is None else replace(wanted, remarks=self.patch.remarks)).write(self.file)
+        (wanted if self.patch is None else replace(wanted, comments=self.patch.comments)).write(self.file)
 
 
 def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:

@@ -25,6 +25,9 @@ EVENT_FIELDS = (
 MAX_VALUE_CHARACTERS = 1_024
 """Of a parameter's value at start (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Parameter.html)."""
 
+# What JSON has as a number: no nan, no digits of other scripts, which Python would read.
+INTEGER = re.compile(r"[+-]?[0-9]+")
+FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _STEP = re.compile(r"""\.([A-Za-z0-9_-]+)|\[(\d{1,9})\]|\['([^'\\]*)'\]|\["([^"\\]*)"\]""")
 
 
@@ -131,9 +134,9 @@ def _value(name: str, wanted: Wanted, event: Mapping[str, Any]) -> str:
 
 def _fits(kind: str, text: str) -> bool:
     if kind == "Integer":
-        return re.fullmatch(r"[+-]?[0-9]+", text) is not None
+        return INTEGER.fullmatch(text) is not None
     if kind == "Float":
-        return re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text) is not None
+        return FLOAT.fullmatch(text) is not None
     return text in ("true", "false") if kind == "Boolean" else True
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import secrets
 import string
 import time
@@ -21,12 +20,10 @@ from typing import Any
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.triggers.event_values import FLOAT, INTEGER
 
 TOKEN_LENGTH = 10
 LONGEST_VALUE, LONGEST_REASON = 1024, 256
-# What JSON has as a number: no nan, no digits of other scripts, which Python would read.
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _CHARACTERS = string.ascii_letters + string.digits
 _FOLDER, _QUESTION, _ANSWER = "callbacks", "question.json", "answer.json"
 
@@ -146,9 +143,9 @@ def _value(name: str, text: str, kind: str) -> Any:
     if len(text) > LONGEST_VALUE:
         raise UserError(f"output {name!r} has {len(text):,} characters. Allowed: {LONGEST_VALUE:,}.")
     try:
-        if kind == "Integer" and _INTEGER.fullmatch(text):
+        if kind == "Integer" and INTEGER.fullmatch(text):
             return int(text)
-        if kind == "Float" and _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
+        if kind == "Float" and FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
             return number
     except ValueError:  # more digits than Python reads
         pass

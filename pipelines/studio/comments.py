@@ -14,7 +14,7 @@ NO_EDIT = ""
 """Stands for the place of what belongs to no edit."""
 
 
-def remarks(text: str) -> dict[str, tuple[str, ...]]:
+def comments(text: str) -> dict[str, tuple[str, ...]]:
     """Place of an edit, as it is written, -> the comments above it, beside it and in it; in the text of a patch."""
     import yaml
 
@@ -28,7 +28,7 @@ def remarks(text: str) -> dict[str, tuple[str, ...]]:
     for line, comment in _comments(text, list(yaml.scan(text, Loader=loader))):
         at = bisect_right(starts, line) - 1
         found.setdefault(edits[at][1] if at >= 0 and line < end else NO_EDIT, []).append(comment)
-    return {place: tuple(comments) for place, comments in found.items()}
+    return {place: tuple(said) for place, said in found.items()}
 
 
 def _edits(root: Any) -> list[tuple[Any, str]]:
