@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from json.encoder import encode_basestring  # type: ignore[reportUnknownVariableType]
+from json.encoder import encode_basestring, encode_basestring_ascii  # type: ignore[reportUnknownVariableType]
 from typing import Any, TypeAlias, cast
 
 from drivetrain.pipelines.errors import UserError
@@ -25,7 +25,8 @@ MAX_BYTES = 32 * 1024 * 1024
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _Container: TypeAlias = "dict[str, Json] | list[Json]"
-_quoted = cast("Any", encode_basestring)
+_quoted: Callable[[str], str] = cast("Any", encode_basestring)
+_quoted_in_ascii: Callable[[str], str] = cast("Any", encode_basestring_ascii)
 
 
 class SpelledFloat(float):
@@ -97,9 +98,20 @@ def text_of(value: Json, indent: int = 1) -> str:
     return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def _written(value: Json, newline: str, indent: str) -> Iterator[str]:
+def compact(value: Json) -> str:
+    """JSON text in ASCII without spaces and newlines, floats with the spelling that `parse` read.
+
+    Raises:
+        UserError: as `text_of`.
+    """
+    return "".join(_written(value, "", "", _quoted_in_ascii, ":"))
+
+
+def _written(
+    value: Json, newline: str, indent: str, quoted: Callable[[str], str] = _quoted, colon: str = ": "
+) -> Iterator[str]:
     if isinstance(value, str):
-        yield _quoted(value)
+        yield quoted(value)
     elif value is None:
         yield "null"
     elif isinstance(value, bool):
@@ -119,8 +131,8 @@ def _written(value: Json, newline: str, indent: str) -> Iterator[str]:
         inner = newline + indent
         before = "{" + inner
         for key, item in value.items():
-            yield f"{before}{_quoted(key)}: "
-            yield from _written(item, inner, indent)
+            yield f"{before}{quoted(key)}{colon}"
+            yield from _written(item, inner, indent, quoted, colon)
             before = "," + inner
         yield newline + "}"
     elif isinstance(value, list):  # type: ignore[reportUnnecessaryIsInstance]  # callers may give anything
@@ -131,7 +143,7 @@ def _written(value: Json, newline: str, indent: str) -> Iterator[str]:
         before = "[" + inner
         for item in value:
             yield before
-            yield from _written(item, inner, indent)
+            yield from _written(item, inner, indent, quoted, colon)
             before = "," + inner
         yield newline + "]"
     else:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
-from drivetrain.pipelines.definition.json_text import SpelledFloat
+from drivetrain.pipelines.definition.json_text import SpelledFloat, compact
 
 
 def wire_text(definition: Mapping[str, Any]) -> str:
     """The text that goes to the service: the same bytes for the same definition, ASCII, no spaces."""
-    if _has_spelled(definition):
-        return "".join(_written(definition))
+    if _has_spelled(definition):  # the standard library's writer, which is C, does not know them
+        return compact(cast("Any", definition))
     return json.dumps(definition, separators=(",", ":"), allow_nan=False)
 
 
@@ -33,25 +33,3 @@ def _has_spelled(value: Any) -> bool:
         elif isinstance(item, list | tuple):
             pending.extend(cast("list[Any]", item))
     return False
-
-
-def _written(value: Any) -> Iterator[str]:
-    """As json.dumps, but a float as it was written: `1E5` stays, where somebody's definition had it."""
-    if isinstance(value, SpelledFloat):
-        yield value.text
-    elif isinstance(value, Mapping):
-        mark = "{"
-        for key, item in cast("Mapping[str, Any]", value).items():
-            yield f"{mark}{json.dumps(key)}:"
-            yield from _written(item)
-            mark = ","
-        yield "{}" if mark == "{" else "}"
-    elif isinstance(value, list | tuple):
-        mark = "["
-        for item in cast("list[Any]", value):
-            yield mark
-            yield from _written(item)
-            mark = ","
-        yield "[]" if mark == "[" else "]"
-    else:
-        yield json.dumps(value, allow_nan=False)

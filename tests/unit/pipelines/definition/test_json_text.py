@@ -4,7 +4,7 @@ import re
 import pytest
 
 from drivetrain.pipelines.definition import json_text
-from drivetrain.pipelines.definition.json_text import deeper_than, parse, text_of
+from drivetrain.pipelines.definition.json_text import compact, deeper_than, parse, text_of
 from drivetrain.pipelines.errors import UserError
 
 
@@ -97,3 +97,12 @@ def test_refuses_to_write_what_json_cannot_hold(value: object) -> None:
 def test_refuses_to_write_an_integer_that_cannot_be_read() -> None:
     with pytest.raises(UserError, match="this cannot be written as JSON"):
         text_of(10**5000)
+
+
+def test_compact_text_is_that_of_the_standard_library_but_for_spelled_floats() -> None:
+    plain = {"a": [1.5, -0.0, 1e300, 2**70, True, False, None, [], {}], "\u00e9\n": {"b": "\ud83d\ude00 \ud800 \x7f"}}
+    assert compact(plain) == json.dumps(plain, separators=(",", ":"))
+    text = '{"a":1E5,"b":[0.10,{"c":-1.50e-3}],"d":"\\u00e9\\ud800"}'
+    assert compact(parse(text, "test")) == text
+    with pytest.raises(UserError, match="no finite number"):
+        compact([float("nan")])
