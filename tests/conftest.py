@@ -1,7 +1,9 @@
 """Options and fixtures of the whole suite."""
 
+import os
 import sys
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,10 +23,38 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the developer's shell reaches a test."""
-    import os
+def own_environment() -> Iterator[None]:
+    """No setting of the developer's shell reaches a test.
 
-    for name in list(os.environ):
-        if name.startswith("DRIVETRAIN_"):
-            monkeypatch.delenv(name)
+    Not by the test's own monkeypatch, which is undone in the order in which it was asked for: asked for here, it would
+    be undone after all other fixtures, and bring back what they have set meanwhile.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("DRIVETRAIN_"):
+                patch.delenv(name)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test imports of its own folder is forgotten: a file of another test may have the same name."""
+    before, path = set(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = path
+    folder = f"{tmp_path_factory.getbasetemp()}{os.sep}"
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_account() -> Iterator[None]:
+    """No file of tests leaves the next one in its account or at its server."""
+    before = _account()
+    yield
+    assert _account() == before
+
+
+def _account() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}

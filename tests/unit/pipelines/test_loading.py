@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,16 +23,6 @@ def load(data: Output, rows: int) -> None:
 def nightly(settings: Mine) -> Pipeline:
     return Pipeline(name="nightly", steps=[step(load, rows=settings.rows)])
 """
-
-
-@pytest.fixture(autouse=True)
-def clean_modules() -> Iterator[None]:
-    before, path = set(sys.modules), list(sys.path)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", None) and "pytest" in str(sys.modules[name].__file__):
-            del sys.modules[name]
 
 
 def write(folder: Path, name: str, text: str) -> str:

@@ -80,7 +80,6 @@ def seldom() -> Pipeline:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "served_here", raising=False)
     (tmp_path / "served_here.py").write_text(PIPELINE)
     return tmp_path
 

@@ -44,12 +44,9 @@ PACKAGE = "arn:aws:sagemaker:eu-west-1:123456789012:model-package/digits/7"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    import sys
-
     monkeypatch.setenv("COLUMNS", "200")  # the last column of a table is cut to the terminal
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "again_and_again", raising=False)
     (tmp_path / "again_and_again.py").write_text(PIPELINE)
     return tmp_path
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ def opened(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "reader_of_docs.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path / "code"))
-    monkeypatch.delitem(sys.modules, "reader_of_docs", raising=False)
     alone = Process(0, 1, 0, 1, torch.device("cpu"))
     return Dataset(tmp_path / "data", recipe, alone, reader="reader_of_docs", **given)
 
