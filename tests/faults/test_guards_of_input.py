@@ -1,0 +1,32 @@
+"""guards_of_input.py in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILE = "tests/faults/guards_of_input.py"
+
+
+@pytest.mark.slow
+def test_what_a_missing_guard_lets_through_is_noticed(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "slow",
+        f"--basetemp={tmp_path / 'own'}",
+    ]
+    ended = subprocess.run([*command, FILE], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    dots = re.findall(r"^([.]+) +\[100%\]$", ended.stdout, re.MULTILINE)
+    assert len(dots) == 1 and len(dots[0]) >= 18, ended.stdout
