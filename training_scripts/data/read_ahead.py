@@ -17,7 +17,7 @@ from torch import Tensor
 
 from drivetrain.training_scripts.data.chunks import Chunk, Chunks, Step
 from drivetrain.training_scripts.data.cursor import Indices
-from drivetrain.training_scripts.launching.parent import follow_parent
+from drivetrain.training_scripts.launching.parent import follows_parent
 from drivetrain.training_scripts.recipe import Batch
 
 # How long the end of a loader waits for a read: of a rank that has lost a peer no more than 5 s are to be left.
@@ -128,6 +128,9 @@ class Workers:
     ) -> None:
         from torch.utils.data import DataLoader
 
+        # torch's workers look for their parent every few seconds, and one whose pipe is full does not end even then, as
+        # the others hold its other end. Made here, where the parent lives: it may be dead before a worker's first line.
+        end_with_parent = follows_parent(signal.SIGKILL)
         loader: Any = DataLoader(
             _InWorker(chunks),  # pyright: ignore[reportArgumentType]
             batch_size=None,
@@ -135,7 +138,7 @@ class Workers:
             num_workers=workers,
             prefetch_factor=max(1, -(-ahead // workers)),
             collate_fn=_as_it_is,
-            worker_init_fn=_end_with_loop,
+            worker_init_fn=lambda _: end_with_parent(),
             pin_memory=pin is not None,  # by a thread of torch's, on the device of this one
             multiprocessing_context="fork",  # the columns that are held, or mapped, are there without being sent
         )
@@ -177,11 +180,6 @@ class _Once:
 
 def _as_it_is(chunk: Any) -> Any:
     return chunk
-
-
-def _end_with_loop(_: int) -> None:
-    """torch's workers look for their parent every few seconds; a launcher that has killed a rank does not wait."""
-    follow_parent(signal.SIGKILL)
 
 
 def _sendable(error: Exception) -> Exception:
