@@ -74,7 +74,8 @@ def _forked(given: Trial, whole: Reference, stops: bool) -> list[str]:
     left = others - codes.keys()
     if left:
         return [f"{seconds:.1f} s after rank {victim} was lost ranks {left} live: {training.logs(given.folder, 0)}"]
-    # A training whose victim had come to its last step may be done.
+    if {codes[rank] for rank in others} == {0}:
+        return []  # the victim was in its last step, and had given its part: without it nobody ends so
     wrong = {rank: codes[rank] for rank in others if codes[rank] != 1}
     return [f"ranks ended with {wrong} instead of 1: {training.logs(given.folder, 0)}"] if wrong else []
 
