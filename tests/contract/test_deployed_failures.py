@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine, command_line, denied
-from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
+from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine, denied
 
 CHANGED = (
     *("--set", "rows=20", "--set", "instance=ml.m5.xlarge", "--set", "team=speech"),
@@ -21,21 +19,6 @@ APPLY = ("apply", "nightly.py", "--yes")
 DESTROY = ("destroy", "nightly.py", "--yes")
 # Enough for either; a loop that never ends would hide that a fault never comes.
 MOST_CALLS = 150
-
-
-@pytest.fixture
-def account() -> Generator[TestAccount]:
-    with sagemaker_service().account() as account:
-        yield account
-
-
-@pytest.fixture
-def drivetrain(
-    tmp_path: Path, account: TestAccount, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[CommandLine]:
-    monkeypatch.chdir(tmp_path)
-    with command_line(tmp_path, account, capsys.readouterr) as made:
-        yield made
 
 
 class Killed(BaseException):

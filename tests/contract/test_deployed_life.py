@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine, command_line
+from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine
 from tests.fixtures.sagemaker_service.playing import Playing
-from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
-
-
-@pytest.fixture
-def account() -> Generator[TestAccount]:
-    with sagemaker_service().account() as account:
-        yield account
-
-
-@pytest.fixture
-def drivetrain(
-    tmp_path: Path, account: TestAccount, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[CommandLine]:
-    monkeypatch.chdir(tmp_path)
-    with command_line(tmp_path, account, capsys.readouterr) as made:
-        yield made
 
 
 def instance_of(definition: dict[str, Any]) -> dict[str, Any]:

@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.fixtures.sagemaker_service.command_line import CommandLine, command_line
-from tests.fixtures.sagemaker_service.server import sagemaker_service
-
-
-@pytest.fixture
-def drivetrain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[CommandLine]:
-    monkeypatch.chdir(tmp_path)
-    with sagemaker_service().account() as account, command_line(tmp_path, account, capsys.readouterr) as made:
-        yield made
+from tests.fixtures.sagemaker_service.command_line import CommandLine
 
 
 def test_a_schedule_disabled_in_the_console_stays_so_until_somebody_decides(drivetrain: CommandLine) -> None:

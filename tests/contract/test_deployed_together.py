@@ -6,33 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine, command_line
-from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
+from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine
 
 PROGRAM = "import sys; from drivetrain.pipelines.cli.main import main; sys.exit(main())"
 PATIENCE_S = 300
-
-
-@pytest.fixture
-def account() -> Generator[TestAccount]:
-    with sagemaker_service().account() as account:
-        yield account
-
-
-@pytest.fixture
-def drivetrain(
-    tmp_path: Path, account: TestAccount, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[CommandLine]:
-    monkeypatch.chdir(tmp_path)
-    with command_line(tmp_path, account, capsys.readouterr) as made:
-        yield made
 
 
 @pytest.mark.parametrize("moment", ["put_object", "list_pipeline_versions", "update_pipeline"])

@@ -10,8 +10,8 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -53,6 +53,14 @@ def violations(name: str, ways: str, way: Any, trial: Callable[..., Any], shared
             if found.violations:
                 return found.violations
     return []
+
+
+@contextmanager
+def replaced(instead: Mapping[str, Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for place, value in instead.items():
+            stack.enter_context(mock.patch(place, value))
+        yield
 
 
 def believing(text: str, *_: Any) -> Any:
@@ -131,9 +139,7 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
 @pytest.mark.parametrize("guard", HOSTILE)
 def test_malice_is_noticed_without(guard: str, hostile: malicious_input.Shared, tmp_path: Path) -> None:
     way, instead, said = HOSTILE[guard]
-    with ExitStack() as stack:
-        for place, value in instead.items():
-            stack.enter_context(mock.patch(place, value))
+    with replaced(instead):
         found = violations("malicious_input", "VECTORS", way, malicious_input.trial, hostile, tmp_path)
     assert any(said in text for text in found), found
 
@@ -220,8 +226,6 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
 @pytest.mark.parametrize("guard", SECRETS)
 def test_a_leak_is_noticed_without(guard: str, secrets: canary_secrets.Shared, tmp_path: Path) -> None:
     way, instead, said = SECRETS[guard]
-    with ExitStack() as stack:
-        for place, value in instead.items():
-            stack.enter_context(mock.patch(place, value))
+    with replaced(instead):
         found = violations("canary_secrets", "WAYS", way, canary_secrets.trial, secrets, tmp_path)
     assert any(said in text for text in found), found

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.ledger.json_column import dump
+from drivetrain.pipelines.triggers.detail_types import EXECUTION
 
 if TYPE_CHECKING:
     import sqlite3
 
-EXECUTION = "SageMaker Model Building Pipeline Execution Status Change"
 STEP = "SageMaker Model Building Pipeline Execution Step Status Change"
 # Step type -> the member of `metadata` that names its job, and where its ARN is in the answer of the describe call.
 _JOBS: Mapping[str, tuple[str, str]] = {
