@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,18 +54,24 @@ def forked(tmp_path: Path) -> Forked:
     """`forked(world_size, function, *arguments)`: what `function(process, *arguments)` returns on each rank.
 
     Real processes and real gloo; they meet through a file, so no port is taken. A rank in `may_die` may end without
-    an answer (None), and nobody waits for it.
+    an answer (None), and nobody waits for it. `collective_timeout` is that of the ranks' group [s].
     """
     meetings = iter(range(1_000_000))
 
     def run(
-        world_size: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60, may_die: Any = ()
+        world_size: int,
+        function: Callable[..., Any],
+        *arguments: Any,
+        timeout: float = 60,
+        collective_timeout: float = 1800,
+        may_die: Any = (),
     ) -> list[Any]:
         store = tmp_path / f"store-{next(meetings)}"
+        join = partial(_join, store, timedelta(seconds=collective_timeout))
         ranks, receivers = [], []
         for rank in range(world_size):
             receiver, sender = FORK.Pipe(duplex=False)
-            given = (rank, world_size, store, sender, function, arguments, bool(may_die))
+            given = (rank, world_size, join, sender, function, arguments, bool(may_die))
             ranks.append(FORK.Process(target=_rank, args=given))
             receivers.append(receiver)
             ranks[-1].start()
@@ -87,10 +95,16 @@ def forked(tmp_path: Path) -> Forked:
     return run
 
 
+def _join(store: Path, timeout: timedelta, process: Process) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    met = dist.FileStore(str(store), process.world_size)
+    dist.init_process_group("gloo", timeout=timeout, store=met, rank=process.rank, world_size=process.world_size)
+
+
 def _rank(
     rank: int,
     world_size: int,
-    store: Path,
+    join: Callable[[Process], None],
     sender: Any,
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
@@ -99,10 +113,7 @@ def _rank(
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     try:
         if world_size > 1:
-            os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-            dist.init_process_group(
-                "gloo", store=dist.FileStore(str(store), world_size), rank=rank, world_size=world_size
-            )
+            join(process)
         result = function(process, *arguments)
         if not leave_alone:
             process.barrier()  # nobody leaves while another still talks

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from drivetrain.training_scripts.errors import InputError
@@ -137,11 +135,6 @@ def test_a_failure_on_one_stage_ends_the_others(forked: Any) -> None:
 
 def waits_for_a_hung_stage(process: Process, folder: Path) -> tuple[str, float]:
     """The last stage of both pipelines hangs in its first layer until the first one has given up."""
-    dist.destroy_process_group()
-    store = dist.FileStore(str(folder / "store"), process.world_size)
-    dist.init_process_group(
-        "gloo", store=store, rank=process.rank, world_size=process.world_size, timeout=timedelta(seconds=8)
-    )
     strategy = build(process, Run("pp_ddp", 4), Setting(kind="conv"))
     samples = Recipe(kind="conv").samples(8)
     told = folder / f"told-{process.rank % 2}"
@@ -162,26 +155,21 @@ def test_a_hung_stage_ends_the_others_by_the_time_out(forked: Any, tmp_path: Pat
     """The time-out is that of the group of all ranks, though the stages of a pipeline talk in a group of their own."""
     for name in ("told-0", "told-1"):
         os.mkfifo(tmp_path / name)  # who reads it waits until it is written
-    *answers, third, fourth = forked(4, waits_for_a_hung_stage, tmp_path, may_die={2, 3})
+    *answers, third, fourth = forked(4, waits_for_a_hung_stage, tmp_path, collective_timeout=8, may_die={2, 3})
     assert third is None and fourth is None
     for message, waited in answers:
         assert "imed out" in message
         assert 7 < waited < 30
 
 
-def time_outs(process: Process, folder: Path) -> set[float]:
-    dist.destroy_process_group()
-    store = dist.FileStore(str(folder / "store"), process.world_size)
-    dist.init_process_group(
-        "gloo", store=store, rank=process.rank, world_size=process.world_size, timeout=timedelta(seconds=77)
-    )
+def time_outs(process: Process) -> set[float]:
     strategy = build(process, Run("tp_pp_fsdp", 4, {"shard": 1}), Setting(kind="transformer"))
     groups = [*strategy.layout.mesh.get_all_groups(), strategy.layout.stage_group()]  # type: ignore[union-attr]
     return {g._get_backend(process.device).options._timeout.total_seconds() for g in groups}  # type: ignore[union-attr]
 
 
-def test_every_group_of_ranks_has_the_time_out_of_all(forked: Any, tmp_path: Path) -> None:
-    assert forked(4, time_outs, tmp_path) == [{77.0}] * 4
+def test_every_group_of_ranks_has_the_time_out_of_all(forked: Any) -> None:
+    assert forked(4, time_outs, collective_timeout=77) == [{77.0}] * 4
 
 
 def dropped(process: Process) -> list[bool]:
