@@ -136,6 +136,7 @@ _OF_FIELD: dict[str, Kind] = {
     "InstanceCount": "instance",
     "VolumeSizeInGB": "instance",
     "ResourceConfig": "instance",
+    "HyperParameterTuningResourceConfig": "instance",
     "ClusterConfig": "instance",
     "TransformResources": "instance",
     "ProcessingResources": "instance",

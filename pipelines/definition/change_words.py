@@ -48,6 +48,7 @@ _SILENT = frozenset(
         "ContainerArguments",
         "ContainerEntrypoint",
         "DataSource",
+        "HyperParameterTuningResourceConfig",
         "HyperParameters",
         "InferenceSpecification",
         "ProcessingOutputConfig",

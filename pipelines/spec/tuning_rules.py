@@ -131,11 +131,11 @@ def tunings_keep_no_checkpoints(graph: Graph) -> Iterator[str]:
 @rule
 def tunings_have_what_their_trainings_may_have(graph: Graph) -> Iterator[str]:
     for step in _tunings(graph):
-        if step.cluster.alternatives:
-            # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_HyperParameterTrainingJobDefinition.html
+        if step.cluster.alternatives and step.cluster.warm_pool_seconds:
+            # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_HyperParameterTuningResourceConfig.html
             yield (
-                f"step {step.name!r}: the trainings of a tuning have no cluster.alternatives: for the choice among "
-                "machines tuning jobs have a form of their own (HyperParameterTuningResourceConfig). Leave them out."
+                f"step {step.name!r}: where a tuning chooses among machines, the service takes no "
+                "cluster.warm_pool_seconds: its trainings hand their machines on by themselves. Leave it out."
             )
         for option in ("remote_debug", "tensorboard"):
             if getattr(step.options, option):

@@ -36,6 +36,8 @@ def tuning_arguments(step: TuningStep, site: Site) -> Json:
         "sagemaker_submit_directory": TRAINING_CODE,
     }
     job["Environment"] = {**job.get("Environment", {}), START_VARIABLE: json.dumps(words)}
+    if step.cluster.alternatives:
+        job["HyperParameterTuningResourceConfig"] = _flexible(job.pop("ResourceConfig"))
     limits: Json = {"MaxParallelTrainingJobs": spell(search.max_parallel, site.graph)}
     if search.max_trainings is not None:
         limits["MaxNumberOfTrainingJobs"] = spell(search.max_trainings, site.graph)
@@ -63,6 +65,18 @@ def tuning_arguments(step: TuningStep, site: Site) -> Json:
         "TrainingJobDefinition": {"StaticHyperParameters": static, **job},
         **tags,
     }
+
+
+def _flexible(resources: Json) -> Json:
+    """A training job's choice among machines in the form that a tuning's trainings have of it.
+
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_HyperParameterTuningResourceConfig.html
+    """
+    volume = resources.pop("VolumeSizeInGB")
+    count = resources.pop("InstanceCount", None)
+    preferred = resources.pop("InstancePreferences")
+    configs = [{"InstanceCount": count, **one, "VolumeSizeInGB": volume} for one in preferred]
+    return {"InstanceConfigs": configs, "AllocationStrategy": "Prioritized", **resources}
 
 
 def _criteria(search: Search) -> Json:

@@ -9,6 +9,10 @@ import pytest
 
 from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.pipelines import (
+    Alternative,
+    Cluster,
+    Deployment,
+    Keys,
     Parameter,
     Pipeline,
     SpecError,
@@ -52,6 +56,28 @@ def arguments(built: TuningStep, **fields: Any) -> dict[str, Any]:
     definition = compile_pipeline(Pipeline(name="p", steps=[built], **fields)).definition
     assert definition["Steps"][0]["Type"] == "Tuning"
     return definition["Steps"][0]["Arguments"]
+
+
+@pytest.mark.parametrize(("count", "counts"), [(None, (2, 2)), (8, (2, 8))])
+def test_a_tuning_that_chooses_among_machines(count: int | None, counts: tuple[int, int]) -> None:
+    types = ("ml.c4.xlarge", "ml.c4.2xlarge")
+    cluster = Cluster(
+        instance_type=types[0],
+        count=2,
+        volume_gb=50,
+        alternatives=(Alternative(instance_type=types[1], count=count),),
+    )
+    built = tune(fitted(cluster=cluster), objective="accuracy", max_trainings=9, rate=between(0.001, 1.0))
+    trainings = arguments(built, deployment=Deployment(keys=Keys(volume="alias/disks")))["TrainingJobDefinition"]
+    assert "ResourceConfig" not in trainings
+    assert trainings["HyperParameterTuningResourceConfig"] == {
+        "InstanceConfigs": [
+            {"InstanceType": type, "InstanceCount": count, "VolumeSizeInGB": 50}
+            for type, count in zip(types, counts, strict=True)
+        ],
+        "AllocationStrategy": "Prioritized",
+        "VolumeKmsKeyId": "alias/disks",
+    }
 
 
 def test_a_tuning_is_the_training_with_a_search() -> None:

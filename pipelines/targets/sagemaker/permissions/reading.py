@@ -141,7 +141,8 @@ class _Reader(Lookup):
 
     def training_use(self, step: StepNode, arguments: dict[str, Json], jobs: tuple[str, ...]) -> Use:
         algorithm = object_in(arguments, "AlgorithmSpecification")
-        resources = object_in(arguments, "ResourceConfig")
+        # The second is that of a tuning which chooses among machines.
+        resources = object_in(arguments, "ResourceConfig") or object_in(arguments, "HyperParameterTuningResourceConfig")
         output = object_in(arguments, "OutputDataConfig")
         channels = [
             object_in(object_in(item, "DataSource"), "S3DataSource")

@@ -100,6 +100,8 @@ def test_rule_tunings_have_what_their_trainings_may_have(option: str) -> None:
     Pipeline(name="p", steps=[tuning(options=TrainingOptions())])
 
 
-def test_a_tuning_chooses_not_among_machines() -> None:
-    cluster = Cluster(alternatives=(Alternative(instance_type="ml.m5.2xlarge"),))
-    assert "have no cluster.alternatives" in refusal(tuning(cluster=cluster))
+def test_a_tuning_that_chooses_among_machines_keeps_none_warm() -> None:
+    other = (Alternative(instance_type="ml.m5.2xlarge"),)
+    said = refusal(tuning(cluster=Cluster(alternatives=other, warm_pool_seconds=600)))
+    assert "takes no cluster.warm_pool_seconds" in said and "Leave it out" in said
+    Pipeline(name="p", steps=[tuning(cluster=Cluster(alternatives=other))])

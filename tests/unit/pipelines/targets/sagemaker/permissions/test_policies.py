@@ -255,6 +255,23 @@ def test_what_a_file_system_takes_is_said(type: str, access: str, says: str) -> 
     assert ("elasticfilesystem" in said) == (type == "EFS")
 
 
+def test_the_key_of_the_disks_that_a_tuning_chooses_among_is_allowed() -> None:
+    disks = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/tuned"
+    config = {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}
+    resources = {
+        "InstanceConfigs": [config],
+        "AllocationStrategy": "Prioritized",
+        "VolumeKmsKeyId": disks,
+    }
+    given = definition()
+    tuning = next(step for step in given["Steps"] if step["Type"] == "Tuning")["Arguments"]
+    before = {r for p in derive(given, names()).policies for s in p.statements for r in s.resources}
+    del tuning["TrainingJobDefinition"]["ResourceConfig"]
+    tuning["TrainingJobDefinition"]["HyperParameterTuningResourceConfig"] = resources
+    after = {r for p in derive(given, names()).policies for s in p.statements for r in s.resources}
+    assert after - before == {disks}
+
+
 def test_what_an_analysis_may_ask_of_a_model_is_said() -> None:
     checks = [processing("bias", {"a": "s3://lake/a/"}, (), Type="ClarifyCheck")]
     notes = derive({"Steps": checks}, names()).notes
