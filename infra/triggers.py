@@ -12,7 +12,7 @@ from constructs import Construct
 
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.triggers.resources import Rule, Site, resources
+from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
 
 
 class Triggers(Construct):
@@ -20,7 +20,7 @@ class Triggers(Construct):
 
     def __init__(self, scope: Construct, pipeline: Pipeline, names: Names) -> None:
         super().__init__(scope, "Triggers")
-        site = Site(
+        site = TriggerSite(
             region=names.region,
             account=names.account,
             pipeline_arn=names.pipeline_arn,

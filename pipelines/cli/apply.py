@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from drivetrain.pipelines.cli.deployment import DefinitionFile, Discard, Name, T
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
 from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.sagemaker.deploying.applying import Applied
+    from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
 
 app = new_app()
 
@@ -44,19 +48,14 @@ def apply(
     """
     from drivetrain.pipelines.cli.deployment import confirm, look
     from drivetrain.pipelines.cli.plan import in_words, planned
-    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply as write
 
     saved = None
     if plan is not None:
-        from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import read_plan
-
         if discard:
             raise UserError("--discard belongs to the plan: drivetrain plan --discard PLACE --out FILE")
-        try:
-            saved = read_plan(plan.read_bytes(), str(plan))
-        except OSError as error:
-            raise UserError(f"Plan {plan}: {error.strerror}.") from None
+        saved = _read(plan)
         if target is None and definition is None and saved.origin is not None:
             origin = saved.origin
             _check_given_again(origin.get("withheld", ()), set_ or (), plan)
@@ -75,6 +74,21 @@ def apply(
             say("Nothing was changed.")
             return
     done = write(wanted.account, wanted.desired, made, tell=(lambda line: None) if as_json else say)
+    _report(made, done, wanted.desired.sha256, saved=saved is not None, as_json=as_json)
+
+
+def _read(file: Path) -> Plan:
+    from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import read_plan
+
+    try:
+        return read_plan(file.read_bytes(), str(file))
+    except OSError as error:
+        raise UserError(f"Plan {file}: {error.strerror}.") from None
+
+
+def _report(made: Plan, done: Applied, sha256: str, *, saved: bool, as_json: bool) -> None:
+    from drivetrain.pipelines.cli.terminal import say, say_json
+
     if as_json:
         say_json(
             {
@@ -82,14 +96,14 @@ def apply(
                 "arn": done.arn,
                 "action": "none" if done.is_empty else made.action,
                 "version": done.version,
-                "definition_sha256": wanted.desired.sha256,
+                "definition_sha256": sha256,
                 "done": done.done,
             }
         )
     elif not done.is_empty:
         say(f"Applied: {done.arn}" + ("" if done.version is None else f", version {done.version}"))
         say(f"Start it: drivetrain start {made.pipeline} --region {made.region}")
-    elif saved is not None:
+    elif saved:
         say(f"Nothing to do: pipeline {made.pipeline!r} is what the code says.")
 
 

@@ -54,7 +54,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DeploymentRequest:
     """What was named on the command line, and what is in the account under its name."""
 
     account: Account
@@ -73,7 +73,7 @@ def look(
     overrides: Sequence[str] | None,
     *,
     command: str,
-) -> Wanted:
+) -> DeploymentRequest:
     """Compile what was named and read what is deployed; `command` is the one that asks.
 
     Raises:
@@ -105,7 +105,9 @@ def look(
         account = Account(place.region)
         there = reading.read(account, called)
         arn = None if there is None else there.arn
-        return Wanted(account, wishing.desired_definition(called, raw, place, account, arn), there, origin, withheld)
+        return DeploymentRequest(
+            account, wishing.desired_definition(called, raw, place, account, arn), there, origin, withheld
+        )
     from drivetrain.pipelines.cli.targets import compiled
 
     assert target is not None
@@ -114,7 +116,7 @@ def look(
     account = Account(built.pipeline.deployment.region)
     there = reading.read(account, built.pipeline.name)
     wanted = wishing.desired(built, account, None if there is None else there.arn)
-    return Wanted(account, wanted, there, origin, withheld)
+    return DeploymentRequest(account, wanted, there, origin, withheld)
 
 
 def one_of_both(command: str) -> str:

@@ -6,7 +6,7 @@ import re
 import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.cli.outcome import shown_path
 from drivetrain.pipelines.cli.terminal import paint
@@ -50,8 +50,6 @@ def failure_block(home: Home, execution: str, step: StepFacts) -> str:
 
 def _masking(folder: Path) -> Masking:
     """For the secrets that a run was given: a program may have printed one, and a terminal is looked at by others."""
-    import json
-
     from drivetrain.pipelines.errors import UserError
     from drivetrain.pipelines.masking import Masking
     from drivetrain.pipelines.targets.local.request import Request
@@ -60,18 +58,7 @@ def _masking(folder: Path) -> Masking:
         request = Request.load(folder)
     except UserError:  # the run's folder was removed, and with it its logs
         return Masking()
-    parameters = request.parameters
-
-    def with_values(node: Any) -> Any:
-        if isinstance(node, dict):
-            given = cast("dict[str, Any]", node)
-            name = str(given.get("Get")).removeprefix("Parameters.")
-            if len(given) == 1 and name in parameters:
-                return parameters[name]
-            return {key: with_values(item) for key, item in given.items()}
-        return [with_values(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node
-
-    return Masking.of(parameters, with_values(json.loads(request.text)))
+    return request.masking()
 
 
 def _printable(lines: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.cli.deployment import Wanted
+    from drivetrain.pipelines.cli.deployment import DeploymentRequest
     from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
 
 app = new_app()
@@ -69,7 +69,7 @@ def plan(
     return DIFFERENT if exit_code and not made.is_empty else 0
 
 
-def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
+def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
     """The plan for what was named."""
     from drivetrain.pipelines.targets.sagemaker.deploying.whole_plan import whole_plan
 
@@ -77,7 +77,7 @@ def planned(wanted: Wanted, discard: list[str] | None) -> Plan:
     return whole_plan(wanted.account, wanted.desired, wanted.deployed, discarded=discarded, origin=wanted.origin)
 
 
-def in_words(made: Plan, wanted: Wanted) -> list[str]:
+def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:
     """The plan's lines."""
     from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.spec.triggers import Trigger
-    from drivetrain.pipelines.triggers.replay import Answer
+    from drivetrain.pipelines.triggers.replay import Verdict
 
 NEXT_TIMES = 3
 
@@ -181,7 +181,7 @@ def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dic
     return made
 
 
-def _answer_json(answer: Answer) -> dict[str, Any]:
+def _answer_json(answer: Verdict) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {**asdict(answer), "parameters": _shown(answer.parameters)}
@@ -202,7 +202,7 @@ def _event_text(event: Mapping[str, Any]) -> str:
     return paint(printable(str(event["detail-type"])), "bold") + printable(f"  {'  '.join(facts)}")
 
 
-def _answers_text(found: Mapping[str, tuple[Answer, ...]]) -> str:
+def _answers_text(found: Mapping[str, tuple[Verdict, ...]]) -> str:
     from drivetrain.pipelines.cli.terminal import paint
     from drivetrain.pipelines.report.words import printable
 

@@ -8,6 +8,7 @@ are large and its expressions few.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -88,6 +89,16 @@ class Scope:
     def below_root(self, get: Get) -> Any:
         """The value of a reference to such a root: what lies at its path in the object behind it."""
         return _descended(self.root(get.root), get.path, get.text)
+
+
+class ParameterScope(Scope):
+    """What is known before an execution starts: the parameters that have values."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def parameter(self, name: str) -> Any:
+        return self._values[name] if name in self._values else super().parameter(name)
 
 
 @lru_cache(maxsize=8192)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.pipelines.definition import document
-from drivetrain.pipelines.definition.expressions import Scope
+from drivetrain.pipelines.definition.expressions import ParameterScope
 from drivetrain.pipelines.definition.parameters import typed
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
@@ -149,7 +149,7 @@ def estimate(
     """
     table = current() if prices is None else prices
     read = document.from_json(dict(definition))
-    scope = _Start(read, parameters)
+    scope = _start(read, parameters)
     costs: list[StepCost] = []
     notes: list[str] = []
     used: list[Price] = []
@@ -239,18 +239,12 @@ def _dearest(steps: Sequence[StepCost], amount: Callable[[StepCost], float], dep
     )
 
 
-class _Start(Scope):
-    """What is known when an execution starts: its parameters. A parameter without any value is not known."""
-
-    def __init__(self, definition: document.Definition, given: Mapping[str, Any]) -> None:
-        declared = {parameter.name: parameter for parameter in definition.parameters}
-        self._values = {
-            name: parameter.default for name, parameter in declared.items() if parameter.default is not None
-        }
-        for name, value in given.items():
-            if name not in declared:
-                raise UserError(f"no parameter {name!r}. {did_you_mean(name, declared)}")
-            self._values[name] = typed(declared[name], value)
-
-    def parameter(self, name: str) -> Any:
-        return self._values[name] if name in self._values else super().parameter(name)
+def _start(definition: document.Definition, given: Mapping[str, Any]) -> ParameterScope:
+    """The parameters as `given`, the others by their defaults. A parameter without any value is not known."""
+    declared = {parameter.name: parameter for parameter in definition.parameters}
+    values = {name: parameter.default for name, parameter in declared.items() if parameter.default is not None}
+    for name, value in given.items():
+        if name not in declared:
+            raise UserError(f"no parameter {name!r}. {did_you_mean(name, declared)}")
+        values[name] = typed(declared[name], value)
+    return ParameterScope(values)

@@ -1,6 +1,6 @@
 """Values for a pipeline's parameters, out of the event that starts it.
 
-    parameters({"Model": Wanted("String", "$.detail.ModelPackageArn")}, event)   # {"Model": "arn:aws:..."}
+    parameters({"Model": ParameterSource("String", "$.detail.ModelPackageArn")}, event)   # {"Model": "arn:aws:..."}
 
 Paths are JSONPath as far as it names one place: `$.detail.key`, `$.detail['key']`, `$.resources[0]`. The standard
 library alone is imported here: this file also runs in the Lambda that starts pipelines.
@@ -36,7 +36,7 @@ class EventValueError(UserError):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ParameterSource:
     """What a parameter gets: a fixed value as text, or (from `$.`) a place in the event; and the parameter's type."""
 
     type: str
@@ -106,7 +106,7 @@ def value_at(event: Mapping[str, Any], path: str) -> Any:
     return here
 
 
-def parameters(wanted: Mapping[str, Wanted], event: Mapping[str, Any]) -> dict[str, str]:
+def parameters(wanted: Mapping[str, ParameterSource], event: Mapping[str, Any]) -> dict[str, str]:
     """Every parameter's value as the text that StartPipelineExecution takes.
 
     Raises:
@@ -115,7 +115,7 @@ def parameters(wanted: Mapping[str, Wanted], event: Mapping[str, Any]) -> dict[s
     return {name: _value(name, one, event) for name, one in wanted.items()}
 
 
-def _value(name: str, wanted: Wanted, event: Mapping[str, Any]) -> str:
+def _value(name: str, wanted: ParameterSource, event: Mapping[str, Any]) -> str:
     if not is_path(wanted.value):
         return wanted.value
     given = value_at(event, wanted.value)

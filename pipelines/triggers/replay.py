@@ -29,7 +29,7 @@ MAX_FILE_BYTES = 16 * MAX_BYTES
 
 
 @dataclass(frozen=True)
-class Answer:
+class Verdict:
     """What one trigger would do about the event."""
 
     trigger: str
@@ -48,7 +48,7 @@ class Answer:
 
 def replay(
     pipeline: Pipeline, event: Mapping[str, Any], *, earlier: Iterable[Earlier] = (), now: datetime | None = None
-) -> tuple[Answer, ...]:
+) -> tuple[Verdict, ...]:
     """What each trigger of a pipeline would do, as if it were deployed in the event's account and region.
 
     Args:
@@ -103,9 +103,9 @@ def _answer(
     where: Where,
     earlier: tuple[Earlier, ...],
     now: datetime,
-) -> Answer:
+) -> Verdict:
     if not isinstance(trigger, EventTrigger):
-        return Answer(trigger.name, trigger.kind, False, reasons=("it starts by the clock, not by events",))
+        return Verdict(trigger.name, trigger.kind, False, reasons=("it starts by the clock, not by events",))
     arn = where.pipeline_arn(pipeline.name)
     reasons = [] if trigger.enabled else ["it is switched off (enabled=False)"]
     by = generated_by(event)
@@ -128,6 +128,8 @@ def _answer(
             reasons.append(f"the start would fail: {error}")
         else:
             if not isinstance(decision, Skip):
-                return Answer(trigger.name, trigger.kind, True, decision.parameters, token=decision.token, matched=True)
+                return Verdict(
+                    trigger.name, trigger.kind, True, decision.parameters, token=decision.token, matched=True
+                )
             reasons.append(decision.reason)
-    return Answer(trigger.name, trigger.kind, False, reasons=tuple(reasons), matched=matched)
+    return Verdict(trigger.name, trigger.kind, False, reasons=tuple(reasons), matched=matched)

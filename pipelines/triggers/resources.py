@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import triggers as spec
-from drivetrain.pipelines.triggers.event_values import Wanted
+from drivetrain.pipelines.triggers.event_values import ParameterSource
 from drivetrain.pipelines.triggers.pattern_syntax import compiled
 from drivetrain.pipelines.triggers.patterns import Where, pattern
 from drivetrain.pipelines.triggers.resource_names import OWNER, TRIGGER, description, resource_name
@@ -38,7 +38,7 @@ RETRY: Mapping[str, int] = {"MaximumEventAgeInSeconds": 3_600, "MaximumRetryAtte
 
 
 @dataclass(frozen=True)
-class Site:
+class TriggerSite:
     """Where a pipeline is deployed, and what stands there for its triggers."""
 
     region: str
@@ -85,7 +85,7 @@ class Schedule:
         return self.schedule["Name"]
 
 
-def resources(pipeline: Pipeline, site: Site) -> tuple[Rule | Schedule, ...]:
+def resources(pipeline: Pipeline, site: TriggerSite) -> tuple[Rule | Schedule, ...]:
     """What the pipeline's triggers become, in their order; the same for the same pipeline and site.
 
     Raises:
@@ -105,7 +105,7 @@ def request(pipeline: Pipeline, trigger: spec.EventTrigger, pipeline_arn: str) -
         pipeline=pipeline.name,
         pipeline_arn=pipeline_arn,
         parameters={
-            name: Wanted(declared[name].type, text(value), tuple(map(text, declared[name].choices)))
+            name: ParameterSource(declared[name].type, text(value), tuple(map(text, declared[name].choices)))
             for name, value in trigger.parameters.items()
         },
         loop_guard=trigger.loop_guard,
@@ -121,7 +121,7 @@ def text(value: Scalar) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: Site) -> Rule:
+def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: TriggerSite) -> Rule:
     if site.event_queue is None:
         raise UserError(
             f"Trigger {trigger.name!r} is by events, which need the queue and the starter Lambda of infra/. Deploy "
@@ -152,7 +152,7 @@ def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: Site) -> Rule:
     )
 
 
-def _schedule(pipeline: Pipeline, trigger: spec.Schedule, site: Site) -> Schedule:
+def _schedule(pipeline: Pipeline, trigger: spec.Schedule, site: TriggerSite) -> Schedule:
     if site.scheduler_role is None:
         raise UserError(
             f"Trigger {trigger.name!r} is a schedule, which needs a role that may start the pipeline. Deploy infra/, "

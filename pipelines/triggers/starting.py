@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
-from drivetrain.pipelines.triggers.event_values import Wanted, parameters
+from drivetrain.pipelines.triggers.event_values import ParameterSource, parameters
 
 LOOKED_BACK = timedelta(days=2)
 """How far back executions are looked at for one that this event started: longer than EventBridge goes on trying."""
@@ -33,7 +33,7 @@ class Request:
     """The pipeline's name."""
 
     pipeline_arn: str
-    parameters: Mapping[str, Wanted] = field(default_factory=dict[str, Wanted])
+    parameters: Mapping[str, ParameterSource] = field(default_factory=dict[str, ParameterSource])
     loop_guard: bool = True
     starts: int | None = None
     """At most so many starts in `seconds`."""
@@ -70,7 +70,7 @@ class Request:
         """
         try:
             wanted = {
-                str(name): Wanted(str(one["type"]), str(one["value"]), tuple(map(str, one.get("choices", ()))))
+                str(name): ParameterSource(str(one["type"]), str(one["value"]), tuple(map(str, one.get("choices", ()))))
                 for name, one in given.get("parameters", {}).items()
             }
             numbers = {

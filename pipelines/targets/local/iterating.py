@@ -57,7 +57,7 @@ def items_of(step: StepNode, scope: ExecutionScope, file: Path) -> list[Json]:
 
 
 @dataclass(frozen=True)
-class Begun:
+class Expansion:
     """The iterations of a ForEach that begins: `steps` are theirs (name, type, display name), `done` those that an
     earlier process has done, `bodies` the step of the body that each is made of."""
 
@@ -68,7 +68,7 @@ class Begun:
 
 def begin(
     step: StepNode, home: Home, execution: str, scope: ExecutionScope, ledger: LedgerWriter, scheduler: Scheduler
-) -> Begun:
+) -> Expansion:
     """Let the steps of a ForEach's iterations come: into the scope, the ledger and the scheduler.
 
     Raises:
@@ -91,7 +91,7 @@ def begin(
             scheduler.settle(name, row.status)
     scheduler.forget(done)
     steps = tuple((one.name, one.type, one.title) for one in children)
-    return Begun(steps, tuple(done), for_each.body_names(step, len(items)))
+    return Expansion(steps, tuple(done), for_each.body_names(step, len(items)))
 
 
 def entries(iterations: Sequence[Sequence[StepNode]], items: Sequence[Json], scope: ExecutionScope) -> list[Child]:

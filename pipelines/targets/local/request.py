@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.pipelines.definition.expressions import ParameterScope
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.options import Options
+from drivetrain.pipelines.targets.local.scope import resolve_known
 
 _DEFINITION, _REQUEST = "definition.json", "request.json"
 
@@ -40,6 +43,11 @@ class Request:
         selected = [sorted(options.selected), options.selected_from] if options.selected else []
         text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters, *selected], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def masking(self) -> Masking:
+        """For the secrets that the run was given: in its parameters, and in the definition as far as it is known."""
+        known = resolve_known(json.loads(self.text), ParameterScope(self.parameters))
+        return Masking.of(self.parameters, known)
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

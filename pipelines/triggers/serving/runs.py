@@ -30,7 +30,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Begun:
+class QueuedStart:
     """A start: of which pipeline, by which trigger, under which name."""
 
     served: Served
@@ -39,7 +39,7 @@ class Begun:
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def run_command(begun: Begun) -> list[str]:
+def run_command(begun: QueuedStart) -> list[str]:
     """The command line of a run."""
     given = [part for name, value in begun.parameters.items() for part in ("--param", f"{name}={value}")]
     return [sys.executable, "-m", "drivetrain.pipelines.cli.main", "run", *begun.served.arguments, *given]
@@ -55,9 +55,9 @@ class Runs:
     def __init__(
         self,
         logs: Path,
-        ended: Callable[[Begun, int | OSError, Path], None],
-        command: Callable[[Begun], Sequence[str]] = run_command,
-        waits: Callable[[Begun], None] = lambda begun: None,
+        ended: Callable[[QueuedStart, int | OSError, Path], None],
+        command: Callable[[QueuedStart], Sequence[str]] = run_command,
+        waits: Callable[[QueuedStart], None] = lambda begun: None,
     ) -> None:
         self._logs = logs
         self._ended = ended
@@ -66,12 +66,12 @@ class Runs:
         self._waits = waits
         self._stopping = False
         self._stop = threading.Event()
-        self._forgotten: list[Begun] = []
-        self._queues: dict[str, queue.Queue[Begun | None]] = {}
+        self._forgotten: list[QueuedStart] = []
+        self._queues: dict[str, queue.Queue[QueuedStart | None]] = {}
         self._threads: list[threading.Thread] = []
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, begun: Begun) -> None:
+    def start(self, begun: QueuedStart) -> None:
         """Run it as soon as the pipeline's earlier ones have ended. `ended` is told, from a thread of the pipeline."""
         name = begun.served.pipeline.name
         with self._guard:
@@ -85,7 +85,7 @@ class Runs:
                 thread.start()
             self._queues[name].put(begun)
 
-    def stop(self, grace_s: float = GRACE_S) -> tuple[Begun, ...]:
+    def stop(self, grace_s: float = GRACE_S) -> tuple[QueuedStart, ...]:
         """End what works, and return when no process is left.
 
         Returns:
@@ -127,7 +127,7 @@ class Runs:
                 del self._children[name]
             self._ended(begun, code, log)
 
-    def _alone(self, begun: Begun, lock: IO[bytes]) -> bool:
+    def _alone(self, begun: QueuedStart, lock: IO[bytes]) -> bool:
         """Wait until no run of the pipeline works; False when we are stopped before."""
         import fcntl
 
@@ -143,7 +143,7 @@ class Runs:
             self._stop.wait(LOOK_S)
         return False
 
-    def _process(self, begun: Begun, log: Path, lock: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _process(self, begun: QueuedStart, log: Path, lock: IO[bytes]) -> subprocess.Popen[bytes]:
         with log.open("ab") as file:
             # A session of its own: an interrupt typed at the terminal comes once, and from us.
             return subprocess.Popen(

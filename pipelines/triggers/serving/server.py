@@ -17,7 +17,7 @@ from drivetrain.pipelines.triggers.resources import text
 from drivetrain.pipelines.triggers.schedules import Clock, clock
 from drivetrain.pipelines.triggers.serving.history import History
 from drivetrain.pipelines.triggers.serving.local_events import Watch
-from drivetrain.pipelines.triggers.serving.runs import Begun, Runs, Served
+from drivetrain.pipelines.triggers.serving.runs import QueuedStart, Runs, Served
 from drivetrain.pipelines.triggers.starting import start_name
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Server:
         say: Callable[[str], None],
         *,
         poll_s: float = POLL_S,
-        command: Callable[[Begun], Sequence[str]] | None = None,
+        command: Callable[[QueuedStart], Sequence[str]] | None = None,
     ) -> None:
         """Read what was started before; from here on events count.
 
@@ -114,7 +114,7 @@ class Server:
             if answer.starts:
                 assert answer.token is not None
                 self._begin(
-                    Begun(one, answer.trigger, start_name(answer.trigger, answer.token), answer.parameters), now
+                    QueuedStart(one, answer.trigger, start_name(answer.trigger, answer.token), answer.parameters), now
                 )
             elif isinstance(trigger, EventTrigger) and answer.matched:
                 self._say(f"{pipeline.name} / {answer.trigger} does not start: {answer.reasons[0]}")
@@ -123,9 +123,9 @@ class Server:
         now = datetime.now(UTC)
         digest = hashlib.sha256(f"{one.pipeline.name}/{trigger.name}/{now.isoformat()}".encode()).hexdigest()
         given = {name: text(value) for name, value in trigger.parameters.items()}
-        self._begin(Begun(one, trigger.name, start_name(trigger.name, digest), given), now)
+        self._begin(QueuedStart(one, trigger.name, start_name(trigger.name, digest), given), now)
 
-    def _begin(self, begun: Begun, now: datetime) -> None:
+    def _begin(self, begun: QueuedStart, now: datetime) -> None:
         self._history.add(begun.served.pipeline.name, begun.name, now, begun.parameters)
         self._say(f"{begun.served.pipeline.name} / {begun.trigger} starts {begun.name}")
         self._runs.start(begun)
@@ -133,10 +133,10 @@ class Server:
     def _failed(self, failure: Any) -> None:
         self._say(f"failed: {type(failure.exception).__name__}: {failure.exception}\n{failure.traceback}")
 
-    def _waits(self, begun: Begun) -> None:
+    def _waits(self, begun: QueuedStart) -> None:
         self._say(f"{begun.served.pipeline.name} / {begun.name} waits for a run that an earlier server left behind")
 
-    def _ended(self, begun: Begun, code: int | OSError, log: Path) -> None:
+    def _ended(self, begun: QueuedStart, code: int | OSError, log: Path) -> None:
         how = "succeeded" if code == 0 else f"ended with exit code {code}"
         if isinstance(code, OSError):
             how = f"could not be started ({code})"

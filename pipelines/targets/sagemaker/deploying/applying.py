@@ -35,7 +35,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.rollback import HalfDoneError, Rollback, Tell
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND, APPLYING_AROUND
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 from drivetrain.pipelines.targets.sagemaker.deploying.writing import Writer, differs, state
 
@@ -277,7 +277,7 @@ class _Applying:
             f"See what they changed: {self.again}"
         )
 
-    def write_triggers(self, there: tuple[Trigger, ...]) -> None:
+    def write_triggers(self, there: tuple[AccountTrigger, ...]) -> None:
         """Step 5."""
         old = {trigger.key: trigger for trigger in there}
         for trigger in self.wanted.triggers:

@@ -18,7 +18,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, read_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, read_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 APPLIED = "drivetrain:applied"
@@ -44,7 +44,7 @@ class Deployed:
     description: str
     max_parallel: int
     tags: Mapping[str, str]
-    triggers: tuple[Trigger, ...] = ()
+    triggers: tuple[AccountTrigger, ...] = ()
     modified: float | None = None
     """Seconds since the epoch."""
     modified_by: str | None = None

@@ -14,7 +14,7 @@ from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import fields, record_of
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, desired_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, desired_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of, wire_text
 from drivetrain.pipelines.targets.sagemaker.permissions.names import role_account
 
@@ -39,7 +39,7 @@ class Desired:
     description: str
     max_parallel: int
     tags: Mapping[str, str]
-    triggers: tuple[Trigger, ...] = ()
+    triggers: tuple[AccountTrigger, ...] = ()
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -78,7 +78,7 @@ class Desired:
         if arn == self.arn:
             return self
         said = json.dumps([trigger.to_json() for trigger in self.triggers]).replace(self.arn, arn)
-        return replace(self, arn=arn, triggers=tuple(Trigger.from_json(item) for item in json.loads(said)))
+        return replace(self, arn=arn, triggers=tuple(AccountTrigger.from_json(item) for item in json.loads(said)))
 
 
 def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Desired:

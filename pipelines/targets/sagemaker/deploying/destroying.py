@@ -24,7 +24,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, get_text, listed
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, read_triggers, remove
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, read_triggers, remove
 
 _FOLDER = re.compile(r"(?P<root>s3://[^\s\"\\\\]+?)/(?:code|data)/[0-9a-f]{64}/")
 _RECORD = re.compile(r"/(?P<pipeline>[^/]+)/applied/[0-9a-f]{64}\.json$")
@@ -37,7 +37,7 @@ class Remains:
     name: str
     root: str
     deployed: Deployed | None
-    triggers: tuple[Trigger, ...]
+    triggers: tuple[AccountTrigger, ...]
     records: tuple[str, ...]
     """URIs of the records of what was applied."""
     objects: tuple[str, ...]

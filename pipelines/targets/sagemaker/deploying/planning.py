@@ -43,7 +43,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import (
     touched,
     trigger_fields,
 )
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, stray_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, stray_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 FORMAT = 2
@@ -319,7 +319,7 @@ def _drift(account: Account, wanted: Desired, deployed: Deployed | None, to_come
     return _Drift((*drift, *around.drift), (*overwritten, *around.lost), lost=lost)
 
 
-def _turned_away(wanted: Desired, starting: Sequence[Trigger]) -> tuple[Change, ...]:
+def _turned_away(wanted: Desired, starting: Sequence[AccountTrigger]) -> tuple[Change, ...]:
     """Schedules of a pipeline that is gone, which somebody has made to start something else."""
     return tuple(
         Change((SCHEDULES, trigger.name, "Target", "Arn"), trigger.arguments["Target"].get("Arn"), wanted.arn)
@@ -361,7 +361,7 @@ def _properties(wanted: Desired, deployed: Deployed | None) -> tuple[Property, .
     return tuple(found)
 
 
-def _trigger_changes(wanted: Desired, there: Sequence[Trigger]) -> tuple[TriggerChange, ...]:
+def _trigger_changes(wanted: Desired, there: Sequence[AccountTrigger]) -> tuple[TriggerChange, ...]:
     old = {trigger.key: trigger for trigger in there}
     new = {trigger.key: trigger for trigger in wanted.triggers}
     found: list[TriggerChange] = []
@@ -376,11 +376,11 @@ def _trigger_changes(wanted: Desired, there: Sequence[Trigger]) -> tuple[Trigger
     return tuple(found)
 
 
-def _spelled(trigger: Trigger) -> tuple[str, ...]:
+def _spelled(trigger: AccountTrigger) -> tuple[str, ...]:
     names = ("ScheduleExpression", "ScheduleExpressionTimezone", "EventPattern", "State")
     return tuple(f"{name} {trigger.arguments[name]}" for name in names if name in trigger.arguments)
 
 
-def _differing(before: Trigger, after: Trigger, arn: str) -> tuple[str, ...]:
+def _differing(before: AccountTrigger, after: AccountTrigger, arn: str) -> tuple[str, ...]:
     found = changes(trigger_fields(before, arn), trigger_fields(after, arn), ())
     return tuple(in_words(change) for change in found) or ("its tags",)

@@ -11,7 +11,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
 from drivetrain.pipelines.targets.sagemaker.deploying.writing import Writer, differs, state
 
 Tell = Callable[[str], None]
@@ -44,7 +44,7 @@ class Rollback:
         """`announced` are the tags that went before the write."""
         self._steps.append(("the pipeline", lambda: self._restore(self.theirs or there, announced)))
 
-    def triggered(self, trigger: Trigger, before: Trigger | None, arn: str) -> None:
+    def triggered(self, trigger: AccountTrigger, before: AccountTrigger | None, arn: str) -> None:
         self._steps.append((trigger.described, lambda: self._put_back(trigger, before, arn)))
 
     def run(self, error: BaseException, tell: Tell) -> None:
@@ -110,7 +110,7 @@ class Rollback:
         self.writer.untag(there.arn, sorted(written - set(there.tags)))
         return True
 
-    def _put_back(self, trigger: Trigger, before: Trigger | None, arn: str) -> bool:
+    def _put_back(self, trigger: AccountTrigger, before: AccountTrigger | None, arn: str) -> bool:
         """Make a rule or schedule again what it was. It may have been written in part, so it is read first."""
         account = self.writer.account
         now = {each.key: each for each in writing.read_triggers(account, self.wanted.name, arn)}

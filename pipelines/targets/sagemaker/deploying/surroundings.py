@@ -21,7 +21,7 @@ from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, desired_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, desired_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Pipe(Protocol):
     @property
     def tags(self) -> Mapping[str, str]: ...
     @property
-    def triggers(self) -> tuple[Trigger, ...]: ...
+    def triggers(self) -> tuple[AccountTrigger, ...]: ...
 
 
 def fields(of: Pipe, tags: Iterable[str]) -> Fields:
@@ -78,7 +78,7 @@ def fields(of: Pipe, tags: Iterable[str]) -> Fields:
     return found
 
 
-def trigger_fields(trigger: Trigger, arn: str) -> Fields:
+def trigger_fields(trigger: AccountTrigger, arn: str) -> Fields:
     """Those of one rule or schedule; `arn` is the pipeline's, of which each side may have another spelling."""
     said: dict[str, Any] = {"State": "ENABLED", **trigger.arguments}
     if trigger.kind == "rule":
@@ -184,7 +184,7 @@ def changes(old: Fields, new: Fields, tags: Iterable[str]) -> tuple[Change, ...]
 
 
 def _current(given: Fields) -> Fields:
-    """Without starts that are over (`Trigger.current`)."""
+    """Without starts that are over (`AccountTrigger.current`)."""
     now = time.time()
     return {place: value for place, value in given.items() if place[-1] != "StartDate" or value > now}
 
@@ -247,7 +247,7 @@ class _Code:
     description: str
     max_parallel: int
     tags: Mapping[str, str]
-    triggers: tuple[Trigger, ...]
+    triggers: tuple[AccountTrigger, ...]
 
 
 def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tuple[Change, ...]:

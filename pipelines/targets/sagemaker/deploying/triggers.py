@@ -59,7 +59,7 @@ _SCHEDULE_FIELDS = (
 
 
 @dataclass(frozen=True)
-class Trigger:
+class AccountTrigger:
     """One rule or schedule. `arguments` are those of PutRule or CreateSchedule without the name, `targets` those of
     PutTargets, `tags` those of the rule that are ours; all without what is the service's default, so that equal ones
     are equal."""
@@ -71,7 +71,7 @@ class Trigger:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @staticmethod
-    def rule(arguments: Mapping[str, Any], targets: Iterator[Any] | list[Any] | tuple[Any, ...]) -> Trigger:
+    def rule(arguments: Mapping[str, Any], targets: Iterator[Any] | list[Any] | tuple[Any, ...]) -> AccountTrigger:
         """Of PutRule's arguments (tags among them) and PutTargets' targets."""
         given = dict(arguments)
         name = str(given.pop("Name"))
@@ -82,10 +82,10 @@ class Trigger:
         }
         kept = {key: given[key] for key in _RULE_FIELDS if given.get(key) not in (None, _RULE_DEFAULTS.get(key))}
         ordered = sorted((cast("Json", _plain(target)) for target in targets), key=lambda target: str(target["Id"]))
-        return Trigger("rule", name, cast("Json", _plain(kept)), tuple(ordered), tags)
+        return AccountTrigger("rule", name, cast("Json", _plain(kept)), tuple(ordered), tags)
 
     @staticmethod
-    def schedule(arguments: Mapping[str, Any]) -> Trigger:
+    def schedule(arguments: Mapping[str, Any]) -> AccountTrigger:
         """Of CreateSchedule's arguments, or of GetSchedule's answer."""
         kept = {
             key: arguments[key]
@@ -97,7 +97,7 @@ class Trigger:
         retry = {**_RETRY_DEFAULT, **members(target.get("RetryPolicy"))}
         target.pop("RetryPolicy", None)
         plain["Target"] = target if retry == _RETRY_DEFAULT else {**target, "RetryPolicy": retry}
-        return Trigger("schedule", str(arguments["Name"]), plain)
+        return AccountTrigger("schedule", str(arguments["Name"]), plain)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -108,7 +108,7 @@ class Trigger:
         return f"{self.kind} {self.name!r}"
 
     @property
-    def current(self) -> Trigger:
+    def current(self) -> AccountTrigger:
         """Without a start that is over: it says nothing any more, and the service takes none.
 
         https://github.com/getmoto/moto/pull/8172 has the words of the refusal: `The StartDate you specify cannot be
@@ -137,8 +137,10 @@ class Trigger:
         }
 
     @staticmethod
-    def from_json(said: Mapping[str, Any]) -> Trigger:
-        return Trigger(said["kind"], said["name"], dict(said["arguments"]), tuple(said["targets"]), dict(said["tags"]))
+    def from_json(said: Mapping[str, Any]) -> AccountTrigger:
+        return AccountTrigger(
+            said["kind"], said["name"], dict(said["arguments"]), tuple(said["targets"]), dict(said["tags"])
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -158,7 +160,7 @@ def _pattern(text: Any) -> Any:
     return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) if isinstance(text, str) else text
 
 
-def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Trigger, ...]:
+def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[AccountTrigger, ...]:
     """What the pipeline's declared triggers become, by kind and name.
 
     Args:
@@ -169,10 +171,10 @@ def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Tr
     """
     if not pipeline.triggers:
         return ()
-    from drivetrain.pipelines.triggers.resources import Rule, Site, resources
+    from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
 
     place = pipeline.deployment
-    site = Site(
+    site = TriggerSite(
         region=account.region,
         account=account.number,
         pipeline_arn=arn,
@@ -182,13 +184,17 @@ def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Tr
         partition=account.partition,
     )
     found = [
-        Trigger.rule(item.rule, item.targets) if isinstance(item, Rule) else Trigger.schedule(item.schedule)
+        AccountTrigger.rule(item.rule, item.targets)
+        if isinstance(item, Rule)
+        else AccountTrigger.schedule(item.schedule)
         for item in resources(pipeline, site)
     ]
     return tuple(sorted(found, key=lambda trigger: trigger.key))
 
 
-def stray_triggers(account: Account, pipeline: str, wanted: Iterable[Trigger] = ()) -> tuple[Trigger, ...]:
+def stray_triggers(
+    account: Account, pipeline: str, wanted: Iterable[AccountTrigger] = ()
+) -> tuple[AccountTrigger, ...]:
     """Those of a pipeline that is gone: deleting a pipeline leaves its schedules behind. One that somebody has made to
     start something else is left to them, unless one of that name is wanted."""
     arn = account.arn("sagemaker", f"pipeline/{pipeline}")
@@ -196,13 +202,13 @@ def stray_triggers(account: Account, pipeline: str, wanted: Iterable[Trigger] = 
     return tuple(each for each in read_triggers(account, pipeline, arn) if each.starts(arn) or each.key in names)
 
 
-def read_triggers(account: Account, pipeline: str, arn: str) -> tuple[Trigger, ...]:
+def read_triggers(account: Account, pipeline: str, arn: str) -> tuple[AccountTrigger, ...]:
     """The rules and schedules that are the pipeline's, by kind and name."""
     found = [*_rules(account, pipeline), *_schedules(account, pipeline, arn)]
     return tuple(sorted(found, key=lambda trigger: trigger.key))
 
 
-def _rules(account: Account, pipeline: str) -> Iterator[Trigger]:
+def _rules(account: Account, pipeline: str) -> Iterator[AccountTrigger]:
     about = f"rules of pipeline {pipeline!r}"
     for rule in account.pages("events", "list_rules", "Rules", about=about, NamePrefix=name_prefix(pipeline)):
         said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
@@ -210,10 +216,10 @@ def _rules(account: Account, pipeline: str) -> Iterator[Trigger]:
         name, description = str(rule["Name"]), str(rule.get("Description"))
         if {"Key": OWNER, "Value": pipeline} in tags or is_resource_name(name, pipeline, description):
             targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
-            yield Trigger.rule({**rule, "Tags": tags}, targets)
+            yield AccountTrigger.rule({**rule, "Tags": tags}, targets)
 
 
-def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[Trigger]:
+def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[AccountTrigger]:
     about = f"schedules of pipeline {pipeline!r}"
     for listed in account.pages(
         "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=name_prefix(pipeline), GroupName="default"
@@ -224,13 +230,13 @@ def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[Trigger]:
         said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
         if said is None:
             continue
-        found = Trigger.schedule(said)
+        found = AccountTrigger.schedule(said)
         described = str(said.get("Description"))
         if (is_cut_name(name, pipeline) and found.starts(arn)) or is_resource_name(name, pipeline, described):
             yield found
 
 
-def write(account: Account, trigger: Trigger, before: Trigger | None) -> None:
+def write(account: Account, trigger: AccountTrigger, before: AccountTrigger | None) -> None:
     """Make a rule or schedule what it should be; `before` is what is there.
 
     Raises:
@@ -260,7 +266,7 @@ def write(account: Account, trigger: Trigger, before: Trigger | None) -> None:
         _remove_targets(account, trigger, gone)
 
 
-def remove(account: Account, trigger: Trigger) -> None:
+def remove(account: Account, trigger: AccountTrigger) -> None:
     """Take a rule or schedule away; one that is gone already does not matter.
 
     Raises:
@@ -279,11 +285,11 @@ def remove(account: Account, trigger: Trigger) -> None:
         return
 
 
-def _bus(trigger: Trigger) -> Json:
+def _bus(trigger: AccountTrigger) -> Json:
     return {"EventBusName": trigger.arguments["EventBusName"]} if "EventBusName" in trigger.arguments else {}
 
 
-def _remove_targets(account: Account, trigger: Trigger, ids: list[str]) -> None:
+def _remove_targets(account: Account, trigger: AccountTrigger, ids: list[str]) -> None:
     about = trigger.described
     said = account.call("events", "remove_targets", about=about, Rule=trigger.name, Ids=ids, **_bus(trigger))
     _check_entries(said, "events:RemoveTargets", about)

@@ -17,7 +17,7 @@ import pytest
 from drivetrain.infra.starter import bundle
 from drivetrain.infra.starter.handler import handle
 from drivetrain.pipelines import Limit, Parameter, Pipeline, RegistryEvent
-from drivetrain.pipelines.triggers.resources import Rule, Site, request, resources
+from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, request, resources
 from drivetrain.pipelines.triggers.starting import Start, decide
 
 EVENTS = Path(__file__).parents[3] / "fixtures" / "events"
@@ -279,7 +279,7 @@ def test_from_the_bus_to_one_execution(services: Any, capsys: pytest.CaptureFixt
     )["PipelineArn"]
     queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     (rule,) = resources(
-        pipeline(), Site(region="eu-west-1", account=arn.split(":")[4], pipeline_arn=arn, event_queue=queue)
+        pipeline(), TriggerSite(region="eu-west-1", account=arn.split(":")[4], pipeline_arn=arn, event_queue=queue)
     )
     assert isinstance(rule, Rule)
     events.put_rule(**rule.rule)

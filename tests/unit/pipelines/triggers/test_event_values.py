@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.triggers.event_values import EVENT_FIELDS, Wanted, parameters, read_path, value_at
+from drivetrain.pipelines.triggers.event_values import EVENT_FIELDS, ParameterSource, parameters, read_path, value_at
 
 EVENT: dict[str, Any] = {
     "id": "e-1",
@@ -102,23 +102,23 @@ def test_what_is_not_there(path: str, says: str) -> None:
     ],
 )
 def test_values(kind: str, path: str, value: str) -> None:
-    assert parameters({"P": Wanted(kind, path)}, EVENT) == {"P": value}
+    assert parameters({"P": ParameterSource(kind, path)}, EVENT) == {"P": value}
 
 
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted("Integer", "$.detail.name"), "Parameter 'P' from $.detail.name: 'x' is not of type Integer"),
-        (Wanted("Integer", "$.detail.whole"), "'3.0' is not of type Integer"),
-        (Wanted("Integer", "$.detail.empty"), "not of type Integer"),
-        (Wanted("Float", "$.detail.fresh"), "not of type Float"),
-        (Wanted("Boolean", "$.detail.size"), "not of type Boolean"),
-        (Wanted("String", "$.detail.none"), "the event has null there"),
-        (Wanted("String", "$.detail.long"), "at most 1,024"),
-        (Wanted("String", "$.detail.name", ("full", "quick")), "Allowed: full, quick"),
+        (ParameterSource("Integer", "$.detail.name"), "Parameter 'P' from $.detail.name: 'x' is not of type Integer"),
+        (ParameterSource("Integer", "$.detail.whole"), "'3.0' is not of type Integer"),
+        (ParameterSource("Integer", "$.detail.empty"), "not of type Integer"),
+        (ParameterSource("Float", "$.detail.fresh"), "not of type Float"),
+        (ParameterSource("Boolean", "$.detail.size"), "not of type Boolean"),
+        (ParameterSource("String", "$.detail.none"), "the event has null there"),
+        (ParameterSource("String", "$.detail.long"), "at most 1,024"),
+        (ParameterSource("String", "$.detail.name", ("full", "quick")), "Allowed: full, quick"),
     ],
 )
-def test_values_that_do_not_fit(wanted: Wanted, says: str) -> None:
+def test_values_that_do_not_fit(wanted: ParameterSource, says: str) -> None:
     with pytest.raises(UserError) as caught:
         parameters({"P": wanted}, EVENT)
     assert says in str(caught.value)

@@ -20,7 +20,7 @@ from drivetrain.pipelines import (
     Upload,
     UserError,
 )
-from drivetrain.pipelines.triggers.replay import Answer, place, read_events, replay
+from drivetrain.pipelines.triggers.replay import Verdict, place, read_events, replay
 from drivetrain.pipelines.triggers.starting import Earlier
 
 EVENTS = Path(__file__).parents[3] / "fixtures" / "events"
@@ -40,7 +40,7 @@ def pipeline(*triggers: Any) -> Pipeline:
 APPROVED = RegistryEvent(name="approved", group="digits", parameters={"Model": "$.detail.ModelPackageArn"})
 
 
-def answer(trigger: Any, given: dict[str, Any], **known: Any) -> Answer:
+def answer(trigger: Any, given: dict[str, Any], **known: Any) -> Verdict:
     (found,) = replay(pipeline(trigger), given, now=NOW, **known)
     return found
 

@@ -25,14 +25,14 @@ from drivetrain.pipelines import (
 from drivetrain.pipelines.triggers.event_pattern import matches
 from drivetrain.pipelines.triggers.patterns import Where, pattern
 from drivetrain.pipelines.triggers.resource_names import resource_name
-from drivetrain.pipelines.triggers.resources import Rule, Site, resources
+from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
 from drivetrain.pipelines.triggers.resources import Schedule as MadeSchedule
 from drivetrain.pipelines.triggers.starting import Request, read_message
 
 EVENTS = Path(__file__).parents[3] / "fixtures" / "events"
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/Retrain"
 WHERE = Where("eu-west-1", "123456789012")
-SITE = Site(
+SITE = TriggerSite(
     region="eu-west-1",
     account="123456789012",
     pipeline_arn=ARN,
@@ -75,7 +75,7 @@ def event(kind: str) -> dict[str, Any]:
     return json.loads((EVENTS / f"{kind}.json").read_text())
 
 
-def made(*triggers: Any, site: Site = SITE, **fields: Any) -> Any:
+def made(*triggers: Any, site: TriggerSite = SITE, **fields: Any) -> Any:
     return resources(pipeline(*triggers, **fields), site)
 
 
@@ -237,7 +237,7 @@ def test_a_queue_in_order_has_a_group_a_pipeline() -> None:
 
 
 def test_what_the_site_must_have() -> None:
-    bare = Site(region="eu-west-1", account="123456789012", pipeline_arn=ARN)
+    bare = TriggerSite(region="eu-west-1", account="123456789012", pipeline_arn=ARN)
     with pytest.raises(UserError, match="'approved' is by events, which need the queue"):
         made(APPROVED, site=bare)
     with pytest.raises(UserError, match="'nightly' is a schedule, which needs a role"):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.triggers.event_values import Wanted
+from drivetrain.pipelines.triggers.event_values import ParameterSource
 from drivetrain.pipelines.triggers.starting import (
     Earlier,
     Request,
@@ -55,7 +55,10 @@ def test_a_start() -> None:
         trigger="approved",
         pipeline="retrain",
         pipeline_arn=ARN,
-        parameters={"Model": Wanted("String", "$.detail.ModelPackageArn"), "Mode": Wanted("String", "full")},
+        parameters={
+            "Model": ParameterSource("String", "$.detail.ModelPackageArn"),
+            "Mode": ParameterSource("String", "full"),
+        },
     )
     found = started(request, event())
     assert found.parameters == {
@@ -175,7 +178,10 @@ def test_events_of_one_slot_start_once() -> None:
 
 def test_a_missing_value_is_said() -> None:
     request = Request(
-        trigger="approved", pipeline="retrain", pipeline_arn=ARN, parameters={"M": Wanted("String", "$.detail.Nope")}
+        trigger="approved",
+        pipeline="retrain",
+        pipeline_arn=ARN,
+        parameters={"M": ParameterSource("String", "$.detail.Nope")},
     )
     with pytest.raises(UserError, match="has no 'Nope'"):
         decide(request, event(), (), NOW)
@@ -198,7 +204,7 @@ _numbers = st.one_of(st.none(), st.integers(1, 10**6))
         pipeline=_texts,
         pipeline_arn=_texts,
         parameters=st.dictionaries(
-            _texts, st.builds(Wanted, _texts, _texts, st.lists(_texts, max_size=2).map(tuple)), max_size=2
+            _texts, st.builds(ParameterSource, _texts, _texts, st.lists(_texts, max_size=2).map(tuple)), max_size=2
         ),
         loop_guard=st.booleans(),
         starts=_numbers,

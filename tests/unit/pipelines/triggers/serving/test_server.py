@@ -36,7 +36,7 @@ from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.triggers.schedules import clock
 from drivetrain.pipelines.triggers.serving.history import FILE, History
 from drivetrain.pipelines.triggers.serving.local_events import CHANGES, is_seen, package_event
-from drivetrain.pipelines.triggers.serving.runs import Begun, Runs, Served, run_command
+from drivetrain.pipelines.triggers.serving.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.pipelines.triggers.serving.server import ClockTrigger, Server
 
 OWN = "arn:aws:sagemaker:us-east-1:000000000000:pipeline/retrain/execution/abc"
@@ -48,7 +48,7 @@ def pipeline(*triggers: Any, name: str = "retrain") -> Pipeline:
     return Pipeline(name=name, parameters=[Parameter.string("Model", "none")], triggers=triggers)
 
 
-def python(code: str) -> Callable[[Begun], list[str]]:
+def python(code: str) -> Callable[[QueuedStart], list[str]]:
     return lambda begun: [sys.executable, "-I", "-S", "-c", code, begun.name, json.dumps(dict(begun.parameters))]
 
 
@@ -328,15 +328,15 @@ def test_the_event_of_a_decision(world: World) -> None:
 
 def test_what_is_run() -> None:
     served = Served(pipeline(), ("again.py", "--home", "h"))
-    command = run_command(Begun(served, "t", "t-1", {"Model": "a b", "X": "-1"}))
+    command = run_command(QueuedStart(served, "t", "t-1", {"Model": "a b", "X": "-1"}))
     assert command[1:] == [
         *("-m", "drivetrain.pipelines.cli.main", "run", "again.py", "--home", "h"),
         *("--param", "Model=a b", "--param", "X=-1"),
     ]
 
 
-def begun(name: str, of: str = "p") -> Begun:
-    return Begun(Served(pipeline(name=of), ()), "t", name)
+def begun(name: str, of: str = "p") -> QueuedStart:
+    return QueuedStart(Served(pipeline(name=of), ()), "t", name)
 
 
 def test_runs_of_one_pipeline_follow_each_other(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_a_run_that_does_not_listen_is_killed(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_started_holds_up_no_other(tmp_path: Path) -> None:
     ended: queue.Queue[tuple[str, Any]] = queue.Queue()
 
-    def command(one: Begun) -> list[str]:
+    def command(one: QueuedStart) -> list[str]:
         return ["/nonexistent/python"] if one.name == "bad" else [sys.executable, "-I", "-S", "-c", ""]
 
     runs = Runs(tmp_path, lambda one, code, log: ended.put((one.name, code)), command)

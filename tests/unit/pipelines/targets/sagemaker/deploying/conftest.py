@@ -16,7 +16,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import Applied, apply
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make_plan
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
 from drivetrain.pipelines.triggers.resource_names import OWNER, resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
 
@@ -91,8 +91,8 @@ class Place:
     def apply(self, wanted: Desired, account: Account | None = None, **options: Any) -> Applied:
         return apply(account or self.account, wanted, self.plan(wanted, **options), pause=lambda seconds: None)
 
-    def schedule(self, expression: str = "rate(1 day)", name: str = "daily") -> Trigger:
-        return Trigger.schedule(
+    def schedule(self, expression: str = "rate(1 day)", name: str = "daily") -> AccountTrigger:
+        return AccountTrigger.schedule(
             {
                 "Name": resource_name(self.name, name),
                 "ScheduleExpression": expression,
@@ -104,8 +104,8 @@ class Place:
             }
         )
 
-    def rule(self, status: str = "Approved", name: str = "approved") -> Trigger:
-        return Trigger.rule(
+    def rule(self, status: str = "Approved", name: str = "approved") -> AccountTrigger:
+        return AccountTrigger.rule(
             {
                 "Name": f"{self.name}-{name}",
                 "EventPattern": json.dumps({"source": ["aws.sagemaker"], "detail": {"ModelApprovalStatus": [status]}}),

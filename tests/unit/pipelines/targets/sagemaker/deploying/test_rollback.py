@@ -11,7 +11,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import LOOKS_AGAIN, HalfDoneError, apply
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, remove, write
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, remove, write
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
@@ -104,7 +104,7 @@ def test_a_target_that_was_not_removed_fails_though_the_answer_is_200(place: Pla
     with pytest.raises(ServiceError, match="events:RemoveTargets failed for target 'queue'"):
         remove(account, rule)
     assert "delete_rule" not in account.calls
-    other = Trigger("rule", rule.name, rule.arguments, ({**rule.targets[0], "Id": "other"},), rule.tags)
+    other = AccountTrigger("rule", rule.name, rule.arguments, ({**rule.targets[0], "Id": "other"},), rule.tags)
     with pytest.raises(ServiceError, match="events:RemoveTargets failed"):
         write(account, other, rule)
 

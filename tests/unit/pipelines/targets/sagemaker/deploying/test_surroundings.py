@@ -17,7 +17,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy,
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
 from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import described, told_by_pull
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import Trigger, desired_triggers
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, desired_triggers
 from drivetrain.pipelines.triggers.resource_names import OWNER, TRIGGER, resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
 
@@ -113,8 +113,10 @@ def test_tags_of_a_stack_are_no_difference() -> None:
     ours = [{"Key": OWNER, "Value": NAME}, {"Key": TRIGGER, "Value": "x"}]
     stacks = [{"Key": "aws:cloudformation:stack-name", "Value": "s"}, {"Key": "team", "Value": "vision"}]
     given = {"Name": "n", "EventPattern": '{"a":["b"]}'}
-    assert Trigger.rule({**given, "Tags": [*stacks, *ours]}, []) == Trigger.rule({**given, "Tags": ours}, [])
-    assert Trigger.rule({**given, "Tags": stacks}, []) != Trigger.rule({**given, "Tags": ours}, [])
+    assert AccountTrigger.rule({**given, "Tags": [*stacks, *ours]}, []) == AccountTrigger.rule(
+        {**given, "Tags": ours}, []
+    )
+    assert AccountTrigger.rule({**given, "Tags": stacks}, []) != AccountTrigger.rule({**given, "Tags": ours}, [])
 
 
 def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
@@ -153,7 +155,9 @@ def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
 
 def test_a_rule_that_lost_its_tag_is_still_known(place: Place) -> None:
     tags = [{"Key": OWNER, "Value": NAME}, {"Key": TRIGGER, "Value": "x"}]
-    rule = Trigger.rule({"Name": resource_name(NAME, "x"), "EventPattern": '{"source":["aws.s3"]}', "Tags": tags}, [])
+    rule = AccountTrigger.rule(
+        {"Name": resource_name(NAME, "x"), "EventPattern": '{"source":["aws.s3"]}', "Tags": tags}, []
+    )
     wanted = place.wanted(triggers=(rule,))
     place.apply(wanted)
     events = place.outside.client("events")
@@ -167,11 +171,11 @@ def test_a_rule_that_lost_its_tag_is_still_known(place: Place) -> None:
 
 
 def test_what_a_schedule_passes_on_is_told_without_secrets(place: Place) -> None:
-    def passing(**values: str) -> Trigger:
+    def passing(**values: str) -> AccountTrigger:
         plain = place.schedule()
         said = {"PipelineParameterList": [{"Name": name, "Value": value} for name, value in values.items()]}
         target = {**plain.arguments["Target"], "SageMakerPipelineParameters": said}
-        return Trigger.schedule({"Name": plain.name, **plain.arguments, "Target": target})
+        return AccountTrigger.schedule({"Name": plain.name, **plain.arguments, "Target": target})
 
     parameters = [{"Name": name, "Type": "String", "DefaultValue": "x"} for name in ("Rows", "ApiToken")]
     read = {**definition(), "Parameters": parameters}
@@ -225,12 +229,12 @@ def test_a_start_that_is_over_is_not_said_again(place: Place) -> None:
     """The service takes none, and a schedule whose start is over begins at once, as one without a start does."""
     began = datetime(2020, 1, 1, tzinfo=UTC)
     plain = {"Name": DAILY, **place.schedule().arguments}
-    started = Trigger.schedule({**plain, "StartDate": began})
+    started = AccountTrigger.schedule({**plain, "StartDate": began})
     place.apply(place.wanted(triggers=(started,)))
     scheduler = place.outside.client("scheduler")
     assert "StartDate" not in scheduler.get_schedule(Name=DAILY)
     assert place.plan(place.wanted(triggers=(started,))).is_empty
-    later = Trigger.schedule({**plain, "StartDate": datetime.fromtimestamp(time.time() + 86_400, UTC)})
+    later = AccountTrigger.schedule({**plain, "StartDate": datetime.fromtimestamp(time.time() + 86_400, UTC)})
     place.apply(place.wanted(triggers=(later,)))
     assert scheduler.get_schedule(Name=DAILY)["StartDate"] > datetime.now(UTC)
     assert place.plan(place.wanted(triggers=(later,))).is_empty

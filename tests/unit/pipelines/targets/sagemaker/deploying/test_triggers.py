@@ -9,7 +9,7 @@ from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
-    Trigger,
+    AccountTrigger,
     desired_triggers,
     read_triggers,
     remove,
@@ -45,7 +45,7 @@ def test_declared_triggers_read_back_as_they_were_written(place: Place) -> None:
     assert read_triggers(place.account, NAME, arn.upper()) == wanted
     for trigger in wanted:
         write(place.account, trigger, trigger)
-        assert Trigger.from_json(json.loads(json.dumps(trigger.to_json()))) == trigger
+        assert AccountTrigger.from_json(json.loads(json.dumps(trigger.to_json()))) == trigger
     assert read_triggers(place.account, NAME, arn) == wanted
     for trigger in (*wanted, *wanted):
         remove(place.account, trigger)
@@ -54,7 +54,7 @@ def test_declared_triggers_read_back_as_they_were_written(place: Place) -> None:
 
 def test_defaults_and_spellings_make_no_difference() -> None:
     target = {"Arn": "a", "RoleArn": "r"}
-    plain = Trigger.schedule({"Name": "n", "ScheduleExpression": "rate(1 day)", "Target": target})
+    plain = AccountTrigger.schedule({"Name": "n", "ScheduleExpression": "rate(1 day)", "Target": target})
     answered = {
         "Name": "n",
         "Arn": "arn",
@@ -66,24 +66,24 @@ def test_defaults_and_spellings_make_no_difference() -> None:
         "Target": {**target, "RetryPolicy": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185}},
         "CreationDate": datetime(2026, 1, 1, tzinfo=UTC),
     }
-    assert Trigger.schedule(answered) == plain
-    assert Trigger.schedule({**answered, "State": "DISABLED"}) != plain
-    dated = Trigger.schedule({**answered, "EndDate": datetime(2026, 1, 1, tzinfo=UTC)})
+    assert AccountTrigger.schedule(answered) == plain
+    assert AccountTrigger.schedule({**answered, "State": "DISABLED"}) != plain
+    dated = AccountTrigger.schedule({**answered, "EndDate": datetime(2026, 1, 1, tzinfo=UTC)})
     assert dated.arguments["EndDate"] == datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-    one = Trigger.rule({"Name": "n", "EventPattern": '{"b": [1], "a": {"c": ["d"]}}', "State": "ENABLED"}, [])
-    assert one == Trigger.rule(
+    one = AccountTrigger.rule({"Name": "n", "EventPattern": '{"b": [1], "a": {"c": ["d"]}}', "State": "ENABLED"}, [])
+    assert one == AccountTrigger.rule(
         {"Name": "n", "EventPattern": '{"a":{"c":["d"]},"b":[1]}', "EventBusName": "default"}, []
     )
-    assert one != Trigger.rule({"Name": "n", "EventPattern": '{"a":{"c":["d"]},"b":[2]}'}, [])
+    assert one != AccountTrigger.rule({"Name": "n", "EventPattern": '{"a":{"c":["d"]},"b":[2]}'}, [])
 
 
 def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
     queue = f"arn:aws:sqs:us-east-1:{place.outside.number}"
     pattern = {"EventPattern": '{"source":["aws.s3"]}', "Tags": [{"Key": OWNER, "Value": NAME}]}
-    two = Trigger.rule(
+    two = AccountTrigger.rule(
         {"Name": f"{NAME}-x", **pattern}, [{"Id": "a", "Arn": f"{queue}:a"}, {"Id": "b", "Arn": f"{queue}:b"}]
     )
-    one = Trigger.rule({"Name": f"{NAME}-x", **pattern}, [{"Id": "b", "Arn": f"{queue}:c"}])
+    one = AccountTrigger.rule({"Name": f"{NAME}-x", **pattern}, [{"Id": "b", "Arn": f"{queue}:c"}])
     arn = place.account.arn("sagemaker", f"pipeline/{NAME}")
     write(place.account, two, None)
     assert read_triggers(place.account, NAME, arn) == (two,)
