@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fixtures.sagemaker_service.command_line import CommandLine
 
 
+@pytest.mark.slow
 def test_a_schedule_disabled_in_the_console_stays_so_until_somebody_decides(drivetrain: CommandLine) -> None:
     drivetrain("apply", "nightly.py", "--yes")
     scheduler = drivetrain.account.client("scheduler")

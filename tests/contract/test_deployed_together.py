@@ -17,6 +17,7 @@ PROGRAM = "import sys; from drivetrain.pipelines.cli.main import main; sys.exit(
 PATIENCE_S = 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["put_object", "list_pipeline_versions", "update_pipeline"])
 def test_an_edit_that_arrives_between_reading_and_writing_is_kept(
     drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch, moment: str

@@ -109,6 +109,7 @@ def test_train(finished: dict[str, Path], tmp_path: Path) -> None:
     assert by_shell == by_runner
 
 
+@pytest.mark.slow
 def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
     """On the model.tar.gz, as a job gets it, and on the unpacked folder."""
     (archive,) = finished["train"].rglob("model.tar.gz")
@@ -120,6 +121,7 @@ def test_evaluate(finished: dict[str, Path], tmp_path: Path) -> None:
         assert {name: contents(folder) for name, folder in outputs.items()} == expected
 
 
+@pytest.mark.slow
 def test_batch_predict(finished: dict[str, Path], tmp_path: Path) -> None:
     (archive,) = finished["train"].rglob("model.tar.gz")
     model, data = unpacked(archive, tmp_path / "model"), finished["prepare"] / "test"
@@ -159,6 +161,7 @@ def test_compare(finished: dict[str, Path], tmp_path: Path) -> None:
     assert contents(tmp_path / "metrics") == contents(finished["compare"] / "metrics")
 
 
+@pytest.mark.slow
 def test_train_script(tmp_path: Path) -> None:
     """What the script writes about its own place differs; the model is what it learnt from the same data."""
     scripts = Path(__file__).parents[1] / "fixtures" / "own_scripts"

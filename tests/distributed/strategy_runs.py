@@ -6,6 +6,7 @@ A file of strategies/ needs no word here: it runs on 2 processes for each of its
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -69,9 +70,10 @@ ALL: list[Run] = [run for name in plugins.names("strategies") for run in runs_of
 FIRST: list[Run] = [runs_of(name)[0] for name in plugins.names("strategies") if runs_of(name)]
 
 
-def parameters(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
-    """For pytest.mark.parametrize; runs of more than `quick_ranks` ranks, too, are left to the slow tests."""
-    return [pytest.param(run, id=run.id, marks=_marks(run, quick_ranks)) for run in runs]
+def parameters(runs: list[Run], *, quick_ranks: int = 4, quick: Collection[str] = ()) -> list[Any]:
+    """For pytest.mark.parametrize; left to the slow tests are also runs of more than `quick_ranks` ranks, and where
+    `quick` names strategies, those of all others."""
+    return [pytest.param(run, id=run.id, marks=_marks(run, quick_ranks, quick)) for run in runs]
 
 
 def with_models(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
@@ -83,5 +85,6 @@ def with_models(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
     ]
 
 
-def _marks(run: Run, quick_ranks: int) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if run.slow or run.world_size > quick_ranks else []
+def _marks(run: Run, quick_ranks: int, quick: Collection[str] = ()) -> list[pytest.MarkDecorator]:
+    is_slow = run.slow or run.world_size > quick_ranks or (quick and run.strategy not in quick)
+    return [pytest.mark.slow] if is_slow else []

@@ -182,6 +182,7 @@ def test_a_step_saved_again_never_mixes_with_the_first(forked: Any, tmp_path: Pa
     assert equal(loaded, first)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_that_one_rank_sees_is_everyones(forked: Any, tmp_path: Path) -> None:
     forked(2, save, FSDP, [tmp_path] * 2, [1])
     before = forked(2, load, FSDP, [tmp_path] * 2)[0]
@@ -324,6 +325,7 @@ def save_slowly(process: Process, hosts: list[Path], monkeypatch: pytest.MonkeyP
     return place.late, place.times > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["host"] * 2, ["host-0", "host-1"]], ids=["one folder", "two folders"])
 def test_a_disk_that_stands_still_in_a_save_is_no_rank_that_does(
     names: list[str], forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

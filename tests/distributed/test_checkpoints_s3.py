@@ -52,6 +52,7 @@ def interrupt(process: Process, uri: str, steps: list[int]) -> None:
     place._objects.begin(f"some/prefix/{folder}/step-00000016/rank-00000-of-00002", "mark")  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_it_is_kept_and_gone_on_with(
     forked: Any, digits: Path, tmp_path: Path, uri: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

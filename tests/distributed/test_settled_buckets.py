@@ -31,7 +31,7 @@ def fit(process: Process, settles: bool, config: Config, data: Path, target: Pat
 
 
 @pytest.mark.parametrize("settles", [True, False])
-@pytest.mark.parametrize("world_size", [3, 4])
+@pytest.mark.parametrize("world_size", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_restart_is_equal_to_the_bit_because_buckets_are_settled(
     world_size: int, settles: bool, forked: Any, digits: Path, tmp_path: Path
 ) -> None:

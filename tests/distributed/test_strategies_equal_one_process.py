@@ -102,7 +102,7 @@ def goes_on(run: Run, optimizer: str, reference: Any, forked: Any) -> None:
     assert identical(resumed, whole), worst(resumed, whole)
 
 
-@pytest.mark.parametrize("run", parameters(ALL))
+@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2))
 def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, forked: Any) -> None:
     goes_on(run, "amsgrad", reference, forked)
 
@@ -127,7 +127,7 @@ def leave_one_unscaled(process: Process, run: Run, setting: Setting) -> Trained:
 
 
 @pytest.mark.parametrize("mistake", [clip_too_long, leave_one_unscaled])
-@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2))
+@pytest.mark.parametrize("run", parameters(FIRST, quick=("ddp",)))
 def test_a_small_mistake_is_noticed(run: Run, mistake: Any, reference: Reference, forked: Any) -> None:
     """What the comparison says of a clip norm that is off by 1 %, or of one gradient that was left as it is."""
     setting = setting_for(run, run.models[-1])

@@ -18,9 +18,13 @@ from tests.distributed.strategy_training import NUM_SAMPLES, Setting, build, dif
 ALONE = Run("single", 1)
 
 
+# Whole models and models in slices; the others are held to the options by the slow tests.
+QUICK = ("ddp", "fsdp")
+
+
 def that_take(feature: str) -> list[Any]:
     """One run of each strategy that does not refuse."""
-    return parameters([run for run in FIRST if feature not in run.refuses], quick_ranks=2)
+    return parameters([run for run in FIRST if feature not in run.refuses], quick_ranks=2, quick=QUICK)
 
 
 COMMON: dict[str, dict[str, Any]] = {
@@ -111,7 +115,7 @@ def test_half_precision_learns_nearly_the_same(run: Run, precision: str, forked:
         pytest.param(*each.values, name, id=f"{each.id}-{name}", marks=each.marks)
         for name in ("bf16", "fp16")
         for each in parameters(
-            [run for run in FIRST if "conv" in run.models and name not in run.refuses], quick_ranks=2
+            [run for run in FIRST if "conv" in run.models and name not in run.refuses], quick_ranks=2, quick=QUICK
         )
     ],
 )

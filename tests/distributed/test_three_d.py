@@ -29,7 +29,7 @@ def compare(kind: str, run: Run, forked: Any, **changes: Any) -> float:
 @pytest.mark.parametrize(
     ("kind", "run"),
     [
-        ("transformer", degrees(2, 1, 2)),
+        pytest.param("transformer", degrees(2, 1, 2), marks=pytest.mark.slow),
         ("conv", degrees(2, 2, 1)),
         ("transformer", degrees(1, 1, 1)),
     ],

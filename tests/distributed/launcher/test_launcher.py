@@ -37,8 +37,13 @@ def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path, r
             "ValueError: boom on rank 1",
         ),
         ("kill", 75, "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGKILL", ""),
-        ("terminate", 75, "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGTERM", ""),
-        ("exit", 1, "rank 1 of 2 on 127.0.0.1 failed: it ended with exit code 3", "SystemExit: 3"),
+        pytest.param(
+            *("terminate", 75, "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGTERM", ""), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            *("exit", 1, "rank 1 of 2 on 127.0.0.1 failed: it ended with exit code 3", "SystemExit: 3"),
+            marks=pytest.mark.slow,
+        ),
         ("input", 2, "error: no recipe 'digit'", "error: no recipe 'digit'"),
     ],
 )

@@ -91,7 +91,7 @@ def rows(runs: LocalRuns) -> list[tuple[str, str | None]]:
         return [(row.name, row.status) for row in ledger.steps(ledger.execution("latest").id)]
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sign", [1, pytest.param(-1, marks=pytest.mark.slow)])
 def test_wherever_it_is_killed_it_goes_on_and_does_nothing_twice(tmp_path: Path, sign: int) -> None:
     text = json.dumps({"Steps": STEPS})
     names = ["Each", "First-0", "Second-0", "First-1", "Second-1", "Last"]

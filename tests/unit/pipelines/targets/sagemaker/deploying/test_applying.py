@@ -123,6 +123,7 @@ def scenario(place: Place, update: bool) -> tuple[Any, Any]:
     return first, second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
 def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Place, update: bool) -> None:
     """Each of apply's calls in turn; a killed process runs no more code, so nothing is taken back."""
@@ -468,6 +469,7 @@ class DeniedThenKilled(Counting):
         return super().call(service, operation, about=about, **arguments)
 
 
+@pytest.mark.slow
 def test_killed_while_taking_back_nothing_looks_like_an_edit(place: Place) -> None:
     for number in range(40):
         here = replace(place, name=f"b{number}-{NAME}")

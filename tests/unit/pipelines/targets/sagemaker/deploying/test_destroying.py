@@ -65,6 +65,7 @@ def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -
     ]
 
 
+@pytest.mark.slow
 def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
     class Failing(Account):
         def __init__(self, left: int) -> None:
