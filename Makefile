@@ -28,7 +28,7 @@ test: setup  ## The quick tests (under ten minutes on two cores)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not toolkit and not image and not infra and not sdk' $(ARGS)
 
 test-slow: setup  ## The slow families: launchers, kill campaigns
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow' $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow' $(ARGS)
 
 .venvs/toolkit/.installed: tests/toolkit-requirements.txt
 	@$(PYTHON) -m venv .venvs/toolkit
