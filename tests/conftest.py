@@ -1,5 +1,6 @@
 """Options and fixtures of the whole suite."""
 
+import gc
 import os
 import sys
 import zlib
@@ -10,6 +11,13 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+def pytest_collection_finish() -> None:
+    """All that was imported and collected stays: the collector needs not go over it again, which in a process that
+    was forked would copy every page."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -90,8 +90,15 @@ def taken(data: Dataset, order: Order, consumed: int, steps: int, **how: Any) ->
         return [plain(next(reading)) for _ in range(steps)]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def what_others_left_is_not_looked_at() -> None:
+    """The collector runs after each test, and what all tests before have left takes it a second."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Any:
+def nothing_is_left(what_others_left_is_not_looked_at: None) -> Any:
     yield
     gc.collect()
     assert [thread.name for thread in threading.enumerate() if thread.name == "loader"] == []
