@@ -1,0 +1,33 @@
+"""A model package group, which fields of the service name by its name or, as of a shared registry, by its ARN."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateModelPackage.html
+_ARN = re.compile(r"arn:(aws[a-z-]*):sagemaker:([a-z0-9-]*):(\d{12}):model-package-group/(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelGroup:
+    """A group's name, and whose it is where an ARN says so."""
+
+    name: str
+    partition: str | None = None
+    region: str | None = None
+    account: str | None = None
+    """None where the name alone was given: of the account and region that are asked."""
+
+    def is_of(self, account: str, region: str) -> bool:
+        """Whether the group lives in an account and region, which a name alone does."""
+        return self.account is None or (self.account, self.region) == (account, region)
+
+
+def model_group(text: str) -> ModelGroup:
+    """The group that a name or an ARN names."""
+    found = _ARN.fullmatch(text)
+    if found is None:
+        return ModelGroup(name=text)
+    partition, region, account, name = found.groups()
+    return ModelGroup(name=name, partition=partition, region=region, account=account)
