@@ -3,7 +3,7 @@
 A step runs when all it waits for has ended and
 
 - every condition it stands under went its way;
-- every step it refers to or depends on has succeeded (or was cached);
+- every step it refers to or depends on has succeeded (or was cached), for a ForEach those of its body, too;
 - every step that it names with a Trigger ended that way (Failed, Stopped; Any: however it ended).
 
 A ForEach that may run is expanded: the steps of its iterations come after it, each with needs of its own, at most
@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.for_each import inner_needs
 from drivetrain.pipelines.definition.graph import dependencies
+from drivetrain.pipelines.definition.step_fields import DependsOn
 from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 
 DONE: tuple[StepStatus, ...] = ("Succeeded", "Cached")
@@ -184,13 +185,14 @@ class Scheduler:
                 return f"{condition} was not decided"
             if self._outcomes.get(condition) != wanted:
                 return f"{condition} took the other branch"
-        triggered = {dependency.step for dependency in step.depends_on if dependency.trigger is not None}
+        waits = outer_waits(step)
+        triggered = {dependency.step for dependency in waits if dependency.trigger is not None}
         for dependency in step.depends_on:
             status = self.statuses[dependency.step]
             if dependency.trigger is not None and status not in _TRIGGERED_BY[dependency.trigger]:
                 return f"{dependency.step} ended {status}, and the step waits for {dependency.trigger}"
         conditions = {condition for condition, _ in step.branch}
-        needed = {get.step for get in step.references if get.step} | {d.step for d in step.depends_on}
+        needed = {get.step for get in step.references if get.step} | {dependency.step for dependency in waits}
         for other in sorted(needed - triggered - conditions, key=self._order.__getitem__):
             if self.statuses[other] not in DONE:
                 return f"{other} {_ENDED[self.statuses[other]]}"
@@ -219,6 +221,12 @@ class Scheduler:
             more = f" (and {len(unhandled) - 1} more failed)" if len(unhandled) > 1 else ""
             return "Failed", f"{first}: {reason}{more}"
         return ("CompletedWithFailures", f"{failed[0]} failed") if failed else ("Succeeded", None)
+
+
+def outer_waits(step: StepNode) -> list[DependsOn]:
+    """The DependsOn of a step; of a ForEach also those of its body that lead out of it: its iterations could not run."""
+    of_the_body = (need for one in step.body for need in one.depends_on if need.step not in step.body_names)
+    return [*step.depends_on, *of_the_body]
 
 
 _ENDED: Mapping[StepStatus, str] = {

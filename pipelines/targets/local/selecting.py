@@ -16,7 +16,7 @@ from drivetrain.pipelines.definition.selection import check_selection
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
-from drivetrain.pipelines.targets.local.scheduler import DONE
+from drivetrain.pipelines.targets.local.scheduler import DONE, outer_waits
 from drivetrain.pipelines.targets.local.step_types import condition
 
 _REFERENCES = ("Succeeded", "CompletedWithFailures", "Failed", "Stopped")
@@ -82,7 +82,9 @@ def _check_needs(step: StepNode, chosen: frozenset[str], rows: Mapping[str, Step
     Raises:
         UserError: the reference does not give what a selected step needs of steps that are not.
     """
-    waits = {need.step: need.trigger for need in step.depends_on}
+    waits: dict[str, str | None] = {}
+    for need in outer_waits(step):
+        waits[need.step] = waits.get(need.step) or need.trigger
     needed = {get.step for get in step.references if get.step} | waits.keys() | {name for name, _ in step.branch}
     for name in sorted(needed - chosen):
         if waits.get(name) is not None:

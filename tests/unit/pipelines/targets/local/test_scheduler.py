@@ -188,3 +188,24 @@ def test_a_trigger_within_an_iteration_is_of_that_iteration() -> None:
     assert [(one.name, reason) for one, reason in plan.take_blocked()] == [
         ("mend-1", "a-1 ended Succeeded, and the step waits for Failed")
     ]
+
+
+@pytest.mark.parametrize("end", ["Failed", "NotExecuted"])
+def test_a_for_each_does_not_run_when_what_its_body_depends_on_outside_did_not_succeed(end: StepStatus) -> None:
+    plan = scheduler(step("a"), each("each", step("b", "a")), step("after", "each"))
+    plan.take()
+    plan.settle("a", end)
+    words = {"Failed": "a failed", "NotExecuted": "a was not executed"}
+    [(loop, reason)] = plan.take_blocked()
+    assert (loop.name, reason) == ("each", words[end])
+    plan.settle("each", "NotExecuted", reason=reason)
+    assert [(one.name, reason) for one, reason in plan.take_blocked()] == [("after", "each was not executed")]
+
+
+def test_a_for_each_runs_when_its_body_takes_care_of_a_failure_outside() -> None:
+    plan = scheduler(step("a"), each("each", step("b", "a"), step("mend", {"Step": "a", "Trigger": "Failed"})))
+    plan.take()
+    plan.settle("a", "Failed", reason="broke")
+    expanded(plan, 1, most=2)
+    assert [one.name for one in plan.take()] == ["mend-0"]
+    assert [(one.name, reason) for one, reason in plan.take_blocked()] == [("b-0", "a failed")]

@@ -142,6 +142,26 @@ def test_a_step_of_a_body_is_selected_with_its_for_each(runs: LocalRuns) -> None
         runs.start([{"Name": "each", "Type": "ForEach", "Arguments": fields}], selected=("inner",))
 
 
+@pytest.mark.parametrize(
+    ("need", "said"),
+    [
+        ("first", "--select each: it needs first, which is Failed there"),
+        ({"Step": "first", "Trigger": "Failed"}, "--select each: it runs when first ends as Failed, so that is to be"),
+    ],
+)
+def test_a_for_each_needs_what_its_body_depends_on_outside(runs: LocalRuns, need: Any, said: str) -> None:
+    body = {"Name": "inner", "Type": "Lambda", "Arguments": {}, "DependsOn": [need]}
+    fields = {"IterableItems": ["a"], "MaxConcurrency": 1, "ForEachBody": [body]}
+    steps = [
+        runs.processing("first", "raise SystemExit(3)"),
+        {"Name": "each", "Type": "ForEach", "Arguments": fields},
+    ]
+    assert runs.start(steps, stubs={"inner": {}}).reason
+    assert runs.statuses()["first"] == "Failed"
+    with pytest.raises(UserError, match=said):
+        runs.start(steps, stubs={"inner": {}}, selected=("each",))
+
+
 def test_steps_that_are_not_selected_need_not_be_able_to_run_here(runs: LocalRuns, steps: list[dict[str, Any]]) -> None:
     strange = {"Name": "strange", "Type": "Unheard", "Arguments": {}, "DependsOn": ["aside"]}
     assert runs.start([*steps, strange], parameters=PARAMETERS, selected=("prepare",)).status == "Succeeded"
