@@ -19,6 +19,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, me
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError
 from drivetrain.pipelines.triggers.resource_names import (
     OWNER,
+    TRIGGER,
     is_cut_name,
     is_resource_name,
     name_prefix,
@@ -28,7 +29,8 @@ from drivetrain.pipelines.triggers.resource_names import (
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
 
-OUR_TAGS = "drivetrain:"
+OUR_TAGS = frozenset((OWNER, TRIGGER))
+"""No others that begin so: a stack that makes rules puts its own tags on them."""
 MAX_TARGETS_AT_ONCE = 10
 Json = dict[str, Any]
 
@@ -76,9 +78,7 @@ class AccountTrigger:
         given = dict(arguments)
         name = str(given.pop("Name"))
         tags = {
-            str(tag["Key"]): str(tag["Value"])
-            for tag in given.pop("Tags", None) or ()
-            if str(tag["Key"]).startswith(OUR_TAGS)
+            str(tag["Key"]): str(tag["Value"]) for tag in given.pop("Tags", None) or () if str(tag["Key"]) in OUR_TAGS
         }
         kept = {key: given[key] for key in _RULE_FIELDS if given.get(key) not in (None, _RULE_DEFAULTS.get(key))}
         ordered = sorted((cast("Json", _plain(target)) for target in targets), key=lambda target: str(target["Id"]))

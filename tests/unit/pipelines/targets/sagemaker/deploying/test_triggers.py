@@ -91,6 +91,16 @@ def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
     assert read_triggers(place.account, NAME, arn) == (one,)
 
 
+def test_the_tags_of_the_stack_that_made_a_rule_make_no_difference(place: Place) -> None:
+    """CloudFormation puts the tags of a stack on what it makes."""
+    rule = place.rule()
+    place.apply(place.wanted(triggers=(rule,)))
+    events = place.outside.client("events")
+    (made,) = events.list_rules(NamePrefix=rule.name)["Rules"]
+    events.tag_resource(ResourceARN=made["Arn"], Tags=[{"Key": "drivetrain:stack-of", "Value": NAME}])
+    assert place.plan(place.wanted(triggers=(rule,))).is_empty
+
+
 def test_a_schedule_that_others_made_for_the_pipeline_is_not_ours(place: Place) -> None:
     ours = place.schedule()
     place.apply(place.wanted(triggers=(ours,)))
