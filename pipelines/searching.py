@@ -66,7 +66,7 @@ def tune(
         early_stopping: stop trainings that fall behind the median of those before them.
         seed: makes the search repeatable.
         target: the value of the objective that is enough.
-        patience: trainings in a row, at least 3, that were not better than the best.
+        patience: trainings in a row, at least 3, that were not better than the best by 1 %.
         max_seconds: wall time of the whole search.
         hyperband_epochs: the least and the most epochs of a training, for Hyperband.
         ranges: a hyperparameter's name = `between(low, high)` or `one_of(values)`.

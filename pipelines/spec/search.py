@@ -69,7 +69,8 @@ class Search(Frozen):
     """A search for the hyperparameters with the best objective, as the service's HyperParameterTuningJobConfig has it.
 
     `max_trainings` is None for a grid, which has as many as there are combinations. The rest ends a search before: a
-    `target` of the objective, `patience` trainings in a row that were not better than the best, seconds of wall time.
+    `target` of the objective, `patience` trainings in a row that were not better than the best by 1 %, seconds of wall
+    time.
     """
 
     objective: str

@@ -5,6 +5,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-progress.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from drivetrain.pipelines.targets.local.tuning.config import Objective, TuningConfig
@@ -12,6 +13,8 @@ from drivetrain.pipelines.targets.local.tuning.trials import Trial
 
 # The service gives up after as many, if none of them was of use.
 MOST_FAILURES = 5
+# What a training must gain at least on the best before it, as a part of it (API reference, BestObjectiveNotImproving).
+_LEAST_GAIN = 0.01
 
 
 def enough(config: TuningConfig, ended: Sequence[Trial], seconds: float) -> str | None:
@@ -26,20 +29,29 @@ def enough(config: TuningConfig, ended: Sequence[Trial], seconds: float) -> str 
         if reached:
             return f"the target {config.target:g} was reached"
     if config.patience is not None and (count := not_improving(objective, ended)) >= config.patience:
-        return f"{count} trainings in a row were not better than the best"
+        return f"{count} trainings in a row were not better than the best by 1 %"
     return None
 
 
 def not_improving(objective: Objective, ended: Sequence[Trial]) -> int:
-    """How many trainings have ended since the best one without being better."""
+    """How many trainings have ended since the last that was better by 1 % than all before it."""
     best: float | None = None
     count = 0
     for trial in ended:
-        if trial.objective is not None and (best is None or objective.better(trial.objective, best)):
-            best, count = trial.objective, 0
+        value = trial.objective
+        if value is not None and (best is None or _improves(objective, value, best)):
+            count = 0
         elif best is not None:
             count += 1
+        if value is not None and (best is None or objective.better(value, best)):
+            best = value
     return count
+
+
+def _improves(objective: Objective, value: float, best: float) -> bool:
+    gain, least = abs(value - best), _LEAST_GAIN * abs(best)
+    # Just 1 %, as from 10 to 10.1, is a little less in binary.
+    return objective.better(value, best) and (gain >= least or math.isclose(gain, least))
 
 
 def hopeless(ended: Sequence[Trial]) -> str | None:

@@ -88,6 +88,27 @@ def test_a_target_time_and_patience_end_a_tuning() -> None:
     assert not_improving(Objective("accuracy", True), trials(None, 0.5, 0.4, 0.6)) == 0
 
 
+@pytest.mark.parametrize(
+    ("maximize", "values", "count"),
+    [
+        (True, (0.900, 0.901, 0.902, 0.903), 3),
+        (True, (0.5, 0.504, 0.508), 2),  # compared with the best before it, not with the one that last counted
+        (True, (10.0, 10.1), 0),  # exactly 1 %, which binary numbers do not quite reach
+        (True, (10.0, 10.09), 1),
+        (True, (-10.0, -9.95), 1),
+        (True, (-10.0, -9.8), 0),
+        (True, (0.0, 1e-9), 0),
+        (False, (1.0, 0.995), 1),
+        (False, (1.0, 0.99), 0),
+        (False, (1.0, 1.5), 1),
+    ],
+)
+def test_a_training_improves_by_one_percent_or_not_at_all(
+    maximize: bool, values: tuple[float, ...], count: int
+) -> None:
+    assert not_improving(Objective("accuracy", maximize), trials(*values)) == count
+
+
 def test_five_trainings_without_a_result_are_enough() -> None:
     assert hopeless(trials(*[None] * 4, status="Failed")) is None
     assert hopeless([*trials(*[None] * 5, status="Failed"), *trials(0.5)]) is None
