@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
@@ -20,6 +22,7 @@ from drivetrain.pipelines.targets.local.cache_differences import Difference, dif
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
 
 if TYPE_CHECKING:
+    from drivetrain.pipelines.targets.local.ledger.entries import ObjectEntry
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
     from drivetrain.pipelines.targets.local.ledger.rows import EarlierStep
 
@@ -69,10 +72,9 @@ def look_up(
     if limit is not None and age > limit:
         given = step.raw["CacheConfig"]["ExpireAfter"]
         return Explanation(False, (f"the result of {earlier.execution} is older than {given}",))
-    for uri, size in ledger.written(earlier.execution, step.name):
-        path = store.path(uri)
-        if not path.is_file() or path.stat().st_size != size:
-            return Explanation(False, (f"{uri}, which {earlier.execution} wrote, is gone or changed",))
+    for written in ledger.written(earlier.execution, step.name):
+        if not _is_as_written(written, store.path(written.uri)):
+            return Explanation(False, (f"{written.uri}, which {earlier.execution} wrote, is gone or changed",))
     warnings = (
         *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
@@ -94,6 +96,17 @@ def _missed(
 
     told = reasons(found, ran_again) or ("a value that is not kept, since it looks like a secret, has changed",)
     return Explanation(False, told, found)
+
+
+def _is_as_written(written: ObjectEntry, path: Path) -> bool:
+    """Whether a file still is what a step wrote; it is only read where its time is another."""
+    try:
+        found = path.stat()
+        if not S_ISREG(found.st_mode) or found.st_size != written.bytes:
+            return False
+        return found.st_mtime_ns == written.mtime_ns or sha256_of(path) == written.sha256
+    except OSError:
+        return False
 
 
 def _changed_bytes(earlier: EarlierStep, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:

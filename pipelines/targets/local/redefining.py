@@ -76,10 +76,10 @@ class Redefinition:
         )
         left = {*again, *(set(before.by_name) - set(after.by_name))}
         uris = [
-            uri
+            written.uri
             for row in ledger.steps(execution)
             if row.name in left or row.parent in left
-            for uri, _ in ledger.written(execution, row.name)
+            for written in ledger.written(execution, row.name)
         ]
         found = Redefinition(
             request=new, again=frozenset(again), gone=tuple(dict.fromkeys(uris)), forgotten=tuple(sorted(left))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.entries import ObjectEntry
 from drivetrain.pipelines.targets.local.ledger.rows import (
     ArtifactRow,
     AttemptRow,
@@ -138,7 +139,16 @@ class Ledger:
         """What EventBridge would have told of an execution, or of one of its steps, in order."""
         sql = "SELECT number, step, time, event FROM events WHERE execution = ? AND (? IS NULL OR step = ?)"
         rows = self._rows(sql + " ORDER BY number", execution, step, step)
-        return [EventRow(number=row[0], step=row[1], time=row[2], event=_mapping(row[3])) for row in rows]
+        return [_event(row) for row in rows]
+
+    def last_event(self) -> int:
+        """The number of the latest event of all; 0 while there is none."""
+        return self._rows("SELECT coalesce(max(number), 0) FROM events")[0][0]
+
+    def execution_events(self, after: int) -> list[EventRow]:
+        """The events of executions themselves, not of their steps, since the one with the number `after`, in order."""
+        sql = "SELECT number, step, time, event FROM events WHERE number > ? AND step IS NULL ORDER BY number"
+        return [_event(row) for row in self._rows(sql, after)]
 
     def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> EarlierStep | None:
         """The latest success of a step of a pipeline that really ran: with this cache key, or with any."""
@@ -161,12 +171,10 @@ class Ledger:
             value=row[6],
         )
 
-    def written(self, execution: str, step: str) -> list[tuple[str, int]]:
-        """URI and size of every object that a step wrote."""
-        return [
-            (row[0], row[1])
-            for row in self._rows("SELECT uri, bytes FROM objects WHERE execution = ? AND step = ?", execution, step)
-        ]
+    def written(self, execution: str, step: str) -> list[ObjectEntry]:
+        """Every object that a step wrote, as it was then."""
+        sql = "SELECT uri, sha256, bytes, mtime_ns FROM objects WHERE execution = ? AND step = ?"
+        return [ObjectEntry(*row) for row in self._rows(sql, execution, step)]
 
     def inputs_read(self, execution: str, step: str) -> list[tuple[str, str, str, str]]:
         """Name, URI, stamp and digest of every input that a step read."""
@@ -244,6 +252,10 @@ class Ledger:
 
 def _mapping(text: str) -> Mapping[str, Any]:
     return json.loads(text)
+
+
+def _event(row: tuple[Any, ...]) -> EventRow:
+    return EventRow(number=row[0], step=row[1], time=row[2], event=_mapping(row[3]))
 
 
 def _attempt(row: tuple[Any, ...]) -> AttemptRow:

@@ -111,6 +111,23 @@ def test_outputs_that_are_gone_are_a_miss_that_says_so(runs: LocalRuns) -> None:
     assert "prepare/out/x.txt" in reason and "is gone or changed" in reason
 
 
+def test_outputs_that_another_run_overwrote_are_a_miss(runs: LocalRuns) -> None:
+    def steps(word: str) -> list[dict[str, Any]]:
+        step = runs.processing("s", COUNT, outputs=["out"], arguments=[word], cache=True)
+        step["Arguments"]["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"] = f"{BUCKET}/fixed"
+        return [step]
+
+    for word in ("1", "2", "1"):
+        runs.start(steps(word), explain_cache=True)
+        assert runs.statuses() == {"s": "Succeeded"}
+        assert runs.read(f"{BUCKET}/fixed/x.txt") == word
+    assert f"{BUCKET}/fixed/x.txt" in runs.of(CacheExplained)[0].reasons[0]
+    # The third run wrote it as the first had; and a time that changed alone is no change.
+    runs.store.path(f"{BUCKET}/fixed/x.txt").touch()
+    runs.start(steps("1"))
+    assert runs.statuses() == {"s": "Cached"}
+
+
 def test_a_result_expires(runs: LocalRuns) -> None:
     steps = [runs.processing("s", COUNT, outputs=["out"], cache="T1H")]
     runs.start(steps)
