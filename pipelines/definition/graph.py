@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -11,6 +12,7 @@ from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, FUNCTIONS, Get
 from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.paths import descend, name_of_entry
 from drivetrain.pipelines.errors import UserError, did_you_mean
 
@@ -39,8 +41,8 @@ def check(definition: Definition) -> None:
 
     Raises:
         UserError: duplicate names; references to steps, parameters, property files or functions that do not exist;
-            an unknown trigger or condition; unreadable cache, retry or output settings; a cycle. It holds the first
-            problem and the number of the others.
+            an unknown trigger or condition; arguments that are one expression; unreadable cache, retry or output
+            settings; a cycle. It holds the first problem and the number of the others.
     """
     if found := faults(definition):
         more = "at least " if len(found) == _MOST_COUNTED else ""
@@ -107,6 +109,12 @@ def _own_problems(step: StepNode) -> Iterator[str]:
     for dependency in step.depends_on:
         if dependency.trigger is not None and dependency.trigger not in TRIGGERS:
             yield f"{step.place}: trigger {dependency.trigger!r}. {did_you_mean(dependency.trigger, TRIGGERS)}"
+    if is_expression(step.arguments):
+        yield (
+            f"{step.place}: Arguments is {json.dumps(step.arguments):.80}. Allowed: an object with the fields of the "
+            "step, each of which may be an expression."
+        )
+        return
     try:
         _read_settings(step)
     except UserError as error:

@@ -66,6 +66,10 @@ def problems(arguments: Mapping[str, Any]) -> Iterator[str]:
         value = holder.get(field)
         if value is not None and not isinstance(value, dict) and value not in allowed:
             yield f"{field} is {value!r:.40}. Allowed: {', '.join(allowed)}."
+    for holder, field in ((given, "ContentType"), (into, "Accept")):
+        value = holder.get(field)
+        if value is not None and not isinstance(value, dict | str):
+            yield f"{field} is {value!r:.40}. Allowed: a content type such as text/csv."
     yield from _number_problems(arguments)
     yield from _processing_problems(arguments)
 
@@ -103,8 +107,8 @@ def _processing_problems(arguments: Mapping[str, Any]) -> Iterator[str]:
         return
     given, into = object_in(arguments, "TransformInput"), object_in(arguments, "TransformOutput")
     types = given.get("ContentType"), into.get("Accept")
-    if any(isinstance(each, dict) for each in types):
-        return
+    if any(not isinstance(each, str | None) for each in types):
+        return  # not known yet, or no type at all
     kinds = [kind_of(each) for each in types]
     if None in kinds or kinds[0] != kinds[1]:
         yield (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.pipelines.definition.shapes import object_in
+from drivetrain.pipelines.definition.shapes import object_in, shown
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
@@ -51,7 +51,7 @@ class JobDefinition:
 class TuningConfig:
     """A tuning. `num_trainings` bounds how many there are, `max_parallel` how many at a time. Of what ends it before,
     each is None where it is not asked for: `max_seconds` of wall time, `target` of the objective, `patience` trainings
-    that were not better than the best. `resources` are Hyperband's least and most epochs."""
+    in a row that were not better than the best by 1 %. `resources` are Hyperband's least and most epochs."""
 
     strategy: str
     definitions: tuple[JobDefinition, ...]
@@ -261,4 +261,7 @@ def _number(given: Mapping[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UserError(f"{key} is {value!r:.80}. Allowed: a number.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise UserError(f"{key} is {shown(value)}. Allowed: a number below 1.8e308.") from None

@@ -26,6 +26,10 @@ def condition(name: str, then: list[dict[str, Any]], otherwise: list[dict[str, A
     return step(name, type="Condition", Arguments={"Conditions": [compared], "IfSteps": then, "ElseSteps": otherwise})
 
 
+def body(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"IterableItems": ["x"], "MaxConcurrency": 1, "ForEachBody": list(steps)}
+
+
 def problem(definition: Definition) -> str:
     with pytest.raises(UserError) as caught:
         check(definition)
@@ -94,6 +98,14 @@ def test_unknown_functions_are_refused_by_the_check_only() -> None:
         (of(step("a", Arguments={"x": {"Get": "nowhere"}})), "Get 'nowhere' begins with 'nowhere'"),
         (of(step("a", CacheConfig={"Enabled": True, "ExpireAfter": "1x"})), "'1x' is not a duration"),
         (of(step("a", RetryPolicies=[1])), "RetryPolicies[0] is 1"),
+        (
+            of(step("a", Arguments={"Get": "Parameters.All"}), parameters=("All",)),
+            'Arguments is {"Get": "Parameters.All"}. Allowed: an object with the fields of the step',
+        ),
+        (
+            of(step("each", type="ForEach", Arguments=body(step("a", Arguments={"Std:Join": {"Values": []}})))),
+            'Arguments is {"Std:Join": {"Values": []}}. Allowed: an object',
+        ),
         (of(step("a", type="Condition")), "Conditions is None. Allowed: a filled list"),
         (
             of(step("a", type="Condition", Arguments={"Conditions": [{"Type": "Equal"}]})),

@@ -52,3 +52,13 @@ def test_what_is_allowed_or_not_known_yet_is_no_problem(more: dict[str, Any]) ->
 def test_what_the_service_refuses_is_refused(more: dict[str, Any], said: str) -> None:
     [problem] = problems(arguments(**more))
     assert problem.startswith(said)
+
+
+@pytest.mark.parametrize(("holder", "field"), [("TransformInput", "ContentType"), ("TransformOutput", "Accept")])
+@pytest.mark.parametrize("more", [{}, {"DataProcessing": {"JoinSource": "Input"}}])
+@pytest.mark.parametrize("value", [5, ["text/csv"], False])
+def test_a_content_type_is_text(holder: str, field: str, more: dict[str, Any], value: object) -> None:
+    given = arguments(**more)
+    given[holder] = {**given[holder], field: value}
+    [problem] = problems(given)
+    assert problem == f"{field} is {value!r}. Allowed: a content type such as text/csv."

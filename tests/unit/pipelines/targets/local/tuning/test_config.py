@@ -112,6 +112,10 @@ def test_several_definitions_each_have_their_own() -> None:
         (arguments(ResourceLimits={**LIMITS, "MaxParallelTrainingJobs": 0}), "MaxParallelTrainingJobs is 0. Allowed"),
         (arguments(ResourceLimits={"MaxParallelTrainingJobs": 1}), "nothing else ends the tuning. Give it, MaxRuntime"),
         (arguments(ResourceLimits={"MaxNumberOfTrainingJobs": 751}), "MaxNumberOfTrainingJobs is 751. Allowed: at mo"),
+        (
+            arguments(TuningJobCompletionCriteria={"TargetObjectiveMetricValue": 10**400}),
+            "TargetObjectiveMetricValue is a huge number. Allowed: a number below",
+        ),
         (arguments(RandomSeed="7"), "RandomSeed is '7'. Allowed: a whole number from 0"),
         (arguments(Strategy="Hyperband", TrainingJobEarlyStoppingType="Auto"), "Set TrainingJobEarlyStoppingType to"),
         (arguments(definitions("a", "a")), "two TrainingJobDefinitions have one DefinitionName"),
