@@ -38,8 +38,8 @@ from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import of_step
-from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
-from drivetrain.pipelines.targets.local.scheduler import DONE, Loop, Scheduler
+from drivetrain.pipelines.targets.local.resuming import take_up
+from drivetrain.pipelines.targets.local.scheduler import Loop, Scheduler
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
 from drivetrain.pipelines.targets.local.selecting import Selection
 from drivetrain.pipelines.targets.local.slots import Slots
@@ -116,9 +116,19 @@ class Execution:
             UserError: the disk is full; the execution can be resumed.
         """
         began = time.monotonic()
-        finished = self._take_up() if resumed else ()
+        finished, failed = (
+            take_up(
+                *(self._definition, self._facts.id, self._home, self._store),
+                *(self._ledger, self._scope, self._scheduler),
+            )
+            if resumed
+            else ((), ())
+        )
         steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
+        for row in failed:
+            seconds = (row.ended or 0.0) - (row.started or row.ended or 0.0)
+            self._observe(StepFinished(row.name, row.status or "Failed", seconds, reason=row.reason))
         self._leave_out()
         grace_s, asked = self._options.stop_grace_s, lambda: self._inbox.put(_StopRequested())
         with stop_on_signals(self._control, grace_s, asked, self._tell_stopping):
@@ -141,23 +151,6 @@ class Execution:
         seconds = time.monotonic() - began
         self._observe(ExecutionFinished(self._facts.id, status, seconds, reason))
         return status, seconds, reason
-
-    def _take_up(self) -> tuple[str, ...]:
-        """Bring an execution that another process began to where this one can go on."""
-        settle_earlier_attempts(self._facts.id, self._home, self._store, self._ledger)
-        self._ledger.reopen(self._facts.id)
-        done: list[str] = []
-        rows = {row.name: row for row in self._ledger.steps(self._facts.id)}
-        for step in self._definition.walk():
-            row = rows[step.name]
-            if row.status is not None and row.status in DONE:
-                done.append(step.name)
-                self._scope.finished(step.name, row.response)
-                outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
-                self._scheduler.settle(step.name, row.status, outcome=outcome)
-        self._scheduler.forget(done)
-        # Steps of iterations are settled when their ForEach begins again.
-        return (*done, *(row.name for row in rows.values() if row.parent is not None and row.status in DONE))
 
     def _leave_out(self) -> None:
         """Settle the steps that are not selected: with what an earlier execution made of them where they are needed."""

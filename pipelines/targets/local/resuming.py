@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.for_each import child_name
 from drivetrain.pipelines.targets.local.containers.processes import end_survivors
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler, taken_care_of
+from drivetrain.pipelines.targets.local.scope import ExecutionScope
+from drivetrain.pipelines.targets.local.step_types import condition
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 from drivetrain.pipelines.targets.local.worker import discard, publish
 
@@ -24,3 +32,51 @@ def settle_earlier_attempts(execution: str, home: Home, store: ObjectStore, ledg
             ledger.finish_step(execution, attempt.step, "Succeeded", number=attempt.number)
         else:
             discard(folder)
+
+
+def take_up(
+    definition: Definition,
+    execution: str,
+    home: Home,
+    store: ObjectStore,
+    ledger: LedgerWriter,
+    scope: ExecutionScope,
+    scheduler: Scheduler,
+) -> tuple[tuple[str, ...], tuple[StepRow, ...]]:
+    """Bring an execution that another process began to where this one can go on. Gives the names of the steps that are
+    done, and those that stay as they failed, since a step with a Trigger has taken care of it: were they run again and
+    did succeed, both sides of the failure would have run."""
+    settle_earlier_attempts(execution, home, store, ledger)
+    rows = {row.name: row for row in ledger.steps(execution)}
+    handled = taken_care_of(_done(definition, rows))
+    kept = {step.name for step in definition.walk() if step.name in handled and rows[step.name].status == "Failed"}
+    ledger.reopen(execution, kept)
+    settled: list[str] = []
+    for step in definition.walk():
+        row = rows[step.name]
+        if step.name in kept:
+            scope.finished(step.name, row.response or {"FailureReason": row.reason, f"{step.type}JobStatus": "Failed"})
+            scheduler.settle(step.name, "Failed", reason=row.reason)
+        elif row.status is not None and row.status in DONE:
+            scope.finished(step.name, row.response)
+            outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
+            scheduler.settle(step.name, row.status, outcome=outcome)
+        else:
+            continue
+        settled.append(step.name)
+    scheduler.forget(settled)
+    # Steps of iterations are settled when their ForEach begins again.
+    done = tuple(row.name for row in rows.values() if row.status in DONE)
+    return done, tuple(row for row in rows.values() if (row.parent or row.name) in kept and row.status not in DONE)
+
+
+def _done(definition: Definition, rows: Mapping[str, StepRow]) -> Iterator[StepNode]:
+    """The steps that are done; those of iterations as the body has them."""
+    bodies = {step.name: step.body for step in definition.walk()}
+    for row in rows.values():
+        if row.status not in DONE:
+            continue
+        if row.parent is None:
+            yield definition.step(row.name)
+        elif row.iteration is not None:
+            yield from (one for one in bodies[row.parent] if child_name(one.name, row.iteration) == row.name)

@@ -14,7 +14,7 @@ Fail step ends the execution: nothing is started after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -205,13 +205,7 @@ class Scheduler:
         """
         # What failed in an iteration made its ForEach fail.
         failed = [name for name, status in self.statuses.items() if status == "Failed" and name not in self._parents]
-        handled = {
-            dependency.step
-            for name, step in self._steps.items()
-            if self.statuses.get(name) in DONE
-            for dependency in step.depends_on
-            if dependency.trigger is not None
-        }
+        handled = taken_care_of(step for name, step in self._steps.items() if self.statuses.get(name) in DONE)
         unhandled = sorted((name for name in failed if name not in handled), key=self._order.__getitem__)
         if stopped:
             return "Stopped", "stopped by the user"
@@ -224,9 +218,14 @@ class Scheduler:
 
 
 def outer_waits(step: StepNode) -> list[DependsOn]:
-    """The DependsOn of a step; of a ForEach also those of its body that lead out of it: its iterations could not run."""
+    """The DependsOn of a step; of a ForEach also those of its body that lead out of it."""
     of_the_body = (need for one in step.body for need in one.depends_on if need.step not in step.body_names)
     return [*step.depends_on, *of_the_body]
+
+
+def taken_care_of(done: Iterable[StepNode]) -> set[str]:
+    """The steps whose ends steps that are done had waited for by a Trigger."""
+    return {need.step for step in done for need in step.depends_on if need.trigger is not None}
 
 
 _ENDED: Mapping[StepStatus, str] = {

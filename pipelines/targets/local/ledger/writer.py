@@ -83,8 +83,8 @@ class LedgerWriter(Ledger):
             self._tell_execution(db, execution, None)
         return now
 
-    def reopen(self, execution: str) -> None:
-        """An execution goes on: what has not been done is to be done again."""
+    def reopen(self, execution: str, kept: Collection[str] = ()) -> None:
+        """An execution goes on: what has not been done is to be done again, but the failures in `kept` stay."""
         now = time.time()
         with self._transaction() as db:
             before = _status_of(db, execution)
@@ -99,8 +99,9 @@ class LedgerWriter(Ledger):
             )
             db.execute(
                 "UPDATE steps SET status = NULL, started = NULL, ended = NULL, reason = NULL, value = NULL WHERE "
-                "execution = ? AND status IN ('Executing', 'Failed', 'Stopped', 'NotExecuted')",
-                (execution,),
+                "execution = ? AND status IN ('Executing', 'Failed', 'Stopped', 'NotExecuted') "
+                f"AND COALESCE(parent, name) NOT IN ({', '.join('?' * len(kept))})",
+                (execution, *kept),
             )
 
     def redefine(

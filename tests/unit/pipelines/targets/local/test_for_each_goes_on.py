@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 
 from drivetrain.pipelines.targets.events import Event, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.iterating import items_file
-from drivetrain.pipelines.targets.local.ledger import writer as ledger_writer
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
+from tests.fixtures.kills import dies
 from tests.fixtures.local_runs import LocalRuns
 
 MAX_INSTANTS = 200
@@ -49,43 +48,6 @@ STUBS: dict[str, dict[str, Any]] = {"First": {"n": 1}, "Second": {"n": 2}, "Seco
 OPTIONS = Options(pipeline="test", stubs=STUBS, max_parallel=1)
 
 
-class Dying(sqlite3.Connection):
-    """A connection whose process is killed before commit `at`, or after it where `at` is negative."""
-
-    at = 0
-    count = 0
-
-    def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
-        if sql != "COMMIT":
-            return super().execute(sql, *arguments)
-        Dying.count += 1
-        if Dying.count == Dying.at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        cursor = super().execute(sql, *arguments)
-        if Dying.count == -Dying.at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return cursor
-
-
-def dies(runs: LocalRuns, text: str, at: int) -> bool:
-    """Run in a process that dies at an instant; whether it did, and did not come to its end."""
-    pid = os.fork()
-    if pid == 0:
-        opened = ledger_writer.open_to_write
-
-        def dying(path: Path) -> sqlite3.Connection:
-            opened(path).close()  # makes the tables
-            return sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=Dying)
-
-        Dying.at = at
-        ledger_writer.open_to_write = dying
-        try:
-            Runner(runs.home).start(text, {}, OPTIONS)
-        finally:
-            os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-
-
 def rows(runs: LocalRuns) -> list[tuple[str, str | None]]:
     with Ledger(runs.home) as ledger:
         return [(row.name, row.status) for row in ledger.steps(ledger.execution("latest").id)]
@@ -97,7 +59,7 @@ def test_wherever_it_is_killed_it_goes_on_and_does_nothing_twice(tmp_path: Path,
     names = ["Each", "First-0", "Second-0", "First-1", "Second-1", "Last"]
     for at in range(1, MAX_INSTANTS):
         runs = LocalRuns(tmp_path / str(at))
-        if not dies(runs, text, sign * at):
+        if not dies(runs, text, sign * at, OPTIONS):
             break
         with Ledger(runs.home) as ledger:
             begun = ledger.executions()
