@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -84,7 +85,14 @@ class History:
         self._known[pipeline] = [one for one in self._known.get(pipeline, ()) if one.name != name]
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        before = self._path.stat().st_size if self._path.exists() else 0
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # What is tried again would stand behind half a line, or twice.
+            with contextlib.suppress(OSError):
+                os.truncate(self._path, before)
+            raise

@@ -111,21 +111,29 @@ class Runs:
     def _work(self, name: str) -> None:
         while (begun := self._queues[name].get()) is not None:
             log = self._logs / f"{begun.name}.log"
-            with (self._logs / f"{name}.lock").open("ab") as lock:
-                alone = self._alone(begun, lock)
-                with self._guard:
-                    if self._stopping or not alone:
-                        self._forgotten.append(begun)
-                        continue
-                    try:
-                        self._children[name] = child = self._process(begun, log, lock)
-                    except OSError as error:
-                        self._ended(begun, error, log)
-                        continue
+            try:
+                child = self._child(begun, log)
+            except OSError as error:
+                self._ended(begun, error, log)
+                continue
+            if child is None:
+                continue
             code = child.wait()
             with self._guard:
                 del self._children[name]
             self._ended(begun, code, log)
+
+    def _child(self, begun: QueuedStart, log: Path) -> subprocess.Popen[bytes] | None:
+        """Its process, when its turn has come; None when we are stopped before."""
+        name = begun.served.pipeline.name
+        with (self._logs / f"{name}.lock").open("ab") as lock:
+            alone = self._alone(begun, lock)
+            with self._guard:
+                if self._stopping or not alone:
+                    self._forgotten.append(begun)
+                    return None
+                self._children[name] = child = self._process(begun, log, lock)
+                return child
 
     def _alone(self, begun: QueuedStart, lock: IO[bytes]) -> bool:
         """Wait until no run of the pipeline works; False when we are stopped before."""
