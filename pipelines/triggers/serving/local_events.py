@@ -13,45 +13,44 @@ from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 if TYPE_CHECKING:
     from drivetrain.components.registries import ModelEvent, ModelVersion, Registry
     from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
 _NAMESPACE = uuid.UUID("5f3a3c1e-8a53-4b0c-9d5c-6a0d7f1f2b11")
-_RECENT = 100
 CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
 """What a decision in the local registry changes of a version."""
 
 
 class Watch:
-    """The events since it was made, each once. Not for several threads."""
+    """The events since it was made, each once. Not for several threads.
+
+    They are known by their numbers: a clock may be set back, and what is ended now may have begun long ago.
+    """
 
     def __init__(self, registry: Registry, home: Home) -> None:
         self._registry = registry
         self._home = home
-        self._since = time.time()
         self._last_model = max((event.id for event in registry.events()), default=0)
-        self._told: set[tuple[str, int]] = set()
+        with self._ledger() as ledger:
+            self._last_execution = ledger.last_event()
 
     def events(self) -> Iterator[Mapping[str, Any]]:
-        """What is new since the last time: models first, then executions, each in their order."""
-        for change in self._registry.events(after=self._last_model):
-            self._last_model = change.id
-            yield package_event(self._registry.version(change.group, change.version), change)
-        yield from self._ended()
+        """What is new since the last time: models first, then executions, each in their order.
 
-    def _ended(self) -> Iterator[Mapping[str, Any]]:
+        An event is told when the next one is asked for: one on which the caller raises comes again.
+        """
+        for change in self._registry.events(after=self._last_model):
+            yield package_event(self._registry.version(change.group, change.version), change)
+            self._last_model = change.id
+        with self._ledger() as ledger:
+            ended = ledger.execution_events(after=self._last_execution)
+        for told in ended:
+            yield told.event
+            self._last_execution = told.number
+
+    def _ledger(self) -> Ledger:
         from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 
-        with Ledger(self._home) as ledger:
-            found = [
-                (row.id, told)
-                for row in ledger.executions(_RECENT)
-                if row.ended is not None and row.ended >= self._since
-                for told in ledger.events(row.id)
-                if told.step is None and told.time >= self._since
-            ]
-        for execution, told in sorted(found, key=lambda pair: pair[1].time):
-            if (execution, told.number) not in self._told:
-                self._told.add((execution, told.number))
-                yield told.event
+        return Ledger(self._home)
 
 
 def is_seen(trigger: Trigger) -> bool:

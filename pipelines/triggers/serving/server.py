@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import logging
+import threading
+import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -64,7 +67,7 @@ class Server:
             raise UserError("This registry tells nothing of its changes, so events cannot be served. Give a local one.")
         self._scheduler = _scheduler(self._failed)
         self._served = tuple(served)
-        self._say = say
+        self._tell = say
         folder: Path = home.root / "serving"
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(folder)
@@ -77,14 +80,19 @@ class Server:
                     self._scheduler.add_job(
                         self._by_clock, ClockTrigger(clock(trigger)), args=(one, trigger), name=trigger.name
                     )
-        self._scheduler.add_job(self.poll, "interval", seconds=poll_s, name="look at what happened")
+        self._ending = threading.Event()
+        self._looks = threading.Thread(target=self._look, args=(poll_s,), name="look at what happened", daemon=True)
 
     def start(self) -> None:
         """Begin; returns at once."""
         self._scheduler.start()
+        self._looks.start()
 
     def stop(self) -> None:
         """End: no start after this, and no run left when it returns."""
+        self._ending.set()
+        if self._looks.ident is not None:  # it was begun
+            self._looks.join()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
         for begun in self._runs.stop():
@@ -96,12 +104,34 @@ class Server:
     def poll(self) -> None:
         """Look at what happened since the last time, and start what it fires.
 
-        The scheduler has one of these at work at a time. A schedule may start meanwhile: its starts have names of their
-        own, so that no limit or duplicate of an event's trigger hangs on them.
+        One of these is at work at a time. A schedule may start meanwhile: its starts have names of their own, so that
+        no limit or duplicate of an event's trigger hangs on them.
+
+        Raises:
+            OSError: a start could not be kept; its event comes again, and what it has started counts as a duplicate.
         """
         for event in self._watch.events():
             for one in self._served:
-                self._by_event(one, event)
+                try:
+                    self._by_event(one, event)
+                except OSError:
+                    raise
+                except Exception as error:  # it would be the same the next time, and keep back all that comes after
+                    self._failed(error, traceback.format_exc())
+
+    def _look(self, poll_s: float) -> None:
+        """Poll until the end; a job of the scheduler would rest until a clock that was set back has caught up."""
+        before = None
+        while not self._ending.wait(poll_s):
+            # Until a schedule is due it waits for seconds, which are not counted while the machine sleeps.
+            self._scheduler.wakeup()
+            try:
+                self.poll()
+                before = None
+            except Exception as error:
+                if str(error) != before:  # a full disk is full each second
+                    self._failed(error, traceback.format_exc())
+                before = str(error)
 
     def _by_event(self, one: Served, event: Any) -> None:
         pipeline = one.pipeline
@@ -130,8 +160,13 @@ class Server:
         self._say(f"{begun.served.pipeline.name} / {begun.trigger} starts {begun.name}")
         self._runs.start(begun)
 
-    def _failed(self, failure: Any) -> None:
-        self._say(f"failed: {type(failure.exception).__name__}: {failure.exception}\n{failure.traceback}")
+    def _say(self, line: str) -> None:
+        # Who reads it may be gone (serve | logger), or the disk behind it full. What was begun goes on all the same.
+        with contextlib.suppress(OSError):
+            self._tell(line)
+
+    def _failed(self, error: BaseException, trace: str) -> None:
+        self._say(f"failed: {type(error).__name__}: {error}\n{trace}")
 
     def _waits(self, begun: QueuedStart) -> None:
         self._say(f"{begun.served.pipeline.name} / {begun.name} waits for a run that an earlier server left behind")
@@ -158,8 +193,12 @@ def _locked(folder: Path) -> IO[bytes]:
     return file
 
 
-def _scheduler(failed: Callable[[Any], None]) -> Any:
-    """APScheduler, which hands the event of a job that raised to `failed`."""
+def _scheduler(failed: Callable[[BaseException, str], None]) -> Any:
+    """APScheduler, which tells `failed` of the error of a job, with its traceback."""
+
+    def told(event: Any) -> None:
+        failed(event.exception, event.traceback)
+
     try:
         background: Any = importlib.import_module("apscheduler.schedulers.background")
         base: Any = importlib.import_module("apscheduler.triggers.base")
@@ -172,5 +211,5 @@ def _scheduler(failed: Callable[[Any], None]) -> Any:
     made = background.BackgroundScheduler(
         timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": LATE_S}
     )
-    made.add_listener(failed, events.EVENT_JOB_ERROR)
+    made.add_listener(told, events.EVENT_JOB_ERROR)
     return made

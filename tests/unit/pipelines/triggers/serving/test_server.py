@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries import open_registry
+from drivetrain.components.registries import RegistryError, open_registry
 from drivetrain.pipelines import (
     Alarm,
     Deployment,
@@ -52,6 +52,10 @@ def python(code: str) -> Callable[[QueuedStart], list[str]]:
     return lambda begun: [sys.executable, "-I", "-S", "-c", code, begun.name, json.dumps(dict(begun.parameters))]
 
 
+def facts(id: str, pipeline: str) -> Facts:
+    return Facts(id=id, pipeline=pipeline, region="us-east-1", account="000000000000", started=0.0)
+
+
 class World:
     """A home with a registry, a server over it, and what it said."""
 
@@ -76,10 +80,18 @@ class World:
 
     def run(self, pipeline: str, status: Any) -> None:
         """An execution as the local runner enters it."""
-        id = f"run-{pipeline}-{status}"
+        self.begin(pipeline, id := f"run-{pipeline}-{status}")
+        self.finish(pipeline, id, status)
+
+    def begin(self, pipeline: str, *ids: str) -> None:
         with LedgerWriter(self.home) as ledger:
-            ledger.facts = Facts(id=id, pipeline=pipeline, region="us-east-1", account="000000000000", started=0.0)
-            ledger.begin(id, pipeline, definition_hash="d", request_hash="r", parameters={}, steps=())
+            for id in ids:
+                ledger.facts = facts(id, pipeline)
+                ledger.begin(id, pipeline, definition_hash="d", request_hash="r", parameters={}, steps=())
+
+    def finish(self, pipeline: str, id: str, status: Any) -> None:
+        with LedgerWriter(self.home) as ledger:
+            ledger.facts = facts(id, pipeline)
             ledger.finish(id, status, None)
 
     def next(self) -> str:
@@ -119,8 +131,8 @@ def test_an_approval_starts_a_run(world: World) -> None:
 def test_the_loop_guard_knows_this_machines_executions_of_any_region(world: World, region: str) -> None:
     here = pipeline(APPROVED).model_copy(update={"deployment": Deployment(region=region)})
     server = world.serve(here)
-    facts = Facts(id="abc", pipeline="retrain", region=region, account="000000000000", started=0.0)
-    world.approve("a", execution=facts.execution_arn)
+    own = Facts(id="abc", pipeline="retrain", region=region, account="000000000000", started=0.0)
+    world.approve("a", execution=own.execution_arn)
     server.poll()
     assert world.started() == []
     world.approve("b")
@@ -189,6 +201,25 @@ def test_what_ended_before_it_was_served_is_no_event_and_what_ends_is_told_once(
     assert "starts" in world.next() and "succeeded" in world.next()
     server.poll()
     assert len(world.started()) == 1 and world.said.empty()
+
+
+def test_the_end_of_a_long_run_is_told_whatever_has_begun_since(world: World) -> None:
+    world.begin("features", "long")
+    server = world.serve(pipeline(PipelineFinished(name="after", pipeline="features")))
+    world.begin("other", *(f"short-{number}" for number in range(101)))
+    world.finish("features", "long", "Succeeded")
+    server.poll()
+    assert len(world.started()) == 1
+
+
+def test_an_end_is_told_though_the_clock_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = world.serve(pipeline(PipelineFinished(name="after", pipeline="features")))
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() - 3_600)
+    world.run("features", "Succeeded")
+    server.poll()
+    server.poll()
+    assert len(world.started()) == 1
 
 
 @pytest.mark.parametrize(
@@ -290,6 +321,157 @@ def test_the_server_looks_by_itself(world: World) -> None:
     server.start()
     world.approve("a")
     assert "approved starts" in world.next()
+
+
+class WrongClock(datetime):
+    """What APScheduler takes for the time."""
+
+    ahead = timedelta()
+
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime.now(tz) + cls.ahead
+
+
+@pytest.fixture
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
+    """Moves the time that APScheduler sees."""
+    import apscheduler.schedulers.base
+
+    monkeypatch.setattr(apscheduler.schedulers.base, "datetime", WrongClock)
+    monkeypatch.setattr(WrongClock, "ahead", timedelta())
+    return lambda ahead: monkeypatch.setattr(WrongClock, "ahead", ahead)
+
+
+def test_the_server_looks_on_when_the_clock_is_set_back(world: World, set_clock: Callable[[timedelta], None]) -> None:
+    server = world.serve(pipeline(APPROVED), poll_s=0.02)
+    server.start()
+    world.approve("a")
+    assert "approved starts" in world.next() and "succeeded" in world.next()
+    set_clock(timedelta(hours=-1))
+    world.approve("b")
+    assert "approved starts" in world.next()
+
+
+def test_a_schedule_is_not_late_when_the_clock_moves_on_at_once(
+    world: World, set_clock: Callable[[timedelta], None]
+) -> None:
+    """As after a sleep of the machine, which no wait for a number of seconds notices."""
+    server = world.serve(pipeline(Schedule(name="daily", rate="1 day")), poll_s=0.02)
+    server.start()
+    set_clock(timedelta(days=1, seconds=10))
+    assert "daily starts" in world.next()
+
+
+def test_who_no_longer_hears_the_server_stops_nothing(world: World) -> None:
+    """Neither the run that is said to start, nor those after one that is said to have ended."""
+
+    def to_nobody(line: str) -> None:
+        world.said.put(line)
+        raise BrokenPipeError(32, "Broken pipe")
+
+    served = [Served(pipeline(APPROVED), ())]
+    server = Server(served, world.registry, world.home, to_nobody, command=python("print('ran')"))
+    world.servers.append(server)
+    for digit in "ab":
+        world.approve(digit)
+        server.poll()
+        assert "starts" in world.next()
+        said = world.next()
+        assert "succeeded" in said and Path(said.rpartition(": ")[2]).read_text() == "ran\n"
+
+
+def test_a_run_whose_lock_cannot_be_opened_holds_up_no_other(tmp_path: Path) -> None:
+    ended: queue.Queue[tuple[str, Any]] = queue.Queue()
+    runs = Runs(tmp_path, lambda one, code, log: ended.put((one.name, code)), python(""))
+    (lock := tmp_path / "p.lock").mkdir()
+    try:
+        runs.start(begun("bad"))
+        name, code = ended.get(timeout=WAIT_S)
+        assert name == "bad" and isinstance(code, IsADirectoryError)
+        lock.rmdir()
+        runs.start(begun("good"))
+        assert ended.get(timeout=WAIT_S) == ("good", 0)
+    finally:
+        runs.stop()
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception) -> None:
+    """Let a function fail the first time."""
+    right = getattr(owner, name)
+
+    def fails(*arguments: Any) -> Any:
+        monkeypatch.setattr(owner, name, right)
+        raise error
+
+    monkeypatch.setattr(owner, name, fails)
+
+
+def test_an_approval_whose_model_could_not_be_read_comes_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.registry.register("digits", "a" * 64, {"ModelPackageGroupName": "digits"})
+    server = world.serve(pipeline(APPROVED))
+    world.approve("a")
+    failing_once(monkeypatch, world.registry, "version", RegistryError("locked"))
+    with pytest.raises(RegistryError):
+        server.poll()
+    server.poll()
+    assert len(world.started()) == 1
+
+
+@pytest.mark.parametrize("what", ["an approval", "an end"])
+def test_what_starts_a_run_that_could_not_be_kept_comes_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    server = world.serve(pipeline(APPROVED, PipelineFinished(name="after", pipeline="features")))
+    if what == "an approval":
+        world.approve("a")
+    else:
+        world.run("features", "Succeeded")
+    failing_once(monkeypatch, os, "fsync", OSError(28, "No space left on device"))
+    with pytest.raises(OSError, match="No space"):
+        server.poll()
+    assert world.started() == [] and world.said.empty()
+    server.poll()
+    server.poll()
+    (name,) = world.started()
+    assert [one.name for one in History(world.home.root / "serving").of("retrain")] == [name]
+
+
+def test_an_event_on_which_one_pipeline_fails_is_anothers_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drivetrain.pipelines.triggers.serving import server as module
+
+    right = module.replay
+
+    def fails(of: Pipeline, *arguments: Any, **options: Any) -> Any:
+        if of.name == "bad":
+            raise KeyError("detail")
+        return right(of, *arguments, **options)
+
+    monkeypatch.setattr(module, "replay", fails)
+    server = world.serve(pipeline(APPROVED, name="bad"), pipeline(APPROVED, name="good"))
+    world.approve("a")
+    server.poll()
+    failed = [world.next() for _ in range(2)]  # of the registration, and of the approval
+    assert all(said.startswith("failed: KeyError: 'detail'") for said in failed)
+    assert world.next().startswith("good / approved starts") and "succeeded" in world.next()
+    server.poll()
+    assert len(world.started()) == 1 and world.said.empty()
+
+
+def test_what_goes_wrong_each_time_is_said_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = world.serve(pipeline(APPROVED), poll_s=0.01)
+    looks: queue.Queue[None] = queue.Queue()
+
+    def fails() -> None:
+        looks.put(None)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(server, "poll", fails)
+    server.start()
+    for _ in range(4):
+        looks.get(timeout=WAIT_S)
+    server.stop()
+    assert "No space" in world.next() and world.said.empty()
 
 
 def test_what_goes_wrong_is_said(world: World) -> None:
@@ -430,6 +612,18 @@ def test_history(tmp_path: Path) -> None:
     assert [one.name for one in found] == ["t-0", "t-1", "t-2"]
     assert all(one.started < two.started for one, two in pairwise(found))
     assert History(tmp_path).of("r") == ()
+
+
+def test_a_start_that_could_not_be_kept_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = History(tmp_path)
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    made.add("p", "t-0", moment, {})
+    failing_once(monkeypatch, os, "fsync", OSError(28, "No space left on device"))
+    with pytest.raises(OSError, match="No space"):
+        made.add("p", "t-1", moment, {})
+    made.add("p", "t-2", moment, {})
+    for known in (made, History(tmp_path)):
+        assert [one.name for one in known.of("p")] == ["t-0", "t-2"]
 
 
 def test_history_after_a_crash_in_the_middle_of_a_line(tmp_path: Path) -> None:
