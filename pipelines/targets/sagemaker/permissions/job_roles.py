@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
-from drivetrain.pipelines.targets.sagemaker.permissions.storage import bucket_key, job_keys, reading, writing
+from drivetrain.pipelines.targets.sagemaker.permissions.storage import (
+    bucket_key,
+    job_keys,
+    reading,
+    result_keys,
+    writing,
+)
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Network, Use
 
 # Type of step -> the log group and CloudWatch's namespace of its jobs:
@@ -47,13 +54,20 @@ READ_REGISTRY = ("sagemaker:DescribeModelPackage",)
 WRITE_REGISTRY = ("sagemaker:CreateModelPackage", "sagemaker:DeleteModelPackage")
 
 
-def job_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
-    """What the role of these jobs is allowed."""
+def job_statements(
+    uses: Sequence[Use], names: Names, encrypted: Sequence[tuple[S3Place, str]] = ()
+) -> Iterator[Statement]:
+    """What the role of these jobs is allowed.
+
+    Args:
+        encrypted: where all steps of the pipeline write, each place with the key that they name for it.
+    """
     reads = [place for use in uses for place in use.reads]
     writes = [place for use in uses for place in use.writes]
     yield from reading(reads, names, "inputs of the jobs")
     yield from writing(writes, names, "outputs of the jobs")
     yield from bucket_key(names, reads, writes)
+    yield from result_keys(reads, encrypted, names)
     yield from job_keys((k for use in uses for k in use.output_keys), (k for use in uses for k in use.volume_keys))
     yield from pulling((image for use in uses for image in use.images), names)
     yield from _logging(uses, names)
@@ -147,7 +161,7 @@ def _registry(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
     yield Statement(
         sid="ReadVersions",
         actions=READ_REGISTRY,
-        resources=tuple(arn for group in groups for arn in names.spellings(f"model-package/{group}/*")),
+        resources=tuple(arn for group in groups for arn in names.versions(group)),
         reason="the champion and its numbers",
     )
     written = tuple(dict.fromkeys(group for use in asking if use.writes_registry for group in use.groups))
@@ -161,7 +175,7 @@ def _registry(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
         yield Statement(
             sid="MakeGroup",
             actions=("sagemaker:DescribeModelPackageGroup", "sagemaker:CreateModelPackageGroup"),
-            resources=tuple(arn for group in written for arn in names.spellings(f"model-package-group/{group}")),
+            resources=tuple(arn for group in written for arn in names.group(group)),
             reason="the program makes a group that is not there yet",
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import list_in, object_in, objects_in
+from drivetrain.pipelines.spec.model_groups import model_group
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, S3Place, repository, s3_place
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import Network
@@ -81,6 +82,19 @@ class Lookup:
                 found.append(text if text.startswith("arn:") else self.names.arn("kms", f"key/{text}"))
         return _unique(found)
 
+    def groups(self, node: Json, step: StepNode) -> tuple[str, ...]:
+        """Model package groups: by name where they are of the pipeline's account and region, else by ARN."""
+        found: list[str] = []
+        for text in self.texts(node, step, "its group"):
+            group = model_group(text)
+            if group.account not in (None, self.names.account):
+                self.resolver.note(
+                    f"step {step.name!r}: group {group.name!r} is of account {group.account}: the group's own policy "
+                    "must allow the step's role what its policy here does."
+                )
+            found.append(group.name if group.is_of(self.names.account, self.names.region) else text)
+        return _unique(found)
+
     def network(self, config: dict[str, Json], step: StepNode) -> Network | None:
         if not config:
             return None
@@ -115,11 +129,6 @@ class Lookup:
     def example(self, text: str) -> str:
         """A name that only an execution gives: a wildcard in patterns."""
         return "*" if self.resolver.run.unknown == "*" else text
-
-
-def model_data(container: dict[str, Json]) -> Json:
-    source = object_in(object_in(container, "ModelDataSource"), "S3DataSource")
-    return container.get("ModelDataUrl") or source.get("S3Uri")
 
 
 def with_static(definition: dict[str, Json]) -> dict[str, Json]:

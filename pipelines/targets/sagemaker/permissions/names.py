@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.spec.model_groups import model_group
 from drivetrain.pipelines.triggers.resource_names import name_prefix
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ class Names:
         `processing-job/pipelines-p4jn9xou8a8s-myprocessingstep1-tmgxry49ug`).
         """
         return tuple(dict.fromkeys((self.sagemaker(resource), self.sagemaker(resource.lower()))))
+
+    def group(self, group: str) -> tuple[str, ...]:
+        """The ARN of a model package group, in its `spellings`; of another account's where its own ARN is given."""
+        return self._home(group).spellings(f"model-package-group/{model_group(group).name}")
+
+    def versions(self, group: str) -> tuple[str, ...]:
+        """The ARNs of the versions in a model package group."""
+        return self._home(group).spellings(f"model-package/{model_group(group).name}/*")
+
+    def _home(self, group: str) -> Names:
+        """Of the account and region in which a group lives."""
+        known = model_group(group)
+        if known.partition is None or known.region is None or known.account is None:
+            return self
+        return replace(self, partition=known.partition, region=known.region, account=known.account)
 
     def object(self, bucket: str, key: str) -> str:
         """The ARN of objects in S3."""

@@ -9,8 +9,8 @@ from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.pipeline_role import JOBS, SAGEMAKER
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Conditions, Statement, Trust, minimal
-from drivetrain.pipelines.targets.sagemaker.permissions.storage import bucket_key, reading, writing
-from drivetrain.pipelines.targets.sagemaker.permissions.uses import Use
+from drivetrain.pipelines.targets.sagemaker.permissions.storage import bucket_key, reading, result_keys, writing
+from drivetrain.pipelines.targets.sagemaker.permissions.uses import Reading, Use
 
 SCHEDULER = "scheduler.amazonaws.com"
 LAMBDA = "lambda.amazonaws.com"
@@ -91,7 +91,7 @@ def starter_log(names: Names) -> str:
     return f"/aws/lambda/{names.named('starter')}"
 
 
-def deployer_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
+def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, `logs`, ..."""
     root = S3Place(names.bucket, f"{names.root}/")
     shared = [S3Place(names.bucket, f"{names.prefix}/{folder}/") for folder in ("code", "data")]
@@ -119,6 +119,7 @@ def deployer_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement
         reason="destroy takes away the records of what was applied, and the code and data that nobody else needs",
     )
     yield from bucket_key(names, [root], [applied])
+    yield from result_keys([root], known.encrypted, names)
     pipelines = names.spellings(f"pipeline/{names.pipeline}")
     yield Statement(sid="DeployPipeline", actions=PIPELINE_ACTIONS, resources=pipelines, reason="plan, apply, start")
     yield Statement(sid="TagPipeline", actions=TAG_ACTIONS, resources=pipelines, reason="the hash of what was applied")
@@ -152,7 +153,7 @@ def deployer_statements(uses: Sequence[Use], names: Names) -> Iterator[Statement
     yield everywhere(
         "FindSchedules", ("scheduler:ListSchedules",), names, "schedules are found by the beginning of their names"
     )
-    yield from _following(uses, names)
+    yield from _following(known.uses, names)
 
 
 def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from drivetrain.pipelines.targets.sagemaker.permissions.job_roles import everywhere, pulling
 from drivetrain.pipelines.targets.sagemaker.permissions.names import JOB_PREFIX, Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
-from drivetrain.pipelines.targets.sagemaker.permissions.storage import bucket_key, reading
+from drivetrain.pipelines.targets.sagemaker.permissions.storage import bucket_key, reading, result_keys
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
 
 SAGEMAKER = "sagemaker.amazonaws.com"
@@ -82,6 +82,7 @@ def pipeline_statements(known: Reading, names: Names) -> Iterator[Statement]:
     read += [place for use in registering for place in use.reads]
     yield from reading(read, names, "numbers for conditions, and models that are registered")
     yield from bucket_key(names, read)
+    yield from result_keys(read, known.encrypted, names)
     yield from _register(registering, names)
     yield from _experiments(known, names)
     yield from _calls(uses, names)
@@ -124,11 +125,11 @@ def _register(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
     groups = tuple(dict.fromkeys(group for use in uses for group in use.groups))
     if not groups:
         return
-    packages = tuple(arn for group in groups for arn in names.spellings(f"model-package/{group}/*"))
+    packages = tuple(arn for group in groups for arn in names.versions(group))
     yield Statement(
         sid="RegisterVersions",
         actions=("sagemaker:CreateModelPackage",),
-        resources=(*(arn for group in groups for arn in names.spellings(f"model-package-group/{group}")), *packages),
+        resources=(*(arn for group in groups for arn in names.group(group)), *packages),
         reason="RegisterModel steps",
     )
     yield Statement(

@@ -121,10 +121,12 @@ def derive(
     built.add(names.pipeline_role, PIPELINE, pipeline_statements(reading, names), (started,))
     for role in dict.fromkeys(use.role for use in reading.uses if use.role is not None):
         uses = [use for use in reading.uses if use.role == role]
-        built.add(role, "", job_statements(uses, names), (started,), kinds=[kind_of(use) for use in uses])
+        built.add(
+            role, "", job_statements(uses, names, reading.encrypted), (started,), kinds=[kind_of(use) for use in uses]
+        )
     built.add(names.role(SCHEDULES), SCHEDULES, scheduler_statements(names), (trust_service(SCHEDULER, names, ()),))
     built.add(names.role(STARTER), STARTER, starter_statements(names), (Trust(service=LAMBDA),))
-    built.add(names.role(CI), CI, deployer_statements(reading.uses, names), ci_trust)
+    built.add(names.role(CI), CI, deployer_statements(reading, names), ci_trust)
     return Derived(built.policies(), (*reading.notes, *built.notes()))
 
 

@@ -11,14 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.targets.sagemaker.jobs import REGISTRY, REGISTRY_VARIABLE
-from drivetrain.pipelines.targets.sagemaker.permissions.lookup import (
-    Lookup,
-    list_in,
-    model_data,
-    object_in,
-    objects_in,
-    with_static,
-)
+from drivetrain.pipelines.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
+from drivetrain.pipelines.targets.sagemaker.permissions.lookup import list_in, object_in, objects_in, with_static
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, Run, S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
@@ -69,7 +63,7 @@ def json_uris(node: Json) -> Iterator[Json]:
             yield from json_uris(item)
 
 
-class _Reader(Lookup):
+class _Reader(DataLookup):
     """Reads steps, each by its type."""
 
     def uses(self, step: StepNode) -> Iterator[Use]:
@@ -115,7 +109,13 @@ class _Reader(Lookup):
         cluster = object_in(object_in(arguments, "ProcessingResources"), "ClusterConfig")
         output_config = object_in(arguments, "ProcessingOutputConfig")
         outputs = [object_in(item, "S3Output") for item in objects_in(output_config, "Outputs")]
+        self.feature_groups(objects_in(output_config, "Outputs"), step)
         inputs = [object_in(item, "S3Input") for item in objects_in(arguments, "ProcessingInputs")]
+        self.manifests(inputs, step)
+        queried = tuple(self.data_set_places(objects_in(arguments, "ProcessingInputs"), step))
+        rows = tuple(place for places, _ in queried for place in places)
+        written = self.places((item.get("S3Uri") for item in outputs), step, "an output", folder=True)
+        keys = self.keys([output_config.get("KmsKeyId")], step)
         network = object_in(arguments, "NetworkConfig")
         return Use(
             step=step.name,
@@ -124,11 +124,13 @@ class _Reader(Lookup):
             roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=(
                 *self.places((item.get("S3Uri") for item in inputs), step, "an input"),
+                *rows,
                 *(place for group in groups for place in self.champions(group)),
             ),
-            writes=self.places((item.get("S3Uri") for item in outputs), step, "an output", folder=True),
+            writes=(*written, *rows),
             images=self.images([object_in(arguments, "AppSpecification").get("ImageUri")], step),
-            output_keys=self.keys([output_config.get("KmsKeyId")], step),
+            output_keys=(*keys, *(key for _, found in queried for key in found)),
+            encrypts=(*sealed(written, keys), *(pair for places, found in queried for pair in sealed(places, found))),
             volume_keys=self.keys([cluster.get("VolumeKmsKeyId")], step),
             network=self.network(object_in(network, "VpcConfig"), step),
             properties=self.property_places(step),
@@ -150,27 +152,32 @@ class _Reader(Lookup):
         ]
         for item in objects_in(arguments, "InputDataConfig"):
             self.file_system(object_in(object_in(item, "DataSource"), "FileSystemDataSource"), step)
-        if any("Manifest" in str(channel.get("S3DataType")) for channel in channels):
-            self.resolver.note(f"step {step.name!r}: allow its role to read the objects that its manifest lists, too.")
+        self.manifests(channels, step)
         checkpoints = object_in(arguments, "CheckpointConfig").get("S3Uri")
         tensorboard = object_in(arguments, "TensorBoardOutputConfig").get("S3OutputPath")
         debugger = object_in(arguments, "DebugHookConfig").get("S3OutputPath")
         profiler = object_in(arguments, "ProfilerConfig").get("S3OutputPath")
+        rules = self.rules(arguments, step)
         written = [output.get("S3OutputPath"), checkpoints, tensorboard, debugger, profiler]
         read = [*(channel.get("S3Uri") for channel in channels if channel), checkpoints]
+        if rules:
+            read += [debugger, profiler]
         # The toolkit fetches the user's script from the place that this hyperparameter names.
-        source = object_in(arguments, "HyperParameters").get("sagemaker_submit_directory")
-        if isinstance(source, str):
-            read.append(source.strip('"'))
+        read.append(unquoted(object_in(arguments, "HyperParameters").get("sagemaker_submit_directory")))
+        writes = self.places([*written, *(rule.get("S3OutputPath") for rule in rules)], step, "an output", folder=True)
+        keys = self.keys([output.get("KmsKeyId")], step)
         return Use(
             step=step.name,
             type=step.type,
             jobs=jobs,
             roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=self.places(read, step, "an input"),
-            writes=self.places(written, step, "an output", folder=True),
-            images=self.images([algorithm.get("TrainingImage")], step),
-            output_keys=self.keys([output.get("KmsKeyId")], step),
+            writes=writes,
+            images=self.images(
+                [algorithm.get("TrainingImage"), *(rule.get("RuleEvaluatorImage") for rule in rules)], step
+            ),
+            output_keys=keys,
+            encrypts=sealed(writes, keys),
             volume_keys=self.keys([resources.get("VolumeKmsKeyId")], step),
             network=self.network(object_in(arguments, "VpcConfig"), step),
             debug=object_in(arguments, "RemoteDebugConfig").get("EnableRemoteDebug") is True,
@@ -210,7 +217,7 @@ class _Reader(Lookup):
             type=step.type,
             jobs=self.resolver.job_names(step, "ModelName"),
             roles=self.job_roles(step, step.arguments.get("ExecutionRoleArn")),
-            reads=self.places(map(model_data, containers), step, "the model", whole=True),
+            reads=(*self.model_places(containers, step, "the model"), *self.script_places(containers, step)),
             images=self.images([item.get("Image") for item in containers], step),
             network=self.network(object_in(step.arguments, "VpcConfig"), step),
         )
@@ -220,7 +227,12 @@ class _Reader(Lookup):
         given = step.arguments
         source = object_in(object_in(object_in(given, "TransformInput"), "DataSource"), "S3DataSource")
         output = object_in(given, "TransformOutput")
+        self.manifests([source], step)
+        capture = object_in(given, "DataCaptureConfig")
         resources = object_in(given, "TransformResources")
+        written = self.places([output.get("S3OutputPath")], step, "its output", folder=True)
+        captured = self.places([capture.get("DestinationS3Uri")], step, "its captured data", folder=True)
+        keys, capture_keys = (self.keys([config.get("KmsKeyId")], step) for config in (output, capture))
         model = self.model_step(given.get("ModelName"))
         if model is None:
             self.resolver.note(
@@ -233,8 +245,9 @@ class _Reader(Lookup):
             jobs=self.resolver.job_names(step, "TransformJobName"),
             roles=() if model is None else self.job_roles(model, model.arguments.get("ExecutionRoleArn")),
             reads=self.places([source.get("S3Uri")], step, "its input"),
-            writes=self.places([output.get("S3OutputPath")], step, "its output", folder=True),
-            output_keys=self.keys([output.get("KmsKeyId")], step),
+            writes=(*written, *captured),
+            output_keys=(*keys, *capture_keys),
+            encrypts=(*sealed(written, keys), *sealed(captured, capture_keys)),
             volume_keys=self.keys([resources.get("VolumeKmsKeyId")], step),
         )
 
@@ -251,9 +264,9 @@ class _Reader(Lookup):
             step=step.name,
             type=step.type,
             jobs=self.resolver.job_names(step),
-            reads=self.places(map(model_data, containers), step, "the model", whole=True),
+            reads=tuple(self.model_places(containers, step, "the model")),
             images=self.images([item.get("Image") for item in containers], step),
-            groups=self.texts(arguments.get("ModelPackageGroupName"), step, "its group"),
+            groups=self.groups(arguments.get("ModelPackageGroupName"), step),
             writes_registry=True,
         )
 
@@ -316,7 +329,7 @@ class _Reader(Lookup):
         if environment.get(REGISTRY_VARIABLE) != REGISTRY or _GROUP_FLAG not in words:
             return (), False
         place = words.index(_GROUP_FLAG) + 1
-        groups = self.texts(words[place], step, "its group") if place < len(words) else ()
+        groups = self.groups(words[place], step) if place < len(words) else ()
         return groups, READS_REGISTRY not in words
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
@@ -325,11 +338,11 @@ class _Reader(Lookup):
         containers = [
             container
             for step in registered
-            if group in self.texts(step.arguments.get("ModelPackageGroupName"), step, "its group")
+            if group in self.groups(step.arguments.get("ModelPackageGroupName"), step)
             for container in objects_in(object_in(step.arguments, "InferenceSpecification"), "Containers")
         ]
         if not containers:
             self.resolver.note(
                 f"group {group!r}: its models are registered elsewhere, so no place is allowed for them."
             )
-        return self.places(map(model_data, containers), None, f"the models of group {group!r}")
+        return tuple(self.model_places(containers, None, f"the models of group {group!r}"))

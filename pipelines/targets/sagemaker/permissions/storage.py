@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from drivetrain.pipelines.targets.sagemaker.permissions.condensing import fewest
+from drivetrain.pipelines.targets.sagemaker.permissions.matching import like
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
@@ -76,6 +77,32 @@ def bucket_key(names: Names, reads: Iterable[S3Place], writes: Iterable[S3Place]
         conditions={"StringEquals": {"kms:ViaService": (via_s3(names),)}},
         reason="the bucket encrypts its objects with this key",
     )
+
+
+def result_keys(
+    reads: Iterable[S3Place], encrypted: Sequence[tuple[S3Place, str]], names: Names
+) -> Iterator[Statement]:
+    """Keys that steps name for what they write, used by S3 on behalf of each role that reads it.
+
+    Args:
+        encrypted: where the steps of the pipeline write, each place with its key.
+    """
+    places = tuple(dict.fromkeys(reads))
+    if found := minimal(key for written, key in encrypted if any(_share(written, read) for read in places)):
+        yield Statement(
+            sid="DecryptResults",
+            actions=("kms:Decrypt",),
+            resources=found,
+            conditions={"StringEquals": {"kms:ViaService": (via_s3(names),)}},
+            reason="what is read was written by a step that names this key for its results",
+        )
+
+
+def _share(one: S3Place, other: S3Place) -> bool:
+    """Whether the same object may lie in both."""
+    if one.bucket != other.bucket:
+        return False
+    return like(_beginning(one), other.key) or like(_beginning(other), one.key)
 
 
 def via_s3(names: Names) -> str:

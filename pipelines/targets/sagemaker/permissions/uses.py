@@ -39,6 +39,8 @@ class Use:
     """ARNs of ECR repositories."""
     output_keys: tuple[str, ...] = ()
     """ARNs of KMS keys that results are encrypted with."""
+    encrypts: tuple[tuple[S3Place, str], ...] = ()
+    """Where it writes, with the key of `output_keys` that what lies there is encrypted with."""
     volume_keys: tuple[str, ...] = ()
     network: Network | None = None
     debug: bool = False
@@ -46,7 +48,7 @@ class Use:
     properties: tuple[S3Place, ...] = ()
     """Property files that conditions read."""
     groups: tuple[str, ...] = ()
-    """Model package groups that the step asks or writes."""
+    """Model package groups that the step asks or writes: names, and ARNs of those that live elsewhere."""
     writes_registry: bool = False
     targets: tuple[str, ...] = ()
     """Of a Lambda, Callback, EMR or other step: ARNs of what it calls."""
@@ -75,3 +77,8 @@ class Reading:
     trials: tuple[str, ...] = ()
     files: tuple[S3Place, ...] = ()
     """Objects that Std:JsonGet reads by their URI, which the pipeline itself does."""
+
+    @property
+    def encrypted(self) -> tuple[tuple[S3Place, str], ...]:
+        """The places that steps write, with the keys that they name for it."""
+        return tuple(dict.fromkeys(pair for use in self.uses for pair in use.encrypts))

@@ -15,13 +15,14 @@ from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNNAMED, UNSCOPED, Derived, derive, why_wild
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement
-from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition, processing, training
+from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition, processing, rarer, training
 from tests.fixtures.iam import evaluator
 from tests.fixtures.iam.evaluator import applies, decide
 from tests.fixtures.iam.request import Request
 from tests.fixtures.iam.requests import requests
 
 Json = dict[str, Any]
+RESULTS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d"
 SAGEMAKER = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
 
 
@@ -58,7 +59,11 @@ def one_role(given: Any) -> Any:
 
 
 @pytest.fixture(
-    scope="module", params=["flagship", "flagship, a role a kind", "every kind", "one role", "no key", "empty"]
+    scope="module",
+    params=[
+        *("flagship", "flagship, a role a kind", "flagship, a key for results"),
+        *("every kind", "rarer fields", "one role", "no key", "empty"),
+    ],
 )
 def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
     match request.param:
@@ -69,6 +74,13 @@ def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
                 *(f"deployment.roles.{kind}={ROLE}{kind}" for kind in ("training", "processing", "registry")),
                 "spot=true",
             )
+        case "flagship, a key for results":
+            return flagship(
+                *(f"deployment.roles.{kind}={ROLE}{kind}" for kind in ("training", "processing", "registry")),
+                f"deployment.keys.output={RESULTS_KEY}",
+            )
+        case "rarer fields":
+            return rarer(), names()
         case "every kind":
             return definition(), names()
         case "one role":
