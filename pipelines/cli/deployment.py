@@ -218,4 +218,8 @@ def confirm(question: str, *, yes: bool, instead: str) -> bool:
         return True
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError(f"There is no terminal to ask on. {instead}")
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False

@@ -95,7 +95,7 @@ def describe_all(changes: Iterable[Change]) -> list[str]:
             lines.append(f"{describe(change)}, {_branch(branches[change.step].new)}")
         else:
             lines.append(describe(change))
-    return [_one_line(line) for line in lines]
+    return [one_line(line) for line in lines]
 
 
 def added_steps(changes: Iterable[Change]) -> set[str | None]:
@@ -105,7 +105,7 @@ def added_steps(changes: Iterable[Change]) -> set[str | None]:
 
 def describe(change: Change) -> str:
     """A change in one line; what looks like a secret by its name is not shown."""
-    return _one_line(_described(change))
+    return one_line(_described(change))
 
 
 def _described(change: Change) -> str:
@@ -239,6 +239,6 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more steps" if len(names) > 6 else "")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Names may hold anything: line breaks, and what steers a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

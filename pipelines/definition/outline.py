@@ -172,9 +172,9 @@ def _with_branches(own: Object, lists: dict[str, list[Json]], original: Object |
         elif lists[key] or key in order:
             made[key] = lists[key] if lists[key] or not order or order[key] is not None else None
     written: Object = {key: own[key] for key in dict.fromkeys((*(original or ()), *own)) if key in own}
-    if made or original is None:
+    if made or order or original is None:
         return {**written, "Arguments": made}
-    # Without a word in it, it stays as it was: empty, null or left out.
+    # Where there never was a word in it, it stays as it was: empty, null or left out.
     return {
         key: original.get(key) if key == "Arguments" else item
         for key, item in written.items()

@@ -191,10 +191,11 @@ def _of_reviewers(text: str, pipeline: str, edits: tuple[Change, ...]) -> dict[s
 
 
 def _says_the_same(comment: str, ours: str) -> bool:
-    """Whether a comment is our own, written for other values perhaps: a reviewer changed the edit."""
-    arrow = " -> "
-    is_of_other_values = arrow in comment and arrow in ours and comment.split()[:3] == ours.split()[:3]
-    return comment == ours.rstrip() or is_of_other_values
+    """Whether a comment is our own, written for other values perhaps: a reviewer changed the edit, or the code."""
+    if comment == ours.rstrip():
+        return True
+    (said, arrow, _), (own, our_arrow, _) = comment.partition(" -> "), ours.partition(" -> ")
+    return bool(arrow and our_arrow) and (said == own or said.split()[:-1] == own.split()[:-1])
 
 
 def _described(edit: Change) -> list[str]:

@@ -96,7 +96,8 @@ class Sides:
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return
         wanted = patches.between(self.name, self.alone, merged.definition)
-        wanted = replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed))
+        before = () if self.patch is None else self.patch.pulled
+        wanted = replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed, before))
         (wanted if self.patch is None else replace(wanted, comments=self.patch.comments)).write(self.file)
 
 
@@ -113,8 +114,10 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     from drivetrain.pipelines.studio.compiling import edits_file
     from drivetrain.pipelines.studio.patch import read
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
     from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import told_by_pull
+    from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside
 
     pipeline = loaded.pipeline
     check_bucket(pipeline.deployment)
@@ -123,7 +126,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     patch = read(file, pipeline.name) if file.exists() else None
     code = alone if patch is None else patch.apply(alone)
     there, applied = _in_the_account(pipeline.name, pipeline.deployment, given, adopt=adopt)
-    beside = told_by_pull(pipeline, there)
+    beside = told_by_pull(edits_beside(Account(pipeline.deployment.region), pipeline, there))
     return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside)
 
 
@@ -133,11 +136,16 @@ def sides_of_definition(name: str, definition: Definition, file: Path, place: De
     Raises:
         UserError: as `sides_of`.
     """
+    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+    from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import told_by_pull
+    from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside_definition
 
     check_bucket(place)
     there, applied = _in_the_account(name, place, f"-d {file}", adopt=adopt)
-    return Sides(name, file, definition.raw, definition.raw, there.definition, applied, is_definition=True)
+    beside = told_by_pull(edits_beside_definition(Account(place.region), name, place, there))
+    code = definition.raw
+    return Sides(name, file, code, code, there.definition, applied, is_definition=True, beside=beside)
 
 
 def _in_the_account(name: str, place: Deployment, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
+from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find
 from drivetrain.pipelines.definition.json_text import Json, text_of
 from drivetrain.pipelines.definition.outline import Outline, outline
@@ -21,27 +22,39 @@ from drivetrain.pipelines.definition.place import Place
 _MARK = 16
 
 
-def marks(edits: Iterable[Change], applied: Mapping[str, Any] | None, deployed: Mapping[str, Any]) -> tuple[str, ...]:
-    """The marks of a pull: of each edit that is as Studio has it.
+def marks(
+    edits: Iterable[Change],
+    applied: Mapping[str, Any] | None,
+    deployed: Mapping[str, Any],
+    before: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """The marks of a pull: of each edit that is as Studio has it, also where a reviewer has deleted it since.
 
     Args:
         edits: of the patch that is about to be written.
         applied: what apply wrote last; None where it never did: then there is one mark, of all that is deployed.
         deployed: what the service has.
+        before: the marks of the patch until now.
     """
     if applied is None:
         return (_mark(None, (), cast("Json", deployed)),)
     there = outline(deployed)
-    return tuple(_mark(applied, edit.place, edit.new) for edit in edits if _is_there(edit, there))
+    found = [_mark(applied, edit.place, edit.new) for edit in edits if _is_there(edit, there)]
+    known = set(before)
+    again = (_mark(applied, change.place, change.new) for change in differences(applied, deployed))
+    return tuple(dict.fromkeys([*found, *(mark for mark in again if mark in known)]))
 
 
 def seen(
     edits: Iterable[Change], pulled: Iterable[str], applied: Mapping[str, Any], deployed: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """What Studio had at the places of these edits, as far as the marks say it; `old` is not known."""
+    """What Studio had at the places of these edits, and of those that a reviewer has deleted since, as far as the marks
+    say it; `old` is not known."""
     known, there = set(pulled), outline(deployed)
+    kept = list(edits)
     found: list[Change] = []
-    for edit in edits:
+    places_of_kept = {edit.place for edit in kept}
+    for edit in (*kept, *(change for change in differences(applied, deployed) if change.place not in places_of_kept)):
         for value in _candidates(edit, there):
             if _mark(applied, edit.place, value) in known:
                 found.append(Change(edit.place, ABSENT, value, kind_of(edit.place, ABSENT, value)))

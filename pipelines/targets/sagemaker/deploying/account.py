@@ -60,6 +60,18 @@ class Account:
                 raise unanswered(error, about, self.region) from None
             raise
 
+    def body(self, stream: Any, *, about: str) -> bytes:
+        """The bytes of an object that `call` gave.
+
+        Raises:
+            ServiceError: the connection was lost on the way.
+        """
+        _, no_answer = self._errors
+        try:
+            return stream.read()
+        except no_answer as error:
+            raise unanswered(error, about, self.region) from None
+
     def find(self, service: str, operation: str, *, about: str, **arguments: Any) -> Json | None:
         """As `call`; None where it does not exist."""
         try:
@@ -106,7 +118,11 @@ class Account:
                 read_timeout=ANSWER_SECONDS,
             )
             with _collecting_later():
-                self._clients[service] = self._session.create_client(service, config=settings)
+                try:
+                    self._clients[service] = self._session.create_client(service, config=settings)
+                except ValueError as error:
+                    said = str(error).rstrip(".")
+                    raise ServiceError(f"{service} cannot be reached: {said}. Is AWS_ENDPOINT_URL right?") from None
         return self._clients[service]
 
     @cached_property

@@ -172,8 +172,8 @@ class _Applying:
         try:
             self.result.arn = self.writer.create(self.writer.fields(wanted), tags)
         except BaseException as error:
-            # Where no answer came the service may have done it; where it refused, what is there is another's.
-            if not (isinstance(error, ServiceError) and error.code):
+            # Where it refused, what is there is another's.
+            if not isinstance(error, ServiceError) or error.may_be_done:
                 self.rollback.created()
             raise
         self.wanted = self.rollback.wanted = wanted.at(self.result.arn)
@@ -266,16 +266,18 @@ class _Applying:
         ours = self.result.version
         if before is None or ours is None or ours <= before + 1:
             return
-        between = [number for number, _, _ in versions(self.account, self.wanted.name) if before < number < ours]
-        if not between:
-            return
-        saved = reading.read_pipeline(self.account, self.wanted.name, max(between))
-        if saved is not None:
-            self.rollback.theirs = replace(there, text=saved.text)
-        raise UserError(
-            f"{self.about}: somebody saved version {max(between)} while apply wrote version {ours}. "
-            f"See what they changed: {self.again}"
-        )
+        for number, _, _ in versions(self.account, self.wanted.name):
+            if not before < number < ours:
+                continue
+            saved = reading.read_pipeline(self.account, self.wanted.name, number)
+            if saved is not None and saved.text == self.wanted.text:
+                continue  # a try of this call, whose answer was lost
+            if saved is not None:
+                self.rollback.theirs = replace(there, text=saved.text)
+            raise UserError(
+                f"{self.about}: somebody saved version {number} while apply wrote version {ours}. "
+                f"See what they changed: {self.again}"
+            )
 
     def write_triggers(self, there: tuple[AccountTrigger, ...]) -> None:
         """Step 5."""

@@ -210,7 +210,8 @@ def _folders(texts: Iterable[str], root: str) -> set[str]:
 
 
 def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = lambda line: None) -> None:
-    """Take it away.
+    """Take it away. Of objects only what still nobody else uses: a person may have looked at `what` for an hour, and
+    somebody deployed the same code meanwhile.
 
     Raises:
         ServiceError: AWS refuses; what went before is gone, and destroying again goes on.
@@ -222,8 +223,15 @@ def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = la
         about = f"pipeline {what.name!r}"
         account.find("sagemaker", "delete_pipeline", about=about, PipelineName=what.name)
         tell(f"deleted {about}")
+    now = _objects(account, what.name, what.root)
+    for line in now.kept:
+        if line not in what.kept:
+            tell(f"note: {line}")
     # The records last: they say which objects are the pipeline's, should this be cut short.
-    for uris, words in ((what.objects, "objects of code and data"), (what.records, "records")):
-        if uris:
+    for shown, unused, words in (
+        (what.objects, now.objects, "objects of code and data"),
+        (what.records, now.records, "records"),
+    ):
+        if uris := sorted(set(shown) & set(unused)):
             delete(account, uris)
             tell(f"deleted {len(uris)} {words}")

@@ -14,11 +14,15 @@ _CALLS = {
     "TrainingJob": ("describe_training_job", "TrainingJobName", "Training"),
     "ProcessingJob": ("describe_processing_job", "ProcessingJobName", "Processing"),
     "TransformJob": ("describe_transform_job", "TransformJobName", "Transform"),
+    "QualityCheck": ("describe_processing_job", "ProcessingJobName", "Processing"),
+    "ClarifyCheck": ("describe_processing_job", "ProcessingJobName", "Processing"),
 }
 LOG_GROUPS = {
     "TrainingJob": "/aws/sagemaker/TrainingJobs",
     "ProcessingJob": "/aws/sagemaker/ProcessingJobs",
     "TransformJob": "/aws/sagemaker/TransformJobs",
+    "QualityCheck": "/aws/sagemaker/ProcessingJobs",
+    "ClarifyCheck": "/aws/sagemaker/ProcessingJobs",
 }
 INTERRUPTED = "Interrupted"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.pipelines.prices.billed import FREE
 from drivetrain.pipelines.prices.table import PriceTable, age_line, current
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.execution_jobs import JobFacts, job_of
@@ -74,8 +75,13 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether the cost of every job that has ended is known."""
-        return all(step.cost is not None for step in self.steps if step.job is not None and step.step.ended is not None)
+        """Whether the cost of every job that has ended is known. Of a step that was tried again the service tells only
+        the last job, and of one that failed before it began any no type."""
+        return all(
+            step.step.attempts == 1 and (step.cost is not None or step.step.type in {"", *FREE})
+            for step in self.steps
+            if step.step.ended is not None and step.step.cached_from is None
+        )
 
     @property
     def billable(self) -> float:

@@ -299,12 +299,14 @@ def start(
 
 
 def _latest_ended(account: Account, pipeline: str) -> str:
+    # Nothing is taken from one that was stopped.
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SelectiveExecutionConfig.html
     for execution in executions(account, pipeline):
-        if not execution.is_going:
+        if not (execution.is_going or execution.status == "Stopped"):
             return execution.arn
     raise UserError(
-        f"The selected steps need results of others, and no execution of {pipeline!r} has ended yet. Select those, "
-        "too, or run the whole pipeline first."
+        f"The selected steps need results of others, and no execution of {pipeline!r} has succeeded or failed yet. "
+        "Select those, too, or run the whole pipeline first."
     )
 
 
@@ -343,7 +345,7 @@ def _step(said: Mapping[str, Any]) -> StepRun:
         title=name if context else str(said.get("StepDisplayName") or name),
         started=_seconds(said.get("StartTime")),
         ended=_seconds(said.get("EndTime")),
-        job=facts.get("Arn"),
+        job=facts.get("Arn") or facts.get("CheckJobArn"),
         outcome=facts.get("Outcome"),
         cached_from=str(cached["SourcePipelineExecutionArn"]).rpartition("/")[2] if cached else None,
         reason=said.get("FailureReason") or facts.get("ErrorMessage"),

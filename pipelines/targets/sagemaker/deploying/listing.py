@@ -1,4 +1,4 @@
-"""What is deployed in an account: every pipeline, whether it is what apply wrote, and its last execution."""
+"""What is deployed in an account: every pipeline, whether its definition is what apply wrote, its last execution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 PAGE = 100
 State = Literal["as applied", "edited", "being applied", "not ours", "not readable"]
-"""`edited`: others wrote the definition since the last apply. `being applied`: apply is at work, or was cut short.
+"""`as applied`: its definition is what apply wrote last; what is beside it a plan compares. `edited`: others wrote the
+definition since. `being applied`: apply is at work, or was cut short.
 `not ours`: apply never wrote it. `not readable`: these credentials may not look at it."""
 
 
@@ -33,11 +34,6 @@ class Listed:
     last: Execution | None = None
     """The latest execution, without its steps."""
 
-    @property
-    def last_applied(self) -> float | None:
-        """When apply wrote it; None where others wrote it since, which leaves no trace of the time before."""
-        return self.modified if self.state == "as applied" else None
-
     def to_json(self) -> dict[str, Any]:
         last = self.last
         return {
@@ -45,7 +41,6 @@ class Listed:
             "arn": self.arn,
             "state": self.state,
             "modified": self.modified,
-            "last_applied": self.last_applied,
             "applied_sha256": self.applied,
             "last_execution": None
             if last is None

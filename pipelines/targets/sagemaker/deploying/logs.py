@@ -15,6 +15,11 @@ from drivetrain.pipelines.targets.sagemaker.deploying.following import ENDED, Wa
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError
 
 POLL_SECONDS = 3.0
+AFTER_SECONDS = 1.0
+"""What a Lambda logs comes before its answer, and the clocks differ a little."""
+STAMPS_ARE_LATE_SECONDS = 6 * 3600
+"""The time of a stream's last event is late, by less than an hour as a rule.
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html"""
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,20 @@ class StepLog:
         group = _group(step)
         assert group is not None, "step_with_logs gave it"
         self.account = account
+        self.step = step
+        """As it was looked at last."""
         self.group = group
-        # A Lambda's streams are those of its instances; what ran before the step is not this step's.
         self.prefix = None if step.type == "Lambda" else f"{step.job_name}/"
-        self.since = None if step.type != "Lambda" or step.started is None else int(step.started * 1000)
         self._tokens: dict[str, str] = {}
+
+    @property
+    def _span(self) -> dict[str, int]:
+        """A Lambda's streams are those of its instances; what ran before and after the step is not this step's."""
+        step = self.step
+        if self.prefix is not None or step.started is None:
+            return {}
+        found = {"startTime": int(step.started * 1000)}
+        return found if step.ended is None else {**found, "endTime": int((step.ended + AFTER_SECONDS) * 1000)}
 
     def new_lines(self) -> list[Line]:
         """What has come since the last call, in the order of time.
@@ -85,15 +99,14 @@ class StepLog:
 
     def _streams(self) -> list[str]:
         about = f"log group {self.group}"
+        since = self._span.get("startTime", 0) - STAMPS_ARE_LATE_SECONDS * 1000
         more = {"orderBy": "LastEventTime"} if self.prefix is None else {"logStreamNamePrefix": self.prefix}
         try:
             streams = self.account.pages(
                 "logs", "describe_log_streams", "logStreams", about=about, logGroupName=self.group, **more
             )
             return [
-                str(stream["logStreamName"])
-                for stream in streams
-                if self.since is None or stream.get("lastEventTimestamp", self.since) >= self.since
+                str(stream["logStreamName"]) for stream in streams if stream.get("lastEventTimestamp", since) >= since
             ]
         except AbsentError:
             return []  # the first job of its kind in the account has not logged yet
@@ -110,7 +123,7 @@ class StepLog:
                 logStreamName=stream,
                 startFromHead=True,
                 **({} if token is None else {"nextToken": token}),
-                **({} if self.since is None else {"startTime": self.since}),
+                **self._span,
             )
             for event in said["events"]:
                 yield Line(host, event["timestamp"] / 1000, str(event["message"]).rstrip("\n"))
@@ -157,4 +170,10 @@ def read_log(
             return
         wait(POLL_SECONDS)
         now = {item.name: item for item in describe(account, execution.arn).steps}
-        step = now.get(step.name, step)
+        before, step = step, now.get(step.name, step)
+        if step.job == before.job:
+            log.step = step
+        else:  # it is tried again, by another job
+            for line in log.new_lines():
+                write(line)
+            log = StepLog(account, step)

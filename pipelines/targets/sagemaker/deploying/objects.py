@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ConditionError, ServiceError
+from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ConditionError, ConflictError, ServiceError
 
 # What one PUT takes. Larger data does not belong into a deployment: it lies in S3, and settings name it.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
 MAX_SINGLE_PUT = 5 * 1024**3
 DELETED_AT_ONCE = 1_000
+LOOKS_AGAIN = (0.2, 1.0, 3.0)
+"""Seconds before writing once more where another write of the same object was on its way."""
 
 
 def split(uri: str) -> tuple[str, str]:
@@ -32,7 +35,7 @@ def get_text(account: Account, uri: str) -> str | None:
     """
     bucket, key = split(uri)
     said = account.find("s3", "get_object", about=uri, Bucket=bucket, Key=key)
-    return None if said is None else said["Body"].read().decode(errors="replace")
+    return None if said is None else account.body(said["Body"], about=uri).decode(errors="replace")
 
 
 def put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> bool:
@@ -49,6 +52,15 @@ def put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> 
             f"{content} has {size:,} bytes; {MAX_SINGLE_PUT:,} at most go up with a pipeline. Put it into the bucket "
             "yourself (aws s3 cp), and give its s3:// URI in the settings."
         )
+    for seconds in LOOKS_AGAIN:
+        try:
+            return _put_once(account, uri, content, sha256)
+        except ConflictError:
+            time.sleep(seconds)
+    return _put_once(account, uri, content, sha256)
+
+
+def _put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> bool:
     bucket, key = split(uri)
     checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
     body = content if isinstance(content, bytes) else content.open("rb")

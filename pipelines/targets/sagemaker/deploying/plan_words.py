@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from drivetrain.pipelines.definition.change_words import describe_all
+from drivetrain.pipelines.definition.change_words import describe_all, one_line
 from drivetrain.pipelines.definition.place import ROOTS
 from drivetrain.pipelines.report.words import size as in_bytes
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
@@ -31,7 +31,7 @@ def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
     for line in describe_all(plan.changes):
         yield f"    {line}"
     for item in plan.properties:
-        yield f"    {item.name}: {_value(item.old)} -> {_value(item.new)}"
+        yield one_line(f"    {item.name}: {_value(item.old)} -> {_value(item.new)}")
     if plan.record is not None and not (plan.changes or plan.properties or plan.triggers):
         yield "    the record of what was applied last is brought up to date"
     for trigger in plan.triggers:

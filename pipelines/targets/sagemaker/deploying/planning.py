@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import Change, differences
 from drivetrain.pipelines.definition.place import ROOTS, Place, text
-from drivetrain.pipelines.definition.value_words import masked
+from drivetrain.pipelines.definition.value_words import masked, without_secrets
 from drivetrain.pipelines.report.words import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
@@ -343,7 +343,7 @@ def _properties(wanted: Desired, deployed: Deployed | None) -> tuple[Property, .
     if deployed is None:
         return ()
     found = [
-        Property(name, old, new)
+        _property(name, old, new)
         for name, old, new in (
             ("role", deployed.role, wanted.role),
             ("display name", deployed.display_name, wanted.display_name),
@@ -354,11 +354,17 @@ def _properties(wanted: Desired, deployed: Deployed | None) -> tuple[Property, .
     ]
     # Tags that the code does not name are somebody else's: of an organisation's cost centre, of Studio.
     found += [
-        Property(f"tag {name}", deployed.tags.get(name), value)
+        _property(f"tag {name}", deployed.tags.get(name), value)
         for name, value in wanted.tags.items()
         if deployed.tags.get(name) != value
     ]
     return tuple(found)
+
+
+def _property(name: str, old: str | int | None, new: str | int | None) -> Property:
+    """Without what looks like a secret: a plan is kept and shown."""
+    place = (name.removeprefix("tag "),)
+    return Property(name, without_secrets(old, place), without_secrets(new, place))
 
 
 def _trigger_changes(wanted: Desired, there: Sequence[AccountTrigger]) -> tuple[TriggerChange, ...]:

@@ -73,15 +73,23 @@ _CREDENTIALS = (
 
 
 MAX_MESSAGE = 2_000
+SERVER_FAILED = 500
 
 
 class ServiceError(UserError):
-    """A call that AWS did not do. `code` is the service's own word, `action` the permission that the call needs."""
+    """A call that AWS did not do, as far as is known.
 
-    def __init__(self, message: str, *, code: str = "", action: str = "") -> None:
+    Attributes:
+        code: the service's own word.
+        action: the permission that the call needs.
+        may_be_done: whether it may have been done all the same: no answer came, or one of a service that failed.
+    """
+
+    def __init__(self, message: str, *, code: str = "", action: str = "", may_be_done: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.action = action
+        self.may_be_done = may_be_done
 
 
 class AbsentError(ServiceError):
@@ -94,6 +102,10 @@ class DeniedError(ServiceError):
 
 class ConditionError(ServiceError):
     """A conditional write whose condition does not hold: the object is there already."""
+
+
+class ConflictError(ServiceError):
+    """A conditional write that met another of the same object: it is to be tried again."""
 
 
 def action_of(service: str, operation: str) -> str:
@@ -114,7 +126,7 @@ def refused(error: Any, service: str, operation: str, about: str, region: str) -
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     action = action_of(service, operation)
     kind, text = _words(code, message, status, service, action, about, region)
-    return kind(text, code=code, action=action)
+    return kind(text, code=code, action=action, may_be_done=isinstance(status, int) and status >= SERVER_FAILED)
 
 
 def _words(
@@ -135,6 +147,8 @@ def _words(
         )
     if code in _MET:
         return ConditionError, f"{about} is there already."
+    if code == "ConditionalRequestConflict":
+        return ConflictError, f"{about} is being written by somebody else at the same time. Wait, then repeat."
     if code == "NoSuchBucket":
         return AbsentError, (
             f"There is no bucket for {about} in region {region}. Make it (infra/ has the stack), or give another one: "
@@ -217,5 +231,6 @@ def unanswered(error: BaseException, about: str, region: str) -> ServiceError:
         return ServiceError(
             f"AWS cannot be reached for {about} in region {region}: {said}. Is the region right? Is there a network?",
             code=name,
+            may_be_done=True,
         )
-    return ServiceError(f"{about}: {said} ({name}).", code=name)
+    return ServiceError(f"{about}: {said} ({name}).", code=name, may_be_done=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,10 @@ from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.place import Place
 from drivetrain.pipelines.definition.value_words import MASK, arrow, masked, name_of
 from drivetrain.pipelines.secret_names import looks_secret
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed
-from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import PIPELINE, RULES, SCHEDULES, edits_beside
+from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import PIPELINE, RULES, SCHEDULES
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
+    pass
 
 _KINDS = {RULES: "rule", SCHEDULES: "schedule"}
 _WORDS = {
@@ -54,13 +53,8 @@ def described(change: Change) -> str:
     return f"{thing} added ({change.new})" if change.old is ABSENT else f"{thing} removed ({change.old})"
 
 
-def told_by_pull(pipeline: Pipeline, deployed: Deployed) -> tuple[str, ...]:
-    """Lines about what others changed beside the definition, where no patch can keep it; none where nothing was.
-
-    Raises:
-        UserError: as `edits_beside`.
-    """
-    found = edits_beside(Account(pipeline.deployment.region), pipeline, deployed)
+def told_by_pull(found: Sequence[Change]) -> tuple[str, ...]:
+    """Lines about what others changed beside the definition, where no patch can keep it; none where nothing was."""
     if not found:
         return ()
     return (

@@ -25,6 +25,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTri
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.spec.pipeline import Pipeline
 
 APPLIED_AROUND, APPLYING_AROUND = AROUND
@@ -266,13 +267,42 @@ def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tu
     code = _Code(
         name=pipeline.name,
         arn=deployed.arn,
-        role=deployed.role if place.role == type(place)().role else place.role,
+        role=_role(place, deployed),
         display_name=pipeline.display_name or pipeline.name,
         description=pipeline.description or "",
         max_parallel=pipeline.max_parallel_steps or quotas.DEFAULT_PARALLEL_STEPS,
         tags=pipeline.tags,
         triggers=desired_triggers(pipeline, account, deployed.arn) if asked else deployed.triggers,
     )
+    return _lost(account, code, deployed, place)
+
+
+def edits_beside_definition(account: Account, name: str, place: Deployment, deployed: Deployed) -> tuple[Change, ...]:
+    """As `edits_beside`, for a definition that is deployed as it is and says nothing of what is beside it.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    code = _Code(
+        name=name,
+        arn=deployed.arn,
+        role=_role(place, deployed),
+        display_name=name,
+        description="",
+        max_parallel=quotas.DEFAULT_PARALLEL_STEPS,
+        tags={},
+        triggers=(),
+    )
+    return _lost(account, code, deployed, place)
+
+
+def _role(place: Deployment, deployed: Deployed) -> str:
+    """Where the settings name no role, nothing is said of it."""
+    return deployed.role if place.role == type(place)().role else place.role
+
+
+def _lost(account: Account, code: _Code, deployed: Deployed, place: Deployment) -> tuple[Change, ...]:
+    """What applying would undo."""
     found = compare(account, code, deployed, place.root)
     return found.lost if found.is_known else tuple(replace(one, old=one.new, new=one.old) for one in found.lost)
 

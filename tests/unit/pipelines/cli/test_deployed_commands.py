@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.pipelines.cli.deployment import confirm
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 
@@ -104,6 +105,25 @@ def test_without_a_terminal_nobody_is_asked(deployed) -> None:
     assert "There is no terminal to ask on. Give --yes" in drivetrain.error("destroy", "theirs", *given)
     said = account.client("sagemaker").describe_pipeline(PipelineName="theirs")
     assert json.loads(said["PipelineDefinition"]) == DEFINITION
+
+
+def test_who_ends_the_input_has_not_said_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(question: str) -> str:
+        raise EOFError
+
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", ended)
+    assert confirm("Delete it?", yes=False, instead="Give --yes.") is False
+    monkeypatch.setattr("builtins.input", lambda question: " Yes ")
+    assert confirm("Delete it?", yes=False, instead="Give --yes.") is True
+
+
+def test_pull_of_a_definition_lists_what_was_edited_beside_it(deployed) -> None:
+    drivetrain, account, given = deployed
+    account.client("sagemaker").update_pipeline(PipelineName="theirs", PipelineDisplayName="Renamed")
+    said = drivetrain("pull", "-d", "theirs.json", *given)
+    assert "Edited beside the definition" in said and "display name theirs -> Renamed  (pipeline.DisplayName)" in said
 
 
 def test_a_role_of_another_account_is_refused(deployed) -> None:

@@ -243,3 +243,28 @@ def test_a_code_change_after_taking_over_is_not_reverted(working: Working) -> No
     assert line.endswith("What the code changes since: drivetrain apply nightly.py --discard all")
     # Where Studio changed again, everything that differs is an edit again.
     assert {edit.new for edit in working.pull(None, NIGHTLY, nightly(epochs(31))).edits} == {"31"}
+
+
+def test_an_edit_that_a_reviewer_deleted_stays_away(working: Working) -> None:
+    both = nightly(epochs(30), rate(0.2))
+    working.pull(NIGHTLY, NIGHTLY, both)
+    text = working.file.read_text()
+    begin, end = text.index("# train: epochs"), text.index("# train: rate")
+    working.file.write_text(text[:begin] + text[end:])
+    reviewed = nightly(rate(0.2))
+    assert working.code(NIGHTLY) == reviewed
+    for deployed in (both, nightly(epochs(30), rate(0.3)), nightly(epochs(30), rate(0.4))):
+        working.pull(NIGHTLY, NIGHTLY, deployed)
+        assert EPOCHS not in working.file.read_text()
+    # Edited again, it is an edit again.
+    working.pull(NIGHTLY, NIGHTLY, nightly(epochs(31), rate(0.4)))
+    assert working.code(NIGHTLY) == nightly(epochs(31), rate(0.4))
+
+
+def test_a_reviewers_comment_that_begins_as_one_of_ours_is_kept(working: Working) -> None:
+    working.pull(NIGHTLY, NIGHTLY, nightly(rate(0.2)))
+    own = "# train: rate limits agreed with Ann -> see the ticket"
+    working.file.write_text(working.file.read_text().replace("# train: rate", f"{own}\n# train: rate", 1))
+    working.pull(NIGHTLY, NIGHTLY, nightly(rate(0.3)))
+    lines = working.file.read_text().splitlines()
+    assert own in lines and [line for line in lines if "->" in line and line != own] == ["# train: rate 0.1 -> 0.3"]

@@ -87,6 +87,16 @@ def test_code_that_has_not_changed_takes_every_edit(two: tuple[Definition, Defin
     assert differences(merged.definition, deployed) == ()
 
 
+def test_a_condition_may_lose_all_it_says() -> None:
+    def gate(**fields: Any) -> Definition:
+        return {"Steps": [{"Name": "Gate", "Type": "Condition", **fields}]}
+
+    applied = gate(Arguments={"Conditions": [{"Type": "Equals", "LeftValue": 1, "RightValue": 1}]})
+    for deployed in (gate(), gate(Arguments={})):
+        merged = merge(applied, copy.deepcopy(applied), deployed)
+        assert merged.conflicts == () and differences(merged.definition, deployed) == ()
+
+
 @given(versions(2))
 @settings(deadline=None, max_examples=60)
 def test_without_edits_the_code_stays_to_the_byte(two: tuple[Definition, Definition]) -> None:

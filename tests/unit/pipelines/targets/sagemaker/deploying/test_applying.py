@@ -381,21 +381,20 @@ def test_an_update_that_was_done_though_no_answer_came_is_taken_back(place: Plac
     assert place.state()["pipelines"] == before
 
 
-@pytest.mark.parametrize("error", [ServiceError("AWS cannot be reached."), KeyboardInterrupt()], ids=["lost", "ctrl-c"])
-def test_a_pipeline_that_was_made_though_no_answer_came_is_taken_back(place: Place, error: BaseException) -> None:
+def test_a_pipeline_that_was_made_before_ctrl_c_is_taken_back(place: Place) -> None:
     wanted = place.wanted()
 
     class Losing(Account):
         def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
             said = super().call(service, operation, about=about, **arguments)
             if operation == "create_pipeline":
-                raise error
+                raise KeyboardInterrupt
             return said
 
     told: list[str] = []
-    with pytest.raises((HalfDoneError, KeyboardInterrupt)) as failed:
+    with pytest.raises(KeyboardInterrupt):
         apply(Losing(place.outside.region), wanted, place.plan(wanted), tell=told.append)
-    assert "Taken back: the new pipeline." in "\n".join([str(failed.value), *told])
+    assert "Taken back: the new pipeline." in told
     assert not place.state()["pipelines"]
 
 

@@ -54,6 +54,21 @@ def test_what_executions_wrote_and_what_others_use_stays(place: Place) -> None:
     assert other.plan(theirs).is_empty
 
 
+def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> None:
+    place.apply(place.wanted())
+    shown = remains(place.account, NAME, root(place))
+    weekly = replace(place, name="weekly")
+    shared = replace(weekly.wanted(), definition=place.wanted().definition, assets=place.wanted().assets)
+    weekly.apply(shared)
+    assert len(shown.objects) == 1
+    told: list[str] = []
+    destroy(place.account, shown, tell=told.append)
+    left = place.state()
+    assert list(left["pipelines"]) == ["weekly"] and weekly.plan(shared).is_empty
+    assert shared.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in left["objects"]
+    assert not any("objects of code" in line for line in told)
+
+
 def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -> None:
     longer = replace(place, name=f"{NAME}-too")
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))

@@ -61,7 +61,7 @@ def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) ->
         ({"parameters": {"MinAccuracy": "high"}}, "a finite number"),
         ({"select": ["trian"]}, "--select trian: there is no such step. Did you mean 'train'"),
         ({"select": ["prepare", "stop"]}, "train lies between steps that are selected"),
-        ({"select": ["train"]}, "no execution of 'nightly' has ended yet"),
+        ({"select": ["train"]}, "no execution of 'nightly' has succeeded or failed yet"),
         ({"name": "by hand"}, "--name 'by hand': no execution can be called so"),
         ({"name": "x" * 83}, "Allowed: 1 to 82 letters and digits"),
         ({"version": 99}, "There is no version 99 of pipeline 'nightly' in region us-east-1"),
@@ -78,6 +78,7 @@ def test_what_the_service_would_refuse_is_refused_before(place: Place, given: di
 def test_selected_steps_take_what_they_need_of_the_latest_that_has_ended(started: tuple[Place, Playing]) -> None:
     place, first = started
     first.conclude("Failed", "no luck")
+    Playing(place.outside.backend(), executions.start(place.account, NAME)).conclude("Stopped")  # gives nothing
     executions.start(place.account, NAME)  # goes on
     arn = executions.start(place.account, NAME, select=["train"])
     said = place.outside.client("sagemaker").describe_pipeline_execution(PipelineExecutionArn=arn)

@@ -23,6 +23,7 @@ from drivetrain.pipelines.targets.events import (
     StepStarted,
 )
 from drivetrain.pipelines.targets.sagemaker.deploying import executions
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import measured_seconds, report
 from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
 from drivetrain.pipelines.targets.sagemaker.deploying.logs import Line, read_log, step_with_logs
@@ -302,3 +303,85 @@ def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
     lines = shown(found).splitlines()
     assert f"prepare: {reason}" in lines
     assert f"Its log: drivetrain logs {NAME} prepare -e {found.execution.id}" in lines
+
+
+def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    hours = {"ProcessingStartTime": NOW, "ProcessingEndTime": NOW + timedelta(hours=1)}
+    playing.begin("prepare", "Processing", **hours)
+    playing.end("prepare")
+
+    def is_complete() -> bool:
+        return report(place.account, executions.describe(place.account, playing.arn), prices()).complete
+
+    assert is_complete()
+    playing.begin("gate")
+    playing._step("gate")["Metadata"] = {"Condition": {"Outcome": "True"}}
+    playing.end("gate")
+    assert is_complete()
+    playing._step("prepare")["AttemptCount"] = 3  # two jobs before this one
+    assert not is_complete()
+    playing._step("prepare")["AttemptCount"] = 1
+    playing.begin("tune")
+    job = "arn:aws:sagemaker:us-east-1:111122223333:hyper-parameter-tuning-job/search"
+    playing._step("tune")["Metadata"] = {"TuningJob": {"Arn": job}}
+    assert is_complete(), "it goes on"
+    playing.end("tune")
+    found = report(place.account, executions.describe(place.account, playing.arn), prices())
+    assert not found.complete and "at least" in shown(found)
+
+
+def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    playing.begin("quality", "Processing", ProcessingStartTime=NOW, ProcessingEndTime=NOW + timedelta(hours=1))
+    playing.end("quality")
+    step = playing._step("quality")
+    step["Metadata"] = {"QualityCheck": {"CheckType": "DATA", "CheckJobArn": step["Metadata"]["ProcessingJob"]["Arn"]}}
+    found = report(place.account, executions.describe(place.account, playing.arn), prices())
+    assert found.cost == pytest.approx(7.2) and found.complete
+
+
+def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    job = playing.begin("train", "Training")
+    assert job is not None
+    put(place, job, "algo-1", "first try")
+    lines: list[Line] = []
+
+    def again() -> None:
+        put(place, job, "algo-1", "its end", at=10)
+        step = playing._step("train")
+        step.update(AttemptCount=2, Metadata={"TrainingJob": {"Arn": f"{step['Metadata']['TrainingJob']['Arn']}2"}})
+        put(place, f"{job}2", "algo-1", "second try", at=20)
+
+    execution = executions.describe(place.account, playing.arn)
+    wait = script(again, lambda: playing.end("train"))
+    read_log(place.account, execution, step_with_logs(execution, "train"), lines.append, follow=True, wait=wait)
+    assert [line.text for line in lines] == ["first try", "its end", "second try"]
+
+
+@pytest.mark.parametrize("stamp", [-1_000, 86_400_000], ids=["late stamp", "still in use"])
+def test_of_a_lambda_only_what_the_step_logged_is_shown(stamp: int) -> None:
+    began = 1_000_000_000
+
+    class Logged(Account):
+        """Streams of a warm instance, whose time of the last event is late, as the service documents it."""
+
+        def call(self, service: str, operation: str, *, about: str, **given: Any) -> dict[str, Any]:
+            if operation == "describe_log_streams":
+                return {
+                    "logStreams": [{"logStreamName": "2026/11/01/[$LATEST]aa", "lastEventTimestamp": began + stamp}]
+                }
+            events = [
+                {"timestamp": began + at, "message": text}
+                for at, text in ((-5, "before"), (2_000, "of this step"), (86_400_000, "a day later"))
+                if given["startTime"] <= began + at < given["endTime"]
+            ]
+            return {"events": [] if "nextToken" in given else events, "nextForwardToken": "end"}
+
+    step = executions.StepRun(
+        "notify", "Succeeded", type="Lambda", started=began / 1000, ended=began / 1000 + 5, job="arn:x:function:notify"
+    )
+    lines: list[Line] = []
+    read_log(Logged("us-east-1"), executions.Execution("arn:x/e", "p", "Succeeded"), step, lines.append)
+    assert [line.text for line in lines] == ["of this step"]

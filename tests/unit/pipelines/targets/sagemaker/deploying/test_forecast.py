@@ -31,6 +31,33 @@ STEPS: dict[str, Any] = {
         "OutputDataConfig": {"S3OutputPath": "s3://b/out"},
         "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
     },
+    "Transform": {
+        "DataProcessing": {"JoinSource": "Input"},
+        "Environment": {"A": "1"},
+        "ModelName": "digits",
+        "TransformInput": {"DataSource": {"S3DataSource": {"S3Uri": "s3://b/1"}}, "ContentType": "text/csv"},
+        "TransformOutput": {"S3OutputPath": "s3://b/out"},
+        "TransformResources": {"InstanceType": "ml.m5.large", "InstanceCount": 1},
+    },
+    "AutoML": {
+        "AutoMLJobConfig": {
+            "CandidateGenerationConfig": {"FeatureSpecificationS3Uri": "s3://b/features"},
+            "CompletionCriteria": {"MaxCandidates": 10},
+            "DataSplitConfig": {"ValidationFraction": 1},
+            "Mode": "ENSEMBLING",
+            "SecurityConfig": {"VolumeKmsKeyId": "key"},
+        },
+        "AutoMLJobObjective": {"MetricName": "Accuracy"},
+        "InputDataConfig": [{"TargetAttributeName": "y", "DataSource": {"S3DataSource": {"S3Uri": "s3://b/1"}}}],
+        "OutputDataConfig": {"S3OutputPath": "s3://b/out"},
+        "ProblemType": "BinaryClassification",
+        "RoleArn": "arn:aws:iam::000000000000:role/jobs",
+    },
+    "EMR": {
+        "ClusterId": "j-1ABC",
+        "StepConfig": {"HadoopJarStep": {"Jar": "s3://b/x.jar", "Args": ["a"]}},
+        "ExecutionRoleArn": "arn:aws:iam::000000000000:role/emr",
+    },
 }
 
 
@@ -71,3 +98,87 @@ def test_some_of_a_tunings_training_counts_and_some_does_not() -> None:
         if key_fields("Tuning", changed(old, place)) == key_fields("Tuning", old)
     }
     assert kept == {"OutputDataConfig", "ResourceConfig", "StoppingCondition"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        ("Transform", {"TransformOutput", "TransformResources"}),
+        ("AutoML", {"SecurityConfig", "OutputDataConfig", "RoleArn"}),
+        ("EMR", {"ExecutionRoleArn"}),
+    ],
+)
+def test_what_is_documented_as_no_part_of_the_key_is_none(kind: str, kept: set[str]) -> None:
+    old = STEPS[kind]
+    same = [place for place in leaves(old) if key_fields(kind, changed(old, place)) == key_fields(kind, old)]
+    assert {place[1] if place[0] == "AutoMLJobConfig" else place[0] for place in same} == kept
+
+
+def steps(*given: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2020-12-01", "Steps": list(given)}
+
+
+def why(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {found.step: found.why for found in forecast(old, new, differences(old, new))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "runs"),
+    [
+        ("QualityCheck", "SkipCheck", True),
+        ("QualityCheck", "RegisterNewBaseline", True),
+        ("QualityCheck", "ModelPackageGroupName", True),
+        ("QualityCheck", "SuppliedBaselineConstraints", True),
+        ("QualityCheck", "SuppliedBaselineStatistics", True),
+        ("ClarifyCheck", "SuppliedBaselineConstraints", True),
+        ("ClarifyCheck", "SuppliedBaselineStatistics", False),
+        ("ClarifyCheck", "ModelName", True),
+        ("QualityCheck", "FailOnViolation", False),
+        ("QualityCheck", "Description", False),
+    ],
+)
+def test_of_a_check_fields_beside_its_arguments_count(kind: str, field: str, runs: bool) -> None:
+    check = {"Name": "check", "Type": kind, "Arguments": {"Environment": {"A": "1"}}, "CacheConfig": {"Enabled": True}}
+    old, new = steps({**check, field: "a"}), steps({**check, field: "b"})
+    assert bool(why(old, new)["check"]) == runs
+    # A reference in such a field is one of the key, too.
+    reading = steps({**check, field: {"Get": "Execution.PipelineExecutionId"}})
+    assert why(reading, reading) == {"check": ("its arguments name the execution",) if runs else ()}
+    assert why(old, steps({**check, field: "a", "Arguments": {"Environment": {"A": "2"}}}))["check"]
+
+
+def test_what_a_step_without_a_cache_makes_anew_makes_others_run() -> None:
+    def transform(model: dict[str, Any]) -> dict[str, Any]:
+        asking = {**STEPS["Transform"], "ModelName": {"Get": "Steps.model.ModelName"}}
+        ask = {"Name": "ask", "Type": "Transform", "Arguments": asking, "CacheConfig": {"Enabled": True}}
+        return steps({"Name": "model", "Type": "Model", "Arguments": model}, ask)
+
+    unnamed, named = transform({"PrimaryContainer": {}}), transform({"ModelName": "digits"})
+    by_the_execution = transform({"ModelName": {"Get": "Execution.PipelineExecutionId"}})
+    assert why(unnamed, unnamed) == why(by_the_execution, by_the_execution) == {"ask": ("model runs each time",)}
+    assert why(named, named) == {"ask": ()}
+
+
+@pytest.mark.parametrize(
+    ("uri", "runs"),
+    [
+        ("s3://b/fixed", False),
+        ({"Get": "Parameters.Place"}, False),
+        ({"Std:Join": {"On": "/", "Values": ["s3://b", {"Get": "Execution.PipelineExecutionId"}]}}, True),
+        ({"Get": "Steps.prepare.ProcessingOutputConfig.Outputs['out'].S3Output.S3Uri"}, False),
+        (None, True),
+    ],
+)
+def test_where_a_step_without_a_cache_writes_may_stay(uri: Any, runs: bool) -> None:
+    output = {"OutputName": "out", "S3Output": {} if uri is None else {"S3Uri": uri}}
+    prepare = {"ProcessingOutputConfig": {"Outputs": [output]}}
+    channel = {"Get": "Steps.prepare.ProcessingOutputConfig.Outputs['out'].S3Output.S3Uri"}
+    train = {"InputDataConfig": [{"ChannelName": "data", "DataSource": {"S3DataSource": {"S3Uri": channel}}}]}
+    both = {
+        **steps(
+            {"Name": "prepare", "Type": "Processing", "Arguments": prepare},
+            {"Name": "train", "Type": "Training", "Arguments": train, "CacheConfig": {"Enabled": True}},
+        ),
+        "Parameters": [{"Name": "Place", "Type": "String", "DefaultValue": "s3://b/p"}],
+    }
+    assert why(both, both) == {"train": ("prepare runs each time",) if runs else ()}

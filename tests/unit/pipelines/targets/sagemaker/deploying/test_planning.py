@@ -325,3 +325,17 @@ def test_what_is_advised_can_be_typed(place: Place, origin: dict[str, Any] | Non
     assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(plan.refusal())
     adopted = replace(plan, foreign=True)
     assert f"drivetrain pull {given} --adopt (" in str(adopted.refusal())
+
+
+def test_no_password_and_no_control_character_of_a_property_is_kept_or_shown(place: Place) -> None:
+    place.apply(place.wanted())
+    arn = place.wanted().arn
+    place.describe("postgres://reader:canary-1@host/x \x1b[2J")
+    tags = [{"Key": "team", "Value": "https://me:canary-2@host"}]
+    place.outside.client("sagemaker").add_tags(ResourceArn=arn, Tags=tags)
+    plan = place.plan(place.wanted(tags={"team": "vision", "api_token": "canary-3"}), discarded=["all"])
+    said = "\n".join(lines(plan))
+    assert {item.name for item in plan.properties} == {"description", "tag team", "tag api_token"}
+    for kept in (json.dumps(plan.to_json()), said):
+        assert "canary" not in kept and "postgres://reader:***@host/x" in kept
+    assert "\x1b" not in said

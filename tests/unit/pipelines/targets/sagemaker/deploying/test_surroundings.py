@@ -266,8 +266,8 @@ def test_what_pull_is_told(place: Place) -> None:
         deployed = place.deployed()
         assert deployed is not None
         found = edits_beside(place.account, code, deployed)
-        assert len(told_by_pull(code, deployed)) == (len(found) + 1 if found else 0)
-        assert all(change.where in "\n".join(told_by_pull(code, deployed)) for change in found)
+        assert len(told_by_pull(found)) == (len(found) + 1 if found else 0)
+        assert all(change.where in "\n".join(told_by_pull(found)) for change in found)
         return [described(change) for change in found]
 
     assert told(pipeline) == told(pipeline_of(place, description="Another.")) == []
