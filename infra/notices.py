@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -42,8 +44,10 @@ class Notices(Construct):
         )
         for address in options.notify:
             self.topic.add_subscription(subscriptions.EmailSubscription(address))
-        rule = self._rule(names, options)
-        self._allow("events.amazonaws.com", rule.attr_arn, names)
+        self._rule(names, options)
+        # No condition: "You can't use Condition blocks in Amazon SNS topic policies for EventBridge."
+        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html
+        self._allow("events.amazonaws.com")
         for queue in failed:
             alarm = cloudwatch.Alarm(
                 self,
@@ -56,10 +60,16 @@ class Notices(Construct):
                 treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             )
             alarm.add_alarm_action(actions.SnsAction(self.topic))
-            self._allow("cloudwatch.amazonaws.com", alarm.alarm_arn, names)
+            self._allow(
+                "cloudwatch.amazonaws.com",
+                {
+                    "ArnEquals": {"aws:SourceArn": alarm.alarm_arn},
+                    "StringEquals": {"aws:SourceAccount": names.account},
+                },
+            )
 
-    def _rule(self, names: Names, options: Options) -> events.CfnRule:
-        return events.CfnRule(
+    def _rule(self, names: Names, options: Options) -> None:
+        events.CfnRule(
             self,
             "Executions",
             # Not one of the pipeline's triggers: their names begin otherwise.
@@ -89,15 +99,12 @@ class Notices(Construct):
             ],
         )
 
-    def _allow(self, service: str, source: str, names: Names) -> None:
+    def _allow(self, service: str, conditions: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal(service)],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],
-                conditions={
-                    "ArnEquals": {"aws:SourceArn": source},
-                    "StringEquals": {"aws:SourceAccount": names.account},
-                },
+                conditions=conditions,
             )
         )

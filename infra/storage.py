@@ -78,14 +78,22 @@ class Storage(Construct):
 
 
 def let_services_notify(key: kms.Key, names: Names) -> None:
-    """EventBridge and CloudWatch write to the encrypted topic, for this account alone."""
-    for service in ("events.amazonaws.com", "cloudwatch.amazonaws.com"):
+    """EventBridge and CloudWatch write to the encrypted topic.
+
+    For EventBridge no condition on the source's account or ARN is ever met here
+    (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html); what SNS encrypts is known by its topic.
+    """
+    bound = {
+        "events.amazonaws.com": {"kms:EncryptionContext:aws:sns:topicArn": names.topic},
+        "cloudwatch.amazonaws.com": {"aws:SourceAccount": names.account},
+    }
+    for service, condition in bound.items():
         key.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal(service)],
                 actions=["kms:Decrypt", "kms:GenerateDataKey"],
                 resources=["*"],
-                conditions={"StringEquals": {"aws:SourceAccount": names.account}},
+                conditions={"StringEquals": condition},
             )
         )
 
