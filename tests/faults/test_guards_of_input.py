@@ -1,4 +1,4 @@
-"""guards_of_input.py in a process of its own."""
+"""harness/guards_of_input.py in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILE = "tests/faults/guards_of_input.py"
+FILE = "tests/faults/harness/guards_of_input.py"
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """That the families about malicious input and secrets would notice: each guard is taken away in turn.
 
-test_guards_of_input.py runs this file in a process of its own: a forked command takes its modules and its memory from
+../test_guards_of_input.py runs this file in a process of its own: a forked command takes its modules and its memory from
 the process, in which other tests have imported what is to be patched before it is, and used gigabytes.
 """
 
@@ -19,7 +19,7 @@ from unittest import mock
 import pytest
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from drivetrain.pipelines.targets.local import programs
 from tests.faults import canary_secrets, malicious_input
