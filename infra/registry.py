@@ -9,18 +9,25 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from drivetrain.infra.options import Options
+from drivetrain.pipelines.spec.model_groups import model_group
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import Use
 
 
 class Groups(Construct):
-    """A group for each name; they stay when the stack goes, as the versions in them do."""
+    """A group for each name of this account and region; they stay when the stack goes, as the versions in them do."""
 
     def __init__(self, scope: Construct, uses: Iterable[Use], names: Names, options: Options) -> None:
         super().__init__(scope, "Groups")
         registered = dict.fromkeys(group for use in uses for group in use.groups if "*" not in group)
+        # A name is of the pipeline's account and region; what is an ARN lives elsewhere.
+        existing = {
+            group.name
+            for group in map(model_group, options.existing_groups)
+            if group.is_of(names.account, names.region)
+        }
         for group in registered:
-            if group not in options.existing_groups:
+            if model_group(group).account is None and group not in existing:
                 made = sagemaker.CfnModelPackageGroup(
                     self,
                     group,
