@@ -21,7 +21,7 @@ Days = Annotated[int, Field(ge=1, le=3_650)]
 LogDays = Literal[
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653
 ]
-Status = Literal["Executing", "Stopping", "Stopped", "Failed", "Succeeded"]
+Status = Literal["Executing", "Stopping", "Stopped", "Failed", "CompletedWithFailures", "Succeeded"]
 
 
 class ContinuousIntegration(Frozen):
@@ -90,7 +90,11 @@ class Options(Frozen):
     """Who writes rules and schedules: `drivetrain apply` with the pipeline, or this stack."""
     notify: tuple[Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")], ...] = ()
     """Mail addresses that are told how executions end, and of events that came to nothing."""
-    notify_on: Annotated[tuple[Status, ...], Field(min_length=1)] = ("Failed", "Stopped")
+    notify_on: Annotated[tuple[Status, ...], Field(min_length=1)] = (
+        "Failed",
+        "CompletedWithFailures",
+        "Stopped",
+    )
     ci: ContinuousIntegration | None = None
     network: PrivateNetwork | None = None
     studio: Spaces | None = None

@@ -99,7 +99,8 @@ class PipelineFinished(EventTrigger):
 
     kind: Literal["pipeline"] = "pipeline"
     pipeline: Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}$")]
-    outcome: Literal["Succeeded", "Failed", "Stopped"] = "Succeeded"
+    outcome: Literal["Succeeded", "CompletedWithFailures", "Failed", "Stopped"] = "Succeeded"
+    """CompletedWithFailures is no success: a step failed, and one with a Trigger took care of it."""
 
 
 class Alarm(EventTrigger):

@@ -1,10 +1,11 @@
 """The options of the stack: read from a file of a few lines, wrong ones told in one."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from drivetrain.infra.options import ContinuousIntegration, Options, PrivateNetwork, read_options
+from drivetrain.infra.options import ContinuousIntegration, Options, PrivateNetwork, Status, read_options
 from drivetrain.pipelines.errors import UserError
 
 
@@ -17,6 +18,13 @@ def written(folder: Path, text: str) -> Path:
 def test_without_a_file_nothing_is_added() -> None:
     assert read_options(None) == Options()
     assert (Options().ci, Options().network, Options().studio, Options().notify) == (None, None, None, ())
+
+
+def test_every_status_of_an_execution_can_be_told() -> None:
+    service = pytest.importorskip("botocore.session").get_session().get_service_model("sagemaker")
+    assert set(get_args(Status)) == set(service.shape_for("PipelineExecutionStatus").enum)
+    # Those that a person must look at.
+    assert Options().notify_on == ("Failed", "CompletedWithFailures", "Stopped")
 
 
 def test_a_file_of_a_few_lines(tmp_path: Path) -> None:

@@ -75,6 +75,11 @@ def event(kind: str) -> dict[str, Any]:
     return json.loads((EVENTS / f"{kind}.json").read_text())
 
 
+def ended_with_failures() -> dict[str, Any]:
+    given = event("pipeline_execution")
+    return {**given, "detail": {**given["detail"], "currentPipelineExecutionStatus": "CompletedWithFailures"}}
+
+
 def made(*triggers: Any, site: TriggerSite = SITE, **fields: Any) -> Any:
     return resources(pipeline(*triggers, **fields), site)
 
@@ -287,6 +292,8 @@ def package(**detail: Any) -> dict[str, Any]:
         (PipelineFinished(name="f", pipeline="FEATURES"), event("pipeline_execution"), True),
         (PipelineFinished(name="f", pipeline="feature"), event("pipeline_execution"), False),
         (PipelineFinished(name="f", pipeline="features", outcome="Failed"), event("pipeline_execution"), False),
+        (PipelineFinished(name="f", pipeline="features", outcome="CompletedWithFailures"), ended_with_failures(), True),
+        (PipelineFinished(name="f", pipeline="features"), ended_with_failures(), False),
         (PipelineFinished(name="f", pipeline="features"), event("pipeline_step"), False),
         (APPROVED, event("training_job"), False),
     ],
