@@ -42,6 +42,7 @@ class PipelineStack(Stack):
             description=f"What stands around pipeline {names.pipeline}",
             termination_protection=True,
         )
+        tags = {"drivetrain:stack-of": names.pipeline, **pipeline.deployment.tags, **options.tags}
         definition = from_json(dict(compiled.definition), names.pipeline)
         uses = read_uses(definition, names, PATTERNS, options.parameters).uses
         storage = Storage(self, pipeline, names, options) if options.bucket == "make" else None
@@ -61,11 +62,11 @@ class PipelineStack(Stack):
         if options.network is not None:
             Network(self, names, options, options.network)
         if options.studio is not None:
-            Studio(self, names, options.studio)
+            Studio(self, names, options.studio, tags)
         if options.triggers == "stack":
-            Triggers(self, pipeline, names)
+            Triggers(self, pipeline, names, roles.by_arn[names.role("scheduler")])
         self._tell(names, events, has_ci=options.ci is not None)
-        for name, value in {"drivetrain:stack-of": names.pipeline, **pipeline.deployment.tags, **options.tags}.items():
+        for name, value in tags.items():
             Tags.of(self).add(name, value)
 
     def _tell(self, names: Names, events: Events, *, has_ci: bool) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from aws_cdk import CfnResource
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
@@ -18,7 +18,10 @@ from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
 class Triggers(Construct):
     """What the pipeline's triggers become; CloudFormation has the same words as the API."""
 
-    def __init__(self, scope: Construct, pipeline: Pipeline, names: Names) -> None:
+    def __init__(self, scope: Construct, pipeline: Pipeline, names: Names, role: IDependable) -> None:
+        """Args:
+        role: the scheduler's, which the service must be able to take on when a schedule is made.
+        """
         super().__init__(scope, "Triggers")
         site = TriggerSite(
             region=names.region,
@@ -35,7 +38,8 @@ class Triggers(Construct):
                 properties["Targets"] = [dict(target) for target in item.targets]
                 CfnResource(self, item.trigger, type="AWS::Events::Rule", properties=plain(properties))
             else:
-                CfnResource(self, item.trigger, type="AWS::Scheduler::Schedule", properties=plain(item.schedule))
+                made = CfnResource(self, item.trigger, type="AWS::Scheduler::Schedule", properties=plain(item.schedule))
+                made.node.add_dependency(role)
 
 
 def plain(properties: Mapping[str, Any]) -> dict[str, Any]:

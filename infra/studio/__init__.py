@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
+from aws_cdk import CfnOutput
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -16,6 +20,8 @@ SCRIPT = Path(__file__).parent / "start.sh"
 MAX_BYTES = 16_384
 """Of the script in base64: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateStudioLifecycleConfig.html"""
 
+HASH = 8
+
 
 def script(spaces: Spaces) -> str:
     """The script, which installs that wheel."""
@@ -25,16 +31,25 @@ def script(spaces: Spaces) -> str:
 
 
 class Studio(Construct):
-    """The configuration, to be attached to a domain or a profile."""
+    """The configuration, to be attached to a domain or a profile.
 
-    def __init__(self, scope: Construct, names: Names, spaces: Spaces) -> None:
+    Its content and tags can only be made, never changed, so what differs in them has another name: CloudFormation
+    replaces nothing whose name stays.
+    """
+
+    def __init__(self, scope: Construct, names: Names, spaces: Spaces, tags: Mapping[str, str]) -> None:
+        """Args:
+        tags: those that the stack puts on it.
+        """
         super().__init__(scope, "Studio")
         content = base64.b64encode(script(spaces).encode()).decode()
         assert len(content) <= MAX_BYTES
+        digest = hashlib.sha256(json.dumps([content, sorted(tags.items())]).encode()).hexdigest()
         self.config = sagemaker.CfnStudioLifecycleConfig(
             self,
             "Start",
-            studio_lifecycle_config_name=names.named("start", 63),
+            studio_lifecycle_config_name=names.named(f"start-{digest[:HASH]}", 63),
             studio_lifecycle_config_app_type="JupyterLab",
             studio_lifecycle_config_content=content,
         )
+        CfnOutput(self, "Configuration", value=self.config.attr_studio_lifecycle_config_arn)
