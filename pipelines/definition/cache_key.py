@@ -12,7 +12,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+# Of a step's arguments. Those documented of the checks (CheckJobConfig, ClarifyCheckConfig, QualityCheckConfig) are the
+# SDK's: a definition has the job that comes of them, and all of it counts, as of a type of which none are documented.
 KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "AutoML": ("AutoMLJobConfig", "AutoMLJobObjective", "InputDataConfig", "ProblemType"),
+    "EMR": ("ClusterId", "StepConfig"),
     "Processing": ("AppSpecification", "Environment", "ProcessingInputs"),
     "Training": (
         "AlgorithmSpecification",
@@ -23,10 +27,12 @@ KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
         "HyperParameters",
         "InputDataConfig",
     ),
+    "Transform": ("DataProcessing", "Environment", "ModelName", "TransformInput"),
     "Tuning": ("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions"),
 }
 # Of the attributes that are objects, the parts that count, where not all of them do.
 _PARTS: Mapping[str, tuple[str, ...]] = {
+    "AutoMLJobConfig": ("CandidateGenerationConfig", "CompletionCriteria", "DataSplitConfig", "Mode"),
     "TrainingJobDefinition": (
         "AlgorithmSpecification",
         "HyperParameterRanges",
@@ -35,10 +41,16 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
         "TuningObjective",
     ),
 }
+# Of a step's fields beside its arguments. CheckType and ModelName are what becomes of the kind of a check's config.
+_CHECKS = ("CheckType", "ModelPackageGroupName", "RegisterNewBaseline", "SkipCheck", "SuppliedBaselineConstraints")
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "ClarifyCheck": (*_CHECKS, "ModelName"),
+    "QualityCheck": (*_CHECKS, "SuppliedBaselineStatistics"),
+}
 
 
 def key_fields(type_name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The attributes of a step's arguments that make the key; None for a type that is not cached."""
+    """The attributes of a step's arguments that make the key; None for a type without known ones."""
     names = KEY_ATTRIBUTES.get(type_name)
     return None if names is None else {name: _counted(name, arguments[name]) for name in names if name in arguments}
 
@@ -51,13 +63,26 @@ def _counted(attribute: str, value: Any) -> Any:
     return {name: given[name] for name in parts if name in given}
 
 
+def compared(type_name: str, step: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared of a step as a definition has it: of a type without known attributes all its arguments."""
+    arguments: Mapping[str, Any] = step.get("Arguments") or {}
+    known = key_fields(type_name, arguments)
+    beside = {name: step[name] for name in _FIELDS.get(type_name, ()) if name in step}
+    return {"Arguments": arguments if known is None else known, **beside}
+
+
 def counts(type_name: str, place: Sequence[Any]) -> bool:
-    """Whether what stands at a place in a step's arguments is of the key; of a type without known ones all is."""
-    names = KEY_ATTRIBUTES.get(type_name)
-    if names is None or not place:
+    """Whether what stands at a place in a step is of what is compared; the step as a whole is."""
+    if not place:
         return True
-    parts = _PARTS.get(place[0])
-    return place[0] in names and (parts is None or len(place) == 1 or place[1] in parts)
+    root, *rest = place
+    if root != "Arguments":
+        return root in _FIELDS.get(type_name, ())
+    names = KEY_ATTRIBUTES.get(type_name)
+    if names is None or not rest:
+        return True
+    parts = _PARTS.get(rest[0])
+    return rest[0] in names and (parts is None or len(rest) == 1 or rest[1] in parts)
 
 
 def key_of(type_name: str, fields: Mapping[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Which steps the next execution would take from the cache, as far as the two definitions tell.
 
 The service compares a step's key attributes with those of an earlier success; the same attributes are compared here,
-before their references are resolved. A step whose input comes from one that runs again gets another URI, and runs too.
-A step in the body of a ForEach is told once for all items.
+before their references are resolved. A step whose input comes from one that runs again gets another URI, and runs too;
+so does one that reads what a step without a cache makes anew each time, such as the name of a model. A step in the body
+of a ForEach is told once for all items.
 https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html
 """
 
@@ -13,14 +14,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from drivetrain.pipelines.definition.cache_key import counts, key_fields
+from drivetrain.pipelines.definition.cache_key import compared, counts
 from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.difference import Change
 from drivetrain.pipelines.definition.document import Definition, StepNode, from_json
-from drivetrain.pipelines.definition.expressions import expressions
+from drivetrain.pipelines.definition.expressions import PROPERTY_FILES, Get, expressions
+from drivetrain.pipelines.definition.paths import descend
 
 MAX_REASONS = 3
 OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime")
+# Whose names the service makes up in each execution, and with them where it writes.
+_NAMED_ANEW = ("AutoML", "Model", "Processing", "Training", "Transform", "Tuning")
 _ITEMS = ("Arguments", "IterableItems")
 _BODY = ("Arguments", "ForEachBody")
 
@@ -68,7 +72,7 @@ def forecast(
         else:
             # `train: epochs 20 -> 30`, and of a step in a body `Each: step train epochs 20 -> 30`
             lines = [line.removeprefix(f"{loop or step.name}: ") for line in describe_all(own)]
-            why = _why(step, [line.removeprefix(f"step {step.name} ") for line in lines], parameters, again)
+            why = _why(step, [line.removeprefix(f"step {step.name} ") for line in lines], parameters, again, new)
         found[step.name] = Forecast(step.name, not why, why)
         if why:
             again |= {step.name, loop or step.name}  # who reads a ForEach reads what came of its body
@@ -107,14 +111,17 @@ class _Steps:
         return (named | read) & self.by_name.keys()
 
 
-def _why(step: StepNode, changed: list[str], parameters: Mapping[str, Change], again: set[str]) -> tuple[str, ...]:
-    attributes = key_fields(step.type, step.arguments)
+def _why(
+    step: StepNode, changed: list[str], parameters: Mapping[str, Change], again: set[str], steps: _Steps
+) -> tuple[str, ...]:
     why = changed
-    gets, _ = expressions(step.arguments if attributes is None else attributes)
+    gets, _ = expressions(compared(step.type, step.raw))
     for get in gets:
         if get.step is not None and get.step in again:
             why.append(f"{get.step} runs again")
-        elif get.root == "Execution" and get.path[0] in OF_THE_EXECUTION:
+        elif _is_made_anew(get, steps, again):
+            why.append(f"{get.step} runs each time")
+        elif _is_of_the_execution(get):
             why.append("its arguments name the execution")
         elif get.parameter in parameters:
             why += describe_all([parameters[str(get.parameter)]])
@@ -123,9 +130,31 @@ def _why(step: StepNode, changed: list[str], parameters: Mapping[str, Change], a
     return tuple([*unique[:MAX_REASONS], f"{more} more"] if more > 0 else unique)
 
 
+def _is_made_anew(get: Get, steps: _Steps, again: set[str], seen: frozenset[str] = frozenset()) -> bool:
+    """Whether each execution gives another value to a reference to a job or a model that is never cached, as far as the
+    definition tells: what its arguments do not say (names, ARNs, where a model lies), or say by the execution."""
+    source = steps.by_name.get(get.step or "")
+    if source is None or source.type not in _NAMED_ANEW or source.cache.enabled or source.name in seen:
+        return False
+    if get.path[0] in (PROPERTY_FILES, "OutputParameters"):  # may well come out as before
+        return False
+    try:
+        gets, _ = expressions(descend(source.arguments, get.path))
+    except LookupError:
+        return True
+    seen |= {source.name}
+    return any(
+        inner.step in again or _is_of_the_execution(inner) or _is_made_anew(inner, steps, again, seen) for inner in gets
+    )
+
+
+def _is_of_the_execution(get: Get) -> bool:
+    return get.root == "Execution" and get.path[0] in OF_THE_EXECUTION
+
+
 def _counts(change: Change, step: StepNode, loop: str | None) -> bool:
-    """Whether a change is of what the cache goes by: of the key attributes, or any argument where those are unknown;
-    of a step in a body also of the items, where it reads them."""
+    """Whether a change is of what the cache goes by: of the key attributes, or any argument where those are unknown; of
+    a step in a body also of the items, where it reads them."""
     root, _, *rest = change.place
     if root != "steps":
         return False
@@ -135,4 +164,4 @@ def _counts(change: Change, step: StepNode, loop: str | None) -> bool:
         if tuple(rest[:3]) != (*_BODY, step.name):
             return not rest
         rest = rest[3:]
-    return not rest or (rest[0] == "Arguments" and counts(step.type, rest[1:]))
+    return counts(step.type, rest)

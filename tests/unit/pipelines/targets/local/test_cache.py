@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
+from drivetrain.pipelines.definition.document import from_json
+from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.events import CacheExplained, StepFinished, StepStarted
+from drivetrain.pipelines.targets.local.cache import look_up
 from drivetrain.pipelines.targets.local.cache_differences import differences, reasons
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, model_of, output_of
@@ -126,6 +129,17 @@ def test_outputs_that_another_run_overwrote_are_a_miss(runs: LocalRuns) -> None:
     runs.store.path(f"{BUCKET}/fixed/x.txt").touch()
     runs.start(steps("1"))
     assert runs.statuses() == {"s": "Cached"}
+
+
+def test_a_transform_is_not_taken_from_the_cache_though_it_has_a_key(runs: LocalRuns) -> None:
+    step = {"Name": "ask", "Type": "Transform", "Arguments": {"ModelName": "digits"}, "CacheConfig": {"Enabled": True}}
+    [node] = from_json({"Steps": [step]}).steps
+    assert key_fields(node.type, node.arguments) == {"ModelName": "digits"}
+    with Ledger(runs.home) as ledger:
+        found = look_up(
+            node, node.arguments, execution="x", pipeline="p", ledger=ledger, store=runs.store, masking=Masking()
+        )
+    assert not found.hit and found.reasons == ("the model that it asks is made anew in each execution",)
 
 
 def test_a_result_expires(runs: LocalRuns) -> None:

@@ -134,7 +134,6 @@ def why(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[str, ...]]:
         ("ClarifyCheck", "SuppliedBaselineStatistics", False),
         ("ClarifyCheck", "ModelName", True),
         ("QualityCheck", "FailOnViolation", False),
-        ("QualityCheck", "Description", False),
     ],
 )
 def test_of_a_check_fields_beside_its_arguments_count(kind: str, field: str, runs: bool) -> None:
