@@ -7,17 +7,19 @@ Cron, rate and event paths are read here as they will be when the triggers are d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.model_groups import model_group
 from drivetrain.pipelines.spec.rule_book import RuleBook
 from drivetrain.pipelines.spec.steps import JobStep, NativeStep, Step
 from drivetrain.pipelines.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
-from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef
+from drivetrain.pipelines.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
+from drivetrain.pipelines.spec.written_places import written_places
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Parameter
@@ -84,6 +86,13 @@ def schedules_can_be_read(graph: Graph) -> Iterator[str]:
                 "rate='1 day' and at='2026-03-01T02:00:00'."
             )
             continue
+        bounds = [name for name in ("start", "end") if getattr(trigger, name) is not None]
+        if trigger.at is not None and bounds:
+            yield (
+                f"trigger {trigger.name!r} has {' and '.join(bounds)} beside at, which EventBridge Scheduler ignores: "
+                "it would run all the same. Leave out what does not hold."
+            )
+            continue
         from drivetrain.pipelines.triggers.schedules import clock
 
         try:
@@ -137,6 +146,24 @@ def triggers_do_not_loop(graph: Graph) -> Iterator[str]:
 
 
 @rule
+def uploads_are_not_those_of_the_steps(graph: Graph) -> Iterator[str]:
+    """Native steps and checkpoints may write anywhere, also where the pipeline waits for others' files."""
+    pipeline = graph.pipeline
+    for trigger in pipeline.triggers:
+        if not isinstance(trigger, Upload) or not trigger.loop_guard:
+            continue
+        values = _started_with(trigger, pipeline.parameters)
+        for step in graph.steps:
+            place = next((p for p in written_places(step, values) if p.meets(trigger.bucket, trigger.prefix)), None)
+            if place is not None:
+                yield (
+                    f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where step "
+                    f"{step.name!r} writes ({place.uri}): each run would start the next. Give another prefix; or, if "
+                    "that is meant, say loop_guard=False and give a limit."
+                )
+
+
+@rule
 def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
     """A package without the execution that made it starts a trigger on its own group, again and again."""
     declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
@@ -181,6 +208,14 @@ def registry_triggers_say_what_changed(graph: Graph) -> Iterator[str]:
             )
 
 
+def _started_with(trigger: EventTrigger, parameters: Iterable[Parameter]) -> dict[str, Scalar]:
+    """What a trigger starts the pipeline with, but for what only the event says."""
+    from drivetrain.pipelines.triggers.event_values import is_path
+
+    given = {p.name: trigger.parameters.get(p.name, p.default) for p in parameters}
+    return {name: value for name, value in given.items() if value is not None and not is_path(str(value))}
+
+
 def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
     """The group that a step registers in without naming its execution, and what to write; None for other steps.
 
@@ -205,8 +240,8 @@ def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
 def _may_be(given: Any, group: str, declared: Mapping[str, Parameter]) -> bool:
     """Whether a step's group may be this one: what only an execution knows may be any."""
     if isinstance(given, ParameterRef) and given.name in declared and declared[given.name].choices:
-        return group in declared[given.name].choices
-    return given == group if isinstance(given, str) else True
+        return any(model_group(str(choice)).name == group for choice in declared[given.name].choices)
+    return model_group(given).name == group if isinstance(given, str) else True
 
 
 def _misfit(parameter: Parameter, value: bool | int | float | str, *, from_event: bool) -> str | None:

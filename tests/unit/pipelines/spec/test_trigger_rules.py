@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from drivetrain.components.register_model import register_model
 from drivetrain.pipelines import (
     Alarm,
+    Checkpoint,
     Deployment,
     Limit,
     Parameter,
@@ -22,10 +23,11 @@ from drivetrain.pipelines import (
     SpecError,
     Upload,
     execution,
+    join,
     step,
 )
 from drivetrain.pipelines.spec import trigger_rules
-from drivetrain.pipelines.spec.steps import NativeStep
+from drivetrain.pipelines.spec.steps import NativeStep, Program, TrainingStep
 
 NIGHTLY = Schedule(name="nightly", cron="0 2 * * ? *")
 
@@ -147,6 +149,9 @@ def test_rule_triggers_give_what_a_start_needs() -> None:
         ({"at": "tomorrow"}, "write it as 2026-03-01T02:00:00"),
         ({"rate": "1 day", "timezone": "Europe/Berlim"}, "Did you mean 'Europe/Berlin'"),
         ({"rate": "1 day", "start": "soon"}, "'soon' is no time"),
+        ({"at": "2026-03-01T02:00:00", "start": "2026-04-01"}, "has start beside at, which EventBridge Scheduler"),
+        ({"at": "2026-03-01T02:00:00", "end": "2026-02-01"}, "has end beside at"),
+        ({"at": "2026-03-01T02:00:00", "start": "2026-02-01", "end": "2026-04-01"}, "has start and end beside at"),
         ({"rate": "1 day", "start": "2026-03-02", "end": "2026-03-01"}, "not after its start at 2026-03-02"),
         (
             {"rate": "1 day", "start": "2026-03-01T01:00:00", "end": "2026-03-01T00:00:00Z", "timezone": "Asia/Tokyo"},
@@ -192,6 +197,74 @@ def test_uploads_where_the_pipeline_writes(prefix: str, loops: bool) -> None:
     pipeline(trigger.model_copy(update={"loop_guard": False}), deployment=place)
 
 
+def writing(type: str, arguments: Any) -> NativeStep:
+    return NativeStep(name="score", type=type, fields={"Arguments": arguments})
+
+
+def joined(*values: Any) -> Any:
+    return {"Std:Join": {"On": "/", "Values": list(values)}}
+
+
+THIS_ID = {"Get": "Execution.PipelineExecutionId"}
+PLACES = (
+    Parameter.string("Out", "s3://arrivals/rows/out"),
+    Parameter.string("Elsewhere", "s3://scores/out", choices=("s3://scores/out", "s3://arrivals/rows/")),
+)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        writing("Transform", {"TransformOutput": {"S3OutputPath": "s3://arrivals/rows/out/"}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": "s3://arrivals/rows"}}),
+        writing("Transform", {"DataCaptureConfig": {"DestinationS3Uri": "s3://arrivals/"}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": {"Get": "Parameters.Out"}}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": joined("s3://arrivals/rows", THIS_ID)}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": joined({"Get": "Parameters.Out"}, THIS_ID, "x")}}),
+        writing(
+            "Processing", {"ProcessingOutputConfig": {"Outputs": [{"S3Output": {"S3Uri": "s3://arrivals/rows/"}}]}}
+        ),
+        writing("Training", {"CheckpointConfig": {"S3Uri": "s3://arrivals/rows/checkpoints/"}}),
+        writing("ForEach", {"ForEachBody": [{"Arguments": {"OutputDataConfig": {"S3OutputPath": "s3://arrivals"}}}]}),
+    ],
+)
+def test_rule_uploads_are_not_those_of_the_steps(made: NativeStep) -> None:
+    trigger = Upload(name="u", bucket="arrivals", prefix="rows/")
+    says = refusal(trigger, steps=(made,), parameters=PLACES)
+    assert "where step 'score' writes (s3://arrivals" in says and "each run would start the next" in says
+    pipeline(trigger.model_copy(update={"loop_guard": False}), steps=(made,), parameters=PLACES)
+    pipeline(trigger.model_copy(update={"bucket": "other"}), steps=(made,), parameters=PLACES)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        writing("Transform", {"TransformInput": {"DataSource": {"S3DataSource": {"S3Uri": "s3://arrivals/rows/"}}}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": "s3://arrivals/rows-scored/"}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": "s3://arrivals/scored/"}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": {"Get": "Parameters.Elsewhere"}}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": joined("s3://arrivals", THIS_ID)}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": joined("s3:/", THIS_ID, "rows")}}),
+        writing("Transform", {"TransformOutput": {"S3OutputPath": {"Std:Join": "odd"}}}),
+    ],
+)
+def test_what_is_read_there_or_written_elsewhere_is_no_loop(made: NativeStep) -> None:
+    assert pipeline(Upload(name="u", bucket="arrivals", prefix="rows/"), steps=(made,), parameters=PLACES).triggers
+
+
+def test_a_place_that_a_trigger_gives_is_looked_at() -> None:
+    made = writing("Transform", {"TransformOutput": {"S3OutputPath": {"Get": "Parameters.Elsewhere"}}})
+    trigger = Upload(name="u", bucket="arrivals", prefix="rows/", parameters={"Elsewhere": "s3://arrivals/rows/"})
+    assert "where step 'score' writes (s3://arrivals/rows/)" in refusal(trigger, steps=(made,), parameters=PLACES)
+
+
+def test_checkpoints_where_uploads_are_waited_for() -> None:
+    trigger = Upload(name="u", bucket="arrivals", prefix="rows/")
+    kept = Checkpoint(uri=join("s3://arrivals/rows/", execution("PipelineExecutionId"), "/"))
+    made = TrainingStep(name="score", program=Program(kind="script", target="train.py"), checkpoint=kept)
+    assert "where step 'score' writes (s3://arrivals/rows/...)" in refusal(trigger, steps=(made,))
+
+
 def test_rule_triggers_do_not_loop() -> None:
     own = PipelineFinished(name="again", pipeline="Mine", outcome="Failed")
     assert "without end" in refusal(own)
@@ -226,6 +299,7 @@ def native(group: str = "digits", **arguments: Any) -> NativeStep:
         registering(group=GROUP[0].ref()),
         registering(group=GROUP[1].ref()),
         native(),
+        native("arn:aws:sagemaker:eu-west-1:123456789012:model-package-group/digits"),
         native(MetadataProperties={"GeneratedBy": "me"}),
     ],
 )
@@ -244,6 +318,7 @@ def test_rule_the_loop_guard_knows_who_registered(made: Any) -> None:
         registering(group=GROUP[2].ref()),
         registering(registry="mlflow:http://mlflow:5000"),
         native("other"),
+        native("arn:aws:sagemaker:eu-west-1:123456789012:model-package-group/other"),
         native(MetadataProperties={"GeneratedBy": THIS_RUN}),
     ],
 )
