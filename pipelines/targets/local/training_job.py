@@ -46,8 +46,8 @@ MakeJob = Callable[[tuple["Host", ...]], "Job"]
 @dataclass(frozen=True, kw_only=True)
 class Ran:
     """How a job that succeeded went. `trained_s` goes from the first start of its program to the last end, `worked_s`
-    leaves out the time without machines. `told` is what the journal has of it. `stopped` says that whoever watches its
-    metrics stopped it early; what it had saved by then is its model."""
+    leaves out the time without machines. `told` is what the journal has of it, `value` says how it went in a few words.
+    `stopped` is the SecondaryStatus of one that was stopped early or at its limit; what it had saved is its model."""
 
     hosts: tuple[Host, ...]
     inputs: tuple[ArtifactEntry, ...]
@@ -57,18 +57,20 @@ class Ran:
     worked_s: float
     told: Mapping[str, Any] | None
     value: str | None
-    stopped: bool = False
+    stopped: str | None = None
 
 
 class TrainingJob:
     """The job of one attempt at a training step, or of one training of a tuning. `make_job` says what starts on hosts
-    that are laid out; `stop_early` is asked a few times a second, after the metrics, whether the job shall end now."""
+    that are laid out; `stop_early`, of a tuning, is asked a few times a second, after the metrics, whether it shall end
+    now. A tuning takes what a training has at its time limit, too: that is stopped then, and has not failed."""
 
     def __init__(
         self, context: StepContext, make_job: MakeJob, *, stop_early: Callable[[], bool] | None = None
     ) -> None:
         self._context, self._make_job, self._stop_early = context, make_job, stop_early
-        self._stopped = False
+        self._stopped: str | None = None
+        self._exceeded: str | None = None
         arguments = context.arguments
         self._resources = object_in(arguments, "ResourceConfig")
         self._num_hosts = programs.host_count(context.step.name, self._resources)
@@ -131,7 +133,7 @@ class TrainingJob:
         if self._rehearsal is not None:
             value = self._rehearsal.in_a_word()
         else:
-            value = self._journal.in_a_word() if self._journal.interruptions else None
+            value = self._journal.in_a_word() if self._journal.interruptions else self._exceeded
         return Ran(
             hosts=hosts,
             inputs=inputs,
@@ -218,7 +220,7 @@ class TrainingJob:
             nonlocal by, noticed
             if rehearsal is None:
                 assert self._stop_early is not None
-                self._stopped = self._stop_early()
+                self._stopped = "Stopped" if self._stop_early() else None
                 return STOP_NOTICE_S if self._stopped else None
             by = rehearsal.due(seconds)
             if by is None:
@@ -250,9 +252,12 @@ class TrainingJob:
             sync.finish()
         self._worked_s += result.wall_s
         if not result.interrupted:
-            if result.timed_out and left is not None:
+            if not result.timed_out or left is None:
+                raise_unless_succeeded(result)
+            elif self._stop_early is None:
                 raise StepFailedError(left.exceeded)
-            raise_unless_succeeded(result)
+            else:
+                self._stopped, self._exceeded = left.secondary_status, left.exceeded
         return result, by
 
     def _interrupted(self, by: Interruption, result: JobResult) -> None:

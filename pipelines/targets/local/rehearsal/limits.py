@@ -24,6 +24,11 @@ class Limit:
     def exceeded(self) -> str:
         return f"exceeded its time limit of {self.total_s:g} s (StoppingCondition.{self.field})"
 
+    @property
+    def secondary_status(self) -> str:
+        """DescribeTrainingJob's SecondaryStatus of a job that was stopped at it."""
+        return f"{self.field.removesuffix('InSeconds')}Exceeded"
+
 
 def limit(arguments: Mapping[str, Any], *, worked_s: float, elapsed_s: float) -> Limit | None:
     """What ends the job first: MaxRuntimeInSeconds counts the time at work, MaxWaitTimeInSeconds the time without

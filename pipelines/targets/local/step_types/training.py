@@ -119,7 +119,7 @@ def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | N
         "TrainingJobName": name,
         "TrainingJobArn": context.facts.arn(f"training-job/{name}"),
         "TrainingJobStatus": "Stopped" if ran.stopped else "Completed",
-        "SecondaryStatus": "Stopped" if ran.stopped else "Completed",
+        "SecondaryStatus": ran.stopped or "Completed",
         "SecondaryStatusTransitions": transitions,
         "ModelArtifacts": {"S3ModelArtifacts": artifacts_uri(arguments, name)},
         "CreationTime": created,

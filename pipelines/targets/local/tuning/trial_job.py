@@ -115,7 +115,8 @@ def run_trial(
     stop_early: Callable[[], bool],
     is_kept: Callable[[], bool],
 ) -> None:
-    """Run a training to its end, and enter in `trial` how it went: a failure of its program is a result like others.
+    """Run a training to its end, and enter in `trial` how it went: a failure of its program is a result like others,
+    and at its time limit it is stopped with what it has (status Stopped, MaxRuntimeExceeded on the service).
     `stop_early` is asked whether it shall end now; one that `is_kept` denies counts for nothing, and is run again.
 
     Raises:
@@ -144,6 +145,7 @@ def run_trial(
             trial.status, trial.reason = "Failed", context.ledger.masking.message(error.reason)
         else:
             trial.status = "Stopped" if result.response["TrainingJobStatus"] == "Stopped" else "Completed"
+            trial.reason = trial.reason or result.value  # the limit at which it was stopped
             trial.started = result.response["TrainingStartTime"]
             trial.inputs = list(result.inputs)
             trial.objective = trial.values[-1][1] if trial.values else None

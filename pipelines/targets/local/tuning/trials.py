@@ -31,7 +31,7 @@ Status = Literal["InProgress", "Completed", "Stopped", "Failed"]
 class Trial:
     """One training: `number` counts from 1, `place` among those of its definition from 0. Times are seconds since the
     epoch; `values` are the objective as it was logged, (seconds since the start, value); `reason` says why it failed or
-    was stopped early."""
+    was stopped."""
 
     number: int
     place: int

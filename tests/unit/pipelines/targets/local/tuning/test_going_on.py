@@ -186,6 +186,19 @@ def test_time_ends_a_tuning_of_which_no_training_ends(runs: LocalRuns, monkeypat
     assert found["Drivetrain"]["over"] == "MaxRuntimeInSeconds 120 is over"
 
 
+def test_a_training_whose_time_is_over_is_stopped_and_keeps_what_it_has(runs: LocalRuns) -> None:
+    definition = training(runs, HOPELESS, StoppingCondition={"MaxRuntimeInSeconds": 1})
+    summary = runs.start([tuning(definition, ranges=categories(x=["bad"]), most=1)], image_commands=COMMAND)
+    assert summary.status == "Succeeded", summary.reason
+    found = response(runs)
+    best = found["BestTrainingJob"]
+    assert best["TrainingJobStatus"] == "Stopped"
+    assert best["FinalHyperParameterTuningJobObjectiveMetric"]["Value"] == 0.9
+    [told] = found["Drivetrain"]["trainings"]
+    assert told["reason"] == "exceeded its time limit of 1 s (StoppingCondition.MaxRuntimeInSeconds)"
+    assert runs.store.exists(f"{BUCKET}/runs/{summary.execution}/tune/{best['TrainingJobName']}/output/model.tar.gz")
+
+
 def test_hyperband_ends_a_training_that_has_had_its_epochs(runs: LocalRuns) -> None:
     resources = {"HyperbandStrategyConfig": {"MinResource": 1, "MaxResource": 1}}
     step = tuning(
