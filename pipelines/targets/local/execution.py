@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from drivetrain.pipelines.definition import for_each
@@ -29,7 +30,7 @@ from drivetrain.pipelines.targets.events import (
     StepFinished,
     StepStarted,
 )
-from drivetrain.pipelines.targets.local import cache, iterating
+from drivetrain.pipelines.targets.local import cache, iterating, moments
 from drivetrain.pipelines.targets.local.context import Control
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
@@ -233,9 +234,10 @@ class Execution:
             given: dict[str, Any] = step.own_fields.get("Arguments") or {}
             if step.type == for_each.TYPE:
                 given = {key: value for key, value in given.items() if key not in for_each.OF_THE_BODY}
-            arguments = self._scope.arguments(given, step.name)
+            now = partial(moments.of_step, self._home, self._facts.id, step.name)
+            arguments = self._scope.arguments(given, step.name, now)
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
-            fields = self._scope.arguments(fields, step.name)
+            fields = self._scope.arguments(fields, step.name, now)
         except UserError as error:
             reason = self._ledger.masking.message(f"{BAD_INPUT}{error}")
             self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=reason)

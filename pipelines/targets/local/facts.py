@@ -44,8 +44,8 @@ class Facts:
         mark = hashlib.sha256(step.encode()).hexdigest()[:8]
         return f"{name[: MAX_JOB_NAME_CHARACTERS - 9].rstrip('-')}-{mark}"
 
-    def field(self, name: str) -> Any:
-        """A value of `Execution.<name>`.
+    def field(self, name: str, now: float | None = None) -> Any:
+        """A value of `Execution.<name>`; `now` is what CurrentDateTime is, where that is not the time of day.
 
         Raises:
             UnresolvedReference: there is no such value.
@@ -56,7 +56,7 @@ class Facts:
             "PipelineExecutionId": self.id,
             "PipelineExecutionArn": self.execution_arn,
             "StartDateTime": _date(self.started),
-            "CurrentDateTime": _date(time.time()),
+            "CurrentDateTime": _date(time.time() if now is None else now),
         }
         if name not in values:
             raise UnresolvedReference(f"an execution has no {name!r}. {did_you_mean(name, EXECUTION_FIELDS)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -49,13 +50,15 @@ class ExecutionScope(Scope):
         shown = resolve_known([step.raw for step in steps], inner)
         self.masking = self.masking.including(shown, inner.parsed())
 
-    def arguments(self, node: Any, step: str = "") -> Any:
-        """A step's fields with every expression replaced; `step` names it, which says in which iteration it stands.
+    def arguments(self, node: Any, step: str = "", now: Callable[[], float] = time.time) -> Any:
+        """A step's fields with every expression replaced; `step` names it, which says in which iteration it stands,
+        and `now` gives its CurrentDateTime.
 
         Raises:
             UserError: a value that does not exist (yet), or one that was not kept because it looks like a secret.
         """
-        resolved = resolve(node, IterationScope(self, self._items[step]) if step in self._items else self)
+        scope = StepScope(self, self._facts, now)
+        resolved = resolve(node, IterationScope(scope, self._items[step]) if step in self._items else scope)
         if contains_mask(resolved) and not contains_mask(node):
             raise UserError(
                 "a reference leads to a value that is kept nowhere, since its name looks like a secret's. Give the "
@@ -109,27 +112,11 @@ class ExecutionScope(Scope):
         return json_text.parse(path.read_bytes(), f"{what} ({uri})")
 
 
-class IterationScope(Scope):
-    """What the steps of one iteration see: all that others see, and the item."""
+class InnerScope(Scope):
+    """What stands inside of something else sees: all that others see."""
 
-    def __init__(self, outer: Scope, item: Json) -> None:
+    def __init__(self, outer: Scope) -> None:
         self._outer = outer
-        self._item = item
-
-    def parsed(self) -> Json:
-        """The item; the object where it is the JSON text of one."""
-        if isinstance(self._item, str):
-            try:
-                return json_text.parse(self._item, "item")
-            except UserError:
-                return self._item  # plain text
-        return self._item
-
-    def shown(self, masking: Masking) -> str:
-        """The item as text, without secrets."""
-        parsed = self.parsed()
-        whole = isinstance(parsed, dict | list)
-        return for_each.item_text(masking(parsed) if whole else masking(for_each.item_text(self._item)))
 
     def parameter(self, name: str) -> Any:
         return self._outer.parameter(name)
@@ -148,6 +135,42 @@ class IterationScope(Scope):
 
     def root(self, name: str) -> Any:
         return self._outer.root(name)
+
+
+class StepScope(InnerScope):
+    """What one step sees: `now` gives its CurrentDateTime, and is asked only for that."""
+
+    def __init__(self, outer: Scope, facts: Facts, now: Callable[[], float]) -> None:
+        super().__init__(outer)
+        self._facts, self._now = facts, now
+
+    def execution(self, field: str) -> Any:
+        if field == "CurrentDateTime":
+            return self._facts.field(field, self._now())
+        return super().execution(field)
+
+
+class IterationScope(InnerScope):
+    """What the steps of one iteration see: all that others see, and the item."""
+
+    def __init__(self, outer: Scope, item: Json) -> None:
+        super().__init__(outer)
+        self._item = item
+
+    def parsed(self) -> Json:
+        """The item; the object where it is the JSON text of one."""
+        if isinstance(self._item, str):
+            try:
+                return json_text.parse(self._item, "item")
+            except UserError:
+                return self._item  # plain text
+        return self._item
+
+    def shown(self, masking: Masking) -> str:
+        """The item as text, without secrets."""
+        parsed = self.parsed()
+        whole = isinstance(parsed, dict | list)
+        return for_each.item_text(masking(parsed) if whole else masking(for_each.item_text(self._item)))
 
     def below_root(self, get: Get) -> Any:
         if get.root != for_each.TYPE:
