@@ -127,9 +127,8 @@ class Execution:
         )
         steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
-        for row in failed:
-            seconds = (row.ended or 0.0) - (row.started or row.ended or 0.0)
-            self._observe(StepFinished(row.name, row.status or "Failed", seconds, reason=row.reason))
+        for event in failed:
+            self._observe(event)
         self._leave_out()
         grace_s, asked = self._options.stop_grace_s, lambda: self._inbox.put(_StopRequested())
         with stop_on_signals(self._control, grace_s, asked, self._tell_stopping):

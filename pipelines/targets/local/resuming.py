@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.for_each import child_name
+from drivetrain.pipelines.targets.events import StepFinished
 from drivetrain.pipelines.targets.local.containers.processes import end_survivors
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
@@ -42,10 +43,10 @@ def take_up(
     ledger: LedgerWriter,
     scope: ExecutionScope,
     scheduler: Scheduler,
-) -> tuple[tuple[str, ...], tuple[StepRow, ...]]:
+) -> tuple[tuple[str, ...], tuple[StepFinished, ...]]:
     """Bring an execution that another process began to where this one can go on. Gives the names of the steps that are
-    done, and those that stay as they failed, since a step with a Trigger has taken care of it: were they run again and
-    did succeed, both sides of the failure would have run."""
+    done, and the ends of those that stay as they failed, since a step with a Trigger has taken care of it: were they
+    run again and did succeed, both sides of the failure would have run."""
     settle_earlier_attempts(execution, home, store, ledger)
     rows = {row.name: row for row in ledger.steps(execution)}
     handled = taken_care_of(_done(definition, rows))
@@ -67,7 +68,14 @@ def take_up(
     scheduler.forget(settled)
     # Steps of iterations are settled when their ForEach begins again.
     done = tuple(row.name for row in rows.values() if row.status in DONE)
-    return done, tuple(row for row in rows.values() if (row.parent or row.name) in kept and row.status not in DONE)
+    return done, tuple(
+        _end(row) for row in rows.values() if (row.parent or row.name) in kept and row.status not in DONE
+    )
+
+
+def _end(row: StepRow) -> StepFinished:
+    seconds = (row.ended or 0.0) - (row.started or row.ended or 0.0)
+    return StepFinished(row.name, "Failed" if row.status == "Failed" else "NotExecuted", seconds, reason=row.reason)
 
 
 def _done(definition: Definition, rows: Mapping[str, StepRow]) -> Iterator[StepNode]:
