@@ -43,10 +43,11 @@ class Schedule(_Trigger):
     """Such as Europe/Berlin. A cron time that clocks skip is skipped; one that comes twice runs once."""
 
     start: str | None = None
-    """Not before: 2026-03-01, 2026-03-01T02:00:00 (in `timezone`), 2026-03-01T02:00:00Z."""
+    """Not before: 2026-03-01, 2026-03-01T02:00:00 (in `timezone`), 2026-03-01T02:00:00Z. With `cron` and `rate` only: the
+    service ignores it for a single time."""
 
     end: str | None = None
-    """Not after."""
+    """Not after; likewise."""
 
     flexible_minutes: Annotated[int, Field(ge=1, le=1440)] | None = None
     """Some time within so many minutes after the time, for schedules that should not all start at once."""
