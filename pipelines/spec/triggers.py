@@ -43,8 +43,8 @@ class Schedule(_Trigger):
     """Such as Europe/Berlin. A cron time that clocks skip is skipped; one that comes twice runs once."""
 
     start: str | None = None
-    """Not before: 2026-03-01, 2026-03-01T02:00:00 (in `timezone`), 2026-03-01T02:00:00Z. With `cron` and `rate` only: the
-    service ignores it for a single time."""
+    """Not before: 2026-03-01, 2026-03-01T02:00:00 (in `timezone`), 2026-03-01T02:00:00Z. With `cron` and `rate` only:
+    the service ignores it for a single time."""
 
     end: str | None = None
     """Not after; likewise."""

@@ -25,8 +25,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTri
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.spec.pipeline import Pipeline
+    from drivetrain.pipelines.spec.resources import Deployment
 
 APPLIED_AROUND, APPLYING_AROUND = AROUND
 """The tag with the hash of the surroundings that apply wrote last, and the one of those that it is writing: after
