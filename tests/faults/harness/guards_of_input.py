@@ -1,7 +1,7 @@
 """That the families about malicious input and secrets would notice: each guard is taken away in turn.
 
-../test_guards_of_input.py runs this file in a process of its own: a forked command takes its modules and its memory from
-the process, in which other tests have imported what is to be patched before it is, and used gigabytes.
+../test_guards_of_input.py runs this file in a process of its own: a forked command takes its modules and its memory
+from the process, in which other tests have imported what is to be patched before it is, and used gigabytes.
 """
 
 from __future__ import annotations
