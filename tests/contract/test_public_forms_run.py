@@ -213,7 +213,7 @@ def test_the_regression_is_registered_transformed_or_stopped_by_its_own_decision
     assert version.metrics["regression_metrics.mse.value"] == 4.5
     assert version.status == "PendingManualApproval"
     with Ledger(ran.home) as ledger:
-        uris = [uri for uri, _ in ledger.written(ledger.execution("latest").id, "Transform")]
+        uris = [written.uri for written in ledger.written(ledger.execution("latest").id, "Transform")]
     assert uris == [f"{BUCKET}/Transform/rows.csv.out"]
 
 
