@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain.training_scripts.launching.network import held_port
+
+ENDS_S = 10
 
 # Without torch, so that a start costs what torchrun costs.
 PROGRAM = """
@@ -125,9 +128,13 @@ def assert_gone() -> Callable[[list[int]], None]:
     def check(pids: list[int]) -> None:
         for pid in pids:
             try:
-                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            except FileNotFoundError:
+                process = os.pidfd_open(pid)
+            except ProcessLookupError:
                 continue
-            assert state == "Z", f"process {pid} still lives in state {state}"  # a zombie waits only for init
+            try:
+                # Its files are closed a moment before it has ended; a zombie waits only for init.
+                assert select.select([process], [], [], ENDS_S)[0], f"process {pid} still lives"
+            finally:
+                os.close(process)
 
     return check
