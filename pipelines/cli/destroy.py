@@ -62,8 +62,8 @@ def destroy(
     if not confirm(question, yes=yes, instead="Give --yes to delete."):
         say("Nothing was changed.")
         return
-    destroying.destroy(account, there, tell=(lambda line: None) if as_json else say)
+    done = destroying.destroy(account, there, tell=(lambda line: None) if as_json else say)
     if as_json:
-        say_json(there.to_json())
+        say_json(done.to_json())
     else:
         say(f"What its executions wrote stays in {deployment.root}/{name}/.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.pipelines.errors import UserError
@@ -209,9 +209,9 @@ def _folders(texts: Iterable[str], root: str) -> set[str]:
     return {found for text in texts for found in pattern.findall(text)}
 
 
-def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = lambda line: None) -> None:
+def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = lambda line: None) -> Remains:
     """Take it away. Of objects only what still nobody else uses: a person may have looked at `what` for an hour, and
-    somebody deployed the same code meanwhile.
+    somebody deployed the same code meanwhile. Gives what was taken away, and what stays.
 
     Raises:
         ServiceError: AWS refuses; what went before is gone, and destroying again goes on.
@@ -224,14 +224,18 @@ def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = la
         account.find("sagemaker", "delete_pipeline", about=about, PipelineName=what.name)
         tell(f"deleted {about}")
     now = _objects(account, what.name, what.root)
-    for line in now.kept:
-        if line not in what.kept:
-            tell(f"note: {line}")
+    unused = {*now.objects, *now.records}
+    objects, records = (tuple(uri for uri in shown if uri in unused) for shown in (what.objects, what.records))
+    since = [line for line in now.kept if line not in what.kept]
+    if left := len(what.objects) - len(objects):
+        since.append(
+            f"{left} objects of code and data were left: others have come to use them, or they are gone already"
+        )
+    for line in since:
+        tell(f"note: {line}")
     # The records last: they say which objects are the pipeline's, should this be cut short.
-    for shown, unused, words in (
-        (what.objects, now.objects, "objects of code and data"),
-        (what.records, now.records, "records"),
-    ):
-        if uris := sorted(set(shown) & set(unused)):
+    for uris, words in ((objects, "objects of code and data"), (records, "records")):
+        if uris:
             delete(account, uris)
             tell(f"deleted {len(uris)} {words}")
+    return replace(what, objects=objects, records=records, kept=(*what.kept, *since))

@@ -62,11 +62,14 @@ def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> No
     weekly.apply(shared)
     assert len(shown.objects) == 1
     told: list[str] = []
-    destroy(place.account, shown, tell=told.append)
+    done = destroy(place.account, shown, tell=told.append)
+    assert done.objects == () and done.records == shown.records
+    assert [line for line in told if line.startswith("note: 1 objects of code and data were left")]
+    assert done.kept == (told[-2].removeprefix("note: "),)
     left = place.state()
     assert list(left["pipelines"]) == ["weekly"] and weekly.plan(shared).is_empty
     assert shared.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in left["objects"]
-    assert not any("objects of code" in line for line in told)
+    assert not any(line.startswith("deleted 1 objects") for line in told)
 
 
 def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -> None:
