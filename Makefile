@@ -25,10 +25,10 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (under ten minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not toolkit and not image and not infra and not sdk' $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk' $(ARGS)
 
 test-slow: setup  ## The slow families: launchers, kill campaigns
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow' $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow and not nightly' $(ARGS)
 
 .venvs/toolkit/.installed: tests/toolkit-requirements.txt
 	@$(PYTHON) -m venv .venvs/toolkit
