@@ -1,0 +1,48 @@
+"""What a change must pass, as jobs on lanes: on a clean clone, Debian 12 with Python 3.11, two cores, no
+accelerator, package index only."""
+
+import sys
+
+from lanes import Job, main
+
+# Some launcher tests start plain MPI programs, and hosts in network namespaces; they skip where these are missing.
+MPI = """
+if [ "$(id -u)" = 0 ] && ! { command -v mpicc && command -v mpirun && command -v ip; } >/dev/null; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openmpi-bin libopenmpi-dev iproute2 >/dev/null
+fi"""
+
+
+def _tests(verb: str, seconds: int, *needs: str) -> Job:
+    report = f"--junitxml=build/tests/{verb}.xml"
+    return Job(verb, f'make {verb} JOBS=1 ARGS="{report}"', seconds, ("setup", *needs))
+
+
+JOBS = [
+    Job("setup", "make setup", 120),
+    Job("mpi", MPI.strip(), aside=True),
+    # Environments of their own, from the first second on.
+    *(
+        Job(f"install-{name}", f"make .venvs/{name}/.installed", seconds, needs, aside=True)
+        for name, seconds, needs in (
+            ("toolkit", 4, ()),
+            ("image", 3, ()),
+            # These two install the project in place, as `make setup` does.
+            ("sdk", 2, ("setup",)),
+            ("infra", 1, ("setup",)),
+        )
+    ),
+    Job("check", "make check", 90, ("setup",)),
+    _tests("test", 500),
+    _tests("test-slow", 900, "mpi"),
+    _tests("test-toolkit", 60, "install-toolkit"),
+    _tests("test-image", 60, "install-image"),
+    _tests("test-infra", 60, "install-infra"),
+    _tests("test-sdk", 60, "install-sdk"),
+    Job("run", "make run", 20, ("setup",)),
+    Job("faults", 'make faults ARGS="--quick"', 240, ("setup",)),
+    Job("bench", 'make bench ARGS="--quick --no-peers"', 180, ("setup",), alone=True),
+]
+
+if __name__ == "__main__":
+    sys.exit(main(JOBS))
