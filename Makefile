@@ -6,7 +6,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run test test-slow test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench faults clean
+.PHONY: help setup run test test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench faults clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -68,6 +68,21 @@ test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK bu
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
+
+.venvs/audit/.installed: tests/audit-requirements.txt
+	@$(PYTHON) -m venv .venvs/audit
+	@.venvs/audit/bin/python $(PIP_INSTALL) --upgrade pip
+	@.venvs/audit/bin/python $(PIP_INSTALL) -r tests/audit-requirements.txt
+	@touch $@
+
+audit-code: .venvs/audit/.installed  ## Look for insecure code (bandit; pyproject.toml says what is left out)
+	.venvs/audit/bin/bandit --quiet --recursive --severity-level medium --configfile pyproject.toml components pipelines training_scripts infra
+
+audit-pins: .venvs/audit/.installed  ## Look for known vulnerabilities of the pinned packages; asks the index
+	.venvs/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
+
+test-nightly: setup  ## What takes hours: full products, campaigns of faults, mutants, peers, audits; a table at the end
+	$(PYTHON) .ci/nightly.py
 
 check: setup types  ## Lint, format and types
 	$(BIN)/ruff check .

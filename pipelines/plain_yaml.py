@@ -54,7 +54,7 @@ def load_yaml(text: str, where: str) -> Any:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
         _refuse_duplicates(yaml.compose(text, Loader=_yaml_loader()), where)
-        return yaml.load(text, Loader=_yaml_loader())
+        return yaml.load(text, Loader=_yaml_loader())  # a SafeLoader  # nosec B506
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -329,7 +329,7 @@ class KubeflowRegistry:
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         request = urllib.request.Request(f"{self.address}{_BASE}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # http and https alone  # nosec B310
                 content: Any = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise _AnswerError(error.code, _reason(error)) from None

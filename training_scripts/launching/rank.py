@@ -123,7 +123,7 @@ def _script(path: str) -> None:
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__dict__.update(__file__=file, __builtins__=builtins, __cached__=None)
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
-    exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
+    exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)  # the user's  # nosec B102
 
 
 def _supervised(program: Callable[[], None]) -> NoReturn:

@@ -125,7 +125,7 @@ def container_environment(
 
 def read_result(one: Supervised, job: Job) -> HostResult:
     try:
-        told: dict[str, Any] = marshal.loads(one.record_file.read_bytes())
+        told: dict[str, Any] = marshal.loads(one.record_file.read_bytes())  # our supervisor wrote it  # nosec B302
     except FileNotFoundError:  # it was killed, or could not write (its log says why)
         end_survivors([one.record])  # the kernel closes its files before it kills the rest of its namespace
         now = time.time()
