@@ -17,7 +17,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 
-.PHONY: help setup run test test-slow test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench weights faults clean
+.PHONY: help setup run test test-changed test-slow test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench weights faults clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -37,6 +37,9 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 
 test: setup  ## The quick tests (under ten minutes on two cores)
 	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk' $(ARGS)
+
+test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
+	$(BIN)/python -m tests.changed $(ARGS)
 
 test-slow: setup  ## The slow families: launchers, kill campaigns
 	$(BIN)/python -m pytest $(LANES) -m 'slow and not nightly' $(ARGS)
