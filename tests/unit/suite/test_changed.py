@@ -255,6 +255,7 @@ def test_a_test_that_is_gone_is_not_run(plant: Plant) -> None:
     assert reached_tests(root, changed_files(root, "HEAD")) == {}
 
 
+@pytest.mark.slow
 def test_in_this_tree_a_change_reaches_what_it_should() -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     tree = Tree(ROOT, files)

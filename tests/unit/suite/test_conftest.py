@@ -66,6 +66,7 @@ def drawn(folder: Path, profile: str | None) -> tuple[int, int, str]:
     return int(few), int(usual), numbers
 
 
+@pytest.mark.slow
 def test_the_nightly_profile_draws_more_and_others(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
