@@ -5,8 +5,19 @@ BIN := $(VENV)/bin
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= 2
+# A file is one worker's; the longest come first (tests/conftest.py).
+LANES = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Collecting the tests without compiled files takes 35 s of a core instead of 14, in each worker.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench faults clean
+# The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists).
+TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py \
+  tests/unit/pipelines/targets/local/containers/test_toolkit.py
+IMAGE_TESTS = tests/contract/test_programs_in_image.py
+INFRA_TESTS = tests/infra/test_stack.py
+SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
+
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench weights faults clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -25,10 +36,13 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (under ten minutes on two cores)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk' $(ARGS)
+	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk' $(ARGS)
+
+test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
+	$(BIN)/python -m tests.changed $(ARGS)
 
 test-slow: setup  ## The slow families: launchers, kill campaigns
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow and not nightly' $(ARGS)
+	$(BIN)/python -m pytest $(LANES) -m 'slow and not nightly' $(ARGS)
 
 .venvs/toolkit/.installed: tests/toolkit-requirements.txt
 	@$(PYTHON) -m venv .venvs/toolkit
@@ -37,7 +51,7 @@ test-slow: setup  ## The slow families: launchers, kill campaigns
 	@touch $@
 
 test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMaker training toolkit
-	$(BIN)/python -m pytest -m toolkit $(ARGS)
+	$(BIN)/python -m pytest -m toolkit $(TOOLKIT_TESTS) $(ARGS)
 
 .venvs/image/.installed: tests/image-requirements.txt
 	@$(PYTHON) -m venv .venvs/image
@@ -46,7 +60,7 @@ test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMake
 	@touch $@
 
 test-image: setup .venvs/image/.installed  ## Run each program with only what the stock image holds
-	$(BIN)/python -m pytest -m image $(ARGS)
+	$(BIN)/python -m pytest -m image $(IMAGE_TESTS) $(ARGS)
 
 .venvs/infra/.installed: tests/infra-requirements.txt pyproject.toml
 	@$(PYTHON) -m venv .venvs/infra
@@ -55,7 +69,7 @@ test-image: setup .venvs/image/.installed  ## Run each program with only what th
 	@touch $@
 
 test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it to cdk-nag, cfn-lint and its policies
-	$(BIN)/python -m pytest -m infra $(ARGS)
+	$(BIN)/python -m pytest -m infra $(INFRA_TESTS) $(ARGS)
 
 .venvs/sdk/.installed: tests/sdk-requirements.txt pyproject.toml
 	@$(PYTHON) -m venv .venvs/sdk
@@ -64,7 +78,7 @@ test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it t
 	@touch $@
 
 test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK builds, and upsert with it
-	$(BIN)/python -m pytest -m sdk $(ARGS)
+	$(BIN)/python -m pytest -m sdk $(SDK_TESTS) $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
@@ -108,6 +122,9 @@ shapes: setup  ## Extract the service's input shapes from the installed botocore
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
+	$(BIN)/python .ci/weights.py build/tests/*.xml
 
 faults: setup  ## Break things on purpose and count violations; writes build/faults.json
 	$(BIN)/python -m tests.faults $(ARGS)

@@ -15,7 +15,7 @@ JOBS = [
     Job("install-audit", "make .venvs/audit/.installed", aside=True),
     Job(
         "nightly",
-        "HYPOTHESIS_PROFILE=nightly .venv/bin/python -m pytest -m nightly --junitxml=build/tests/nightly.xml",
+        "HYPOTHESIS_PROFILE=nightly .venv/bin/python -m pytest -m 'nightly or hypothesis'",
         3000,
         ("setup",),
     ),

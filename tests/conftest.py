@@ -1,16 +1,71 @@
 """Options and fixtures of the whole suite."""
 
 import gc
+import json
 import os
+import random
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Nothing that a property test finds may depend on the run or on how busy the machine is: the same examples each time.
+# `HYPOTHESIS_PROFILE=nightly` draws other ones every night, and ten times as many.
+hypothesis.settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "nightly",
+    derandomize=False,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+hypothesis.settings.load_profile(PROFILE)
+NIGHTLY_FACTOR = 10
+
+# Seconds a file, for those above two (`make weights` writes them).
+WEIGHTS = Path(__file__).with_name("weights.json")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if PROFILE == "nightly":
+        _search_longer(items)
+    if hasattr(config, "workerinput"):
+        _longest_first(items, config.rootpath)
+
+
+def _search_longer(items: list[pytest.Item]) -> None:
+    """A profile's number of examples holds only where a test names none."""
+    for function in {getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None)) for item in items}:
+        given = getattr(function, "_hypothesis_internal_use_settings", None)
+        if given is not None:
+            longer = hypothesis.settings(given, max_examples=NIGHTLY_FACTOR * given.max_examples)
+            function._hypothesis_internal_use_settings = longer
+
+
+def _longest_first(items: list[pytest.Item], root: Path) -> None:
+    """The file that takes longest must not be the last one, for which all other workers wait.
+
+    With `--dist loadfile --no-loadscope-reorder` files are handed out in the order of their first tests, which is that
+    of every worker. What the list of weights does not know comes after it, as collected.
+    """
+    weights: dict[str, float] = json.loads(WEIGHTS.read_text(encoding="utf-8")) if WEIGHTS.exists() else {}
+    items.sort(key=lambda item: -weights.get(item.path.relative_to(root).as_posix(), 0))
 
 
 def pytest_collection_finish() -> None:
@@ -24,36 +79,33 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What a test draws depends on its name alone, and not on the tests before it. (No torch is imported for that.)"""
     seed = zlib.crc32(item.nodeid.encode())
+    random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+    if torch := sys.modules.get("torch"):
+        # torch.manual_seed takes half a millisecond, and keeps a call for each device that is not there.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed)
 
 
 @pytest.fixture(autouse=True)
-def own_environment() -> Iterator[None]:
-    """No setting of the developer's shell reaches a test.
+def own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No setting of the developer's shell reaches a test, and what it imports of its own folder is forgotten: a file
+    of another test may have the same name.
 
     Not by the test's own monkeypatch, which is undone in the order in which it was asked for: asked for here, it would
     be undone after all other fixtures, and bring back what they have set meanwhile.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith("DRIVETRAIN_"):
-                patch.delenv(name)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a test imports of its own folder is forgotten: a file of another test may have the same name."""
+    settings = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("DRIVETRAIN_")}
     before, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path
     folder = f"{tmp_path_factory.getbasetemp()}{os.sep}"
-    for name in set(sys.modules) - before:
+    for name in sys.modules.keys() - before:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
+    os.environ.update(settings)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -90,7 +90,11 @@ def test_sides_get_their_share() -> None:
         assert abs(count - expected) < 4 * deviation
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(keys=KEYS, more=KEYS, text_key=st.booleans(), order=st.randoms(), salt=st.sampled_from(["", "x"]))
 def test_no_row_changes_sides_when_data_grows(
     tmp_path_factory: pytest.TempPathFactory,

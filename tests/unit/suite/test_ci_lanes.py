@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-CI = Path(__file__).parents[2] / ".ci"
+CI = Path(__file__).parents[3] / ".ci"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,78 @@
+"""What a test draws is the same in each run, and whatever ran before it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parents[3]
+PROPERTY = """
+import random
+from hypothesis import given, settings, strategies as st
+
+drawn = {"few": [], "usual": []}
+
+@settings(max_examples=5)
+@given(st.integers())
+def test_few(number):
+    drawn["few"].append(number)
+
+@given(st.integers())
+def test_usual(number):
+    drawn["usual"].append(number)
+
+def test_shown():
+    print("drawn", len(drawn["few"]), len(drawn["usual"]), drawn["usual"])
+"""
+
+
+def test_a_test_draws_by_its_name(request: pytest.FixtureRequest) -> None:
+    seed = zlib.crc32(request.node.nodeid.encode())
+    assert random.random() == random.Random(seed).random()
+    assert np.random.rand() == np.random.RandomState(seed).rand()
+    assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))
+
+
+@settings(max_examples=1)
+@given(st.none())
+def test_a_property_is_searched_without_chance_or_clock(nothing: None) -> None:
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert settings.default.derandomize == (os.environ.get("HYPOTHESIS_PROFILE", "ci") == "ci")
+
+
+def drawn(folder: Path, profile: str | None) -> tuple[int, int, str]:
+    """How many examples each test drew, and those of the second."""
+    environment = {name: value for name, value in os.environ.items() if name != "HYPOTHESIS_PROFILE"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-sq", "-p", "no:cacheprovider", "-p", "no:xdist", str(folder)],
+        env=environment | ({"HYPOTHESIS_PROFILE": profile} if profile else {}),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=True,
+    )
+    few, usual, numbers = done.stdout.partition("drawn ")[2].splitlines()[0].split(" ", 2)
+    return int(few), int(usual), numbers
+
+
+@pytest.mark.slow
+def test_the_nightly_profile_draws_more_and_others(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    (tmp_path / "test_property.py").write_text(PROPERTY)
+    usual, again = drawn(tmp_path, None), drawn(tmp_path, "ci")
+    assert usual == again and usual[:2] == (5, 100)
+    night, next_night = drawn(tmp_path, "nightly"), drawn(tmp_path, "nightly")
+    assert night[:2] == next_night[:2] == (50, 1000)
+    assert night != next_night
