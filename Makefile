@@ -6,7 +6,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run test test-slow test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench faults clean
+.PHONY: help setup run test test-slow test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -96,6 +96,9 @@ bench: setup  ## Measure against the peers; writes build/bench.json
 
 faults: setup  ## Break things on purpose and count violations; writes build/faults.json
 	$(BIN)/python -m tests.faults $(ARGS)
+
+mutants: setup  ## Make recorded mistakes in the code and see that tests notice each; writes build/mutants.json
+	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(ARGS)
 
 clean:  ## Remove what was built here (not the environments)
 	rm -rf build dist .drivetrain .pytest_cache .ruff_cache .hypothesis *.egg-info
