@@ -75,6 +75,7 @@ class Copy:
         assert process.pid is not None
         with suppress(ProcessLookupError):
             os.killpg(process.pid, SIGKILL)  # with whatever a test has left
+        process.kill()  # had it no group of its own yet
         process.join()
         shutil.copy2(self._original / mutant.file, self.root / mutant.file)
         if timed_out:
