@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import pytest
@@ -204,6 +205,14 @@ def test_unreadable_expressions_are_refused(node: Any, said: str) -> None:
     with pytest.raises(UserError) as caught:
         resolve([node], Known())
     assert said in str(caught.value) and not isinstance(caught.value, UnresolvedReference)
+
+
+def test_every_expression_of_a_value_is_replaced_and_the_value_itself_is_not_changed() -> None:
+    two = [get("Parameters.Count"), get("Parameters.Text")]
+    node = {"first": two[0], "second": two[1], "list": [two[0], "plain", two[1]]}
+    before = copy.deepcopy(node)
+    assert resolve(node, Known()) == {"first": 3, "second": "abc", "list": [3, "plain", "abc"]}
+    assert node == before
 
 
 def test_the_longest_text_that_can_be_joined() -> None:
