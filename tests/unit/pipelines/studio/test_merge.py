@@ -370,6 +370,12 @@ def mail(to: str) -> Definition:
     return altered(added)
 
 
+@pytest.mark.parametrize("to", ["out", "IfSteps", "ElseSteps"])
+def test_the_branch_of_a_step_that_is_left_out_goes_with_it(to: str) -> None:
+    merged = merge(RETRAINING, RETRAINING, mail(to), {"steps.mail": "code"})
+    assert (merged.edits, merged.conflicts, merged.definition) == ((), (), RETRAINING)
+
+
 @pytest.mark.parametrize(("code", "studio"), [("out", "IfSteps"), ("IfSteps", "out"), ("IfSteps", "ElseSteps")])
 def test_a_step_that_both_added_in_different_branches_is_a_conflict(code: str, studio: str) -> None:
     given = (RETRAINING, mail(code), mail(studio))
