@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing.connection
+import resource
 import subprocess
 import sys
 import tempfile
@@ -103,8 +104,9 @@ def run(mutants: Iterable[Mutant], copies: list[Copy], keys: dict[str, str], kno
 
 def summary(chosen: list[Mutant], known: dict[str, Any]) -> int:
     left = [each for each in chosen if known[each.name]["came"] not in _FINE]
-    seconds = sum(known[each.name]["seconds"] for each in chosen)
-    print(f"{len(chosen)} mutations, {len(left)} not noticed, {seconds:.0f} s one after another; written to {REPORT}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime
+    print(f"{len(chosen)} mutations, {len(left)} not noticed; {seconds:.0f} CPU seconds now; written to {REPORT}")
     for each in left:
         print(f"  {known[each.name]['came']}: {each.name} ({each.file})")
     return 1 if left else 0

@@ -291,7 +291,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "why in undefined.items()}",
         ),
         ("accumulator: the smallest bound of the replicates", "if value.bound > bounds", "if value.bound < bounds"),
-        ("accumulator: half as much advice", "2 * bound > _WIDE", "bound > _WIDE"),
     ),
     # The local runner: values that are known while it runs, and which step is next.
     *_of(
@@ -378,11 +377,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("pipelines/studio/test_merge.py",),
         ("merge: what the code moved is edited", " and not _moved_about(change, base, ours)", ""),
         ("merge: the branch of a refused step comes", "take.get(places.text(step)) if is_orphan else None)", "None)"),
-        (
-            "merge: the branch of a step that is there is taken for an orphan",
-            " and edit.step not in (ours.steps or {})",
-            "",
-        ),
         ("merge: a step that the code took out counts as new", "for parts in (base, ours))", "for parts in (ours,))"),
         (
             "merge: a step that the code added, too, counts as new",

@@ -397,6 +397,20 @@ def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, e
     assert taken.definition[field] == deployed[field] and taken.conflicts == ()
 
 
+def test_what_was_seen_already_is_no_edit() -> None:
+    """It was pulled, and the code has been written since without it: only what Studio changed after that is new."""
+    pulled = altered(EDITS[0])
+    seen = differences(RETRAINING, pulled)
+    assert merge(RETRAINING, RETRAINING, pulled, seen=seen).edits == ()
+
+    def both(steps: dict[str, Any]) -> None:
+        EDITS[0](steps)
+        EDITS[3](steps)
+
+    [edit] = merge(RETRAINING, RETRAINING, altered(both), seen=seen).edits
+    assert edit.where == "steps.train.Arguments.ResourceConfig.InstanceType"
+
+
 def test_what_was_seen_where_nothing_was_applied_changes_nothing() -> None:
     code, deployed = altered(EDITS[0]), altered(EDITS[3])
     seen = [Change(("steps", "none", "DisplayName"), ABSENT, "x")]
