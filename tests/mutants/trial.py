@@ -109,7 +109,13 @@ class Copy:
 
 
 class _FirstFailure:
+    """Its name; tests that search with Hypothesis come last, as others take a fraction of their time."""
+
     name = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: item.get_closest_marker("hypothesis") is not None)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
