@@ -404,7 +404,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "segment.count > 1:",
             "segment.count > 2:",
         ),
-        ("merge: a broken edit is in conflict though the code was chosen", ' if wanted.get(c.where) != "code"]', "]"),
         ("merge: a step that is there gets a second branch", " and conflict.code is ABSENT", ""),
     ),
     # Rules of a specification.
@@ -476,10 +475,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # Permissions, and patterns of events.
     *_of(
         "pipelines/targets/sagemaker/permissions/matching.py",
-        (
-            "pipelines/targets/sagemaker/permissions/test_policies.py",
-            "pipelines/targets/sagemaker/permissions/test_condensing.py",
-        ),
+        ("pipelines/targets/sagemaker/permissions/test_matching.py",),
         ("permissions: ? matches nothing", '"." if c == "?"', '".?" if c == "?"'),
         ("permissions: a colon in a resource's name", 'resource.split(":", 5)', 'resource.split(":")'),
     ),

@@ -92,6 +92,11 @@ def test_good_triggers_break_no_rule() -> None:
     assert Pipeline.model_validate_json(made.model_dump_json()) == made
 
 
+def test_a_value_of_the_longest_that_can_be_given() -> None:
+    longest = Schedule(name="s", rate="1 day", parameters={"Text": "x" * 1024})
+    assert pipeline(longest, parameters=[Parameter.string("Text", "")]).triggers == (longest,)
+
+
 def test_rule_trigger_names_are_unique() -> None:
     assert "2 triggers are called 'nightly'" in refusal(NIGHTLY, NIGHTLY)
 

@@ -388,6 +388,18 @@ def test_a_step_that_both_added_in_different_branches_is_a_conflict(code: str, s
     assert (both.edits, both.conflicts) == ((), ())
 
 
+def test_the_content_of_a_step_is_chosen_without_its_branch() -> None:
+    def made(to: str, size: int) -> Definition:
+        def added(steps: dict[str, Any]) -> None:
+            (steps[""]["Steps"] if to == "out" else steps["gate"]["Arguments"][to]).append(MAIL | {"Size": size})
+
+        return altered(added)
+
+    taken = merge(RETRAINING, made("out", 1), made("IfSteps", 2), {"steps.mail": "studio"})
+    assert [conflict.where for conflict in taken.conflicts] == ["branches.mail"]
+    assert taken.definition == made("out", 2)
+
+
 @pytest.mark.parametrize(("field", "edit"), [("Steps", EDITS[0]), ("Parameters", EDITS[29])])
 def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, edit: Edit) -> None:
     code, deployed = altered(lambda s: s[""][field].append(s[""][field][0])), altered(edit)
