@@ -74,6 +74,7 @@ def test_floors_on_slices(evaluation: Make) -> None:
     ):
         decided = decide(ours, None, policy(floors=floors))
         assert [floor.slice for floor in decided.floors if not floor.met] == failed, floors
+        assert decided.verdict == ("below floors" if failed else "register")  # all of them are to be met
     every = decide(ours, None, policy(floors='{"accuracy@*": 0.9}')).floors
     assert [floor.slice for floor in every] == ["site=north", "site=south", "age=old"]  # not the whole test set
 
