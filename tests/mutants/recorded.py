@@ -586,7 +586,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "components/decision/pairs.py",
-        ("components/decision/test_pairs.py",),
+        (
+            "components/decision/test_deciding.py",
+            "components/decision/test_pairs.py",
+        ),
         ("decision: one replicate more than needed", "if used < fewest(confidence):", "if used <= fewest(confidence):"),
         ("decision: rounding asks for one replicate more", " - 1e-9)", ")"),
         ("decision: half the confidence", "tail = (1 - confidence) / 2", "tail = 1 - confidence"),
