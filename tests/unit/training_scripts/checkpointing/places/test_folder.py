@@ -208,6 +208,12 @@ def test_a_file_system_that_syncs_no_folders_keeps_files(place: FolderPlace, mon
         place.write("c/weights", b"x")
 
 
+def test_a_swap_is_of_the_whole_content(place: FolderPlace) -> None:
+    place.create("a", b"old, and more")
+    assert not place.swap("a", b"old", b"new") and place.read("a") == b"old, and more"
+    assert place.swap("a", b"old, and more", b"new") and place.read("a") == b"new"
+
+
 def test_what_is_the_volumes_own_is_not_looked_into(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever mounts an ext4 volume as the checkpoint folder, and is not root, may not."""
     for name in ("lost+found", "step-00000001"):
