@@ -113,7 +113,10 @@ def summary(chosen: list[Mutant], known: dict[str, Any]) -> int:
 
 
 def read() -> dict[str, Any]:
-    return json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    """What is known of mutations that are still recorded, and of tests without any."""
+    names = {each.name for each in MUTANTS}
+    found = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    return {name: result for name, result in found.items() if name in names or name.startswith("(nothing")}
 
 
 def write(known: dict[str, Any]) -> None:
