@@ -17,7 +17,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench weights faults clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -128,6 +128,9 @@ weights:  ## Write the seconds of each test file from the reports of .ci/run, by
 
 faults: setup  ## Break things on purpose and count violations; writes build/faults.json
 	$(BIN)/python -m tests.faults $(ARGS)
+
+mutants: setup  ## Make recorded mistakes in the code and see that tests notice each; writes build/mutants.json
+	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(ARGS)
 
 clean:  ## Remove what was built here (not the environments)
 	rm -rf build dist .drivetrain .pytest_cache .ruff_cache .hypothesis *.egg-info

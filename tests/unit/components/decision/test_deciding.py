@@ -74,6 +74,9 @@ def test_floors_on_slices(evaluation: Make) -> None:
     ):
         decided = decide(ours, None, policy(floors=floors))
         assert [floor.slice for floor in decided.floors if not floor.met] == failed, floors
+        assert decided.verdict == ("below floors" if failed else "register")  # all of them are to be met
+    every = decide(ours, None, policy(floors='{"accuracy@*": 0.9}')).floors
+    assert [floor.slice for floor in every] == ["site=north", "site=south", "age=old"]  # not the whole test set
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,15 @@ def test_the_interval_decides(evaluation: Make, rule: str, margin: float, gain: 
         assert decided.difference is not None and decided.difference.interval is not None
         assert decided.difference.value == pytest.approx(sign * gain)
         assert decided.difference.interval.low == pytest.approx(sign * gain - 0.0095, abs=1e-4)
+
+
+def test_just_the_margin_is_enough(evaluation: Make) -> None:
+    ours, theirs = evaluation({"accuracy": 0.75}), champion(evaluation({"accuracy": 0.5}))
+    assert decide(ours, theirs, policy(margin=0.25)).verdict == "register"
+    assert decide(ours, theirs, policy(margin=0.2500001)).verdict == "keep champion"
+    worse = champion(evaluation({"accuracy": 1.0}))
+    assert decide(ours, worse, policy(rule="not_worse", margin=0.25)).verdict == "register"
+    assert decide(ours, worse, policy(rule="not_worse", margin=0.2499999)).verdict == "keep champion"
 
 
 def test_equal_models_are_not_worse_and_not_better(evaluation: Make) -> None:
@@ -190,6 +202,13 @@ def test_budgets(evaluation: Make) -> None:
     assert "accuracy (site=north) is 0.1000 worse than the champion's; at most 0.0500 is allowed." in decided.why
 
 
+def test_a_budget_may_be_used_up_and_errors_of_both_values_count(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 1.0, "auroc": (0.5, 0.125)})
+    theirs = champion(evaluation({"accuracy": 0.5, "auroc": (0.75, 0.25)}))
+    assert decide(ours, theirs, policy(budgets='{"auroc": 0.625}')).within_budgets
+    assert not decide(ours, theirs, policy(budgets='{"auroc": 0.6249999}')).within_budgets
+
+
 def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, slices={f"site={number}": {"accuracy": 0.5} for number in range(40)})
     decided = decide(ours, None, policy(floors='{"accuracy@site=*": 0.9}'))
@@ -203,7 +222,8 @@ def test_already_registered(evaluation: Make) -> None:
     decided = decide(ours, champion(None), policy(), registered=known)
     assert (decided.verdict, decided.better, decided.difference) == ("already registered", False, None)
     assert said(decided) == "This content is version 2 already, which was rejected."
-    assert decide(ours, None, policy(), registered=known).verdict == "already registered"
+    first = decide(ours, None, policy(), registered=known)
+    assert (first.verdict, first.better) == ("already registered", False)
     below = decide(ours, None, policy(floors='{"accuracy": 0.99}'), registered=known)
     assert below.verdict == "below floors" and "version 2 already" in said(below)
 
@@ -226,6 +246,14 @@ def test_what_was_not_measured_alike_is_not_compared(evaluation: Make, what: str
     ((field, value),) = MISMATCHES[what].items()
     assert f"{getattr(ours, field)}, and {value}." in message
     assert "report/evaluation.json" in message and "champion/evaluation.json" in message
+
+
+def test_another_number_of_samples_is_not_compared(evaluation: Make) -> None:
+    """A row may have several samples."""
+    ours = evaluation({"accuracy": 0.95})
+    theirs = replace(ours, groups={"": replace(ours.whole, num_samples=359)})
+    with pytest.raises(InputError, match="different numbers of samples: 360, and 359"):
+        decide(ours, champion(theirs), policy())
 
 
 def test_other_replicates_are_not_paired(evaluation: Make) -> None:
@@ -283,6 +311,7 @@ def test_a_slice_where_there_are_none(evaluation: Make) -> None:
         ({"margin": float("nan")}, "margin=nan"),
         ({"confidence": 1.0}, "confidence=1.0"),
         ({"confidence": 95.0}, "confidence=95.0"),
+        ({"confidence": 0.49}, "confidence=0.49"),
         ({"floors": "accuracy > 0.9"}, "is not JSON"),
         ({"floors": "[]"}, "is not a JSON object"),
         ({"floors": '{"accuracy": "0.9"}'}, "Allowed: a finite number"),
@@ -299,3 +328,7 @@ def test_policies_that_are_none(given: dict[str, object], part: str) -> None:
     with pytest.raises(InputError) as caught:
         policy(**given)  # type: ignore[arg-type]
     assert part in str(caught.value)
+
+
+def test_the_least_confidence_is_one_half() -> None:
+    assert policy(confidence=0.5).confidence == 0.5

@@ -121,3 +121,14 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
 def test_other_lengths_are_no_pairs() -> None:
     with pytest.raises(ValueError, match="shorter"):
         paired([1.0] * 100, [1.0] * 99, 0.9)
+
+
+def test_of_equal_values_neither_is_greater() -> None:
+    interval, used = paired([0.5] * 80, [0.5] * 80, 0.95)
+    assert interval is not None and used == 80
+    assert (interval.low, interval.high, interval.share_greater, interval.share_less) == (0, 0, 0, 0)
+
+
+def test_a_quantile_lies_between_its_neighbours() -> None:
+    ordered = [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [quantile(ordered, share) for share in (0, 0.25, 0.5, 0.875, 1)] == [0, 1, 2, 3.5, 4]

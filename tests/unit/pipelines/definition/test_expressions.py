@@ -1,8 +1,10 @@
+import copy
 from typing import Any
 
 import pytest
 
 from drivetrain.pipelines.definition.expressions import (
+    MAX_JOINED,
     Get,
     Scope,
     UnresolvedReference,
@@ -203,6 +205,31 @@ def test_unreadable_expressions_are_refused(node: Any, said: str) -> None:
     with pytest.raises(UserError) as caught:
         resolve([node], Known())
     assert said in str(caught.value) and not isinstance(caught.value, UnresolvedReference)
+
+
+def test_every_expression_of_a_value_is_replaced_and_the_value_itself_is_not_changed() -> None:
+    two = [get("Parameters.Count"), get("Parameters.Text")]
+    node = {"first": two[0], "second": two[1], "list": [two[0], "plain", two[1]]}
+    before = copy.deepcopy(node)
+    assert resolve(node, Known()) == {"first": 3, "second": "abc", "list": [3, "plain", "abc"]}
+    assert node == before
+
+
+def test_the_longest_text_that_can_be_joined() -> None:
+    longest = {"Std:Join": {"On": "", "Values": ["x" * (MAX_JOINED - 1), "y"]}}
+    assert len(resolve(longest, Known())) == MAX_JOINED
+    for on, values in (("", ["x" * MAX_JOINED, "y"]), ("x" * 10_000, ["y"] * 100)):
+        with pytest.raises(UserError, match="more than 262,144 characters"):
+            resolve({"Std:Join": {"On": on, "Values": values}}, Known())
+
+
+@pytest.mark.parametrize("content", [{"$ref": 1, "ref": 2}, {"$ref": 1}])
+def test_a_key_with_a_dollar_is_read_as_it_is_written(content: dict[str, int]) -> None:
+    class Dollars(Scope):
+        def s3_json(self, uri: str) -> Any:
+            return content
+
+    assert resolve(json_get("$ref", S3Uri="s3://bucket/file.json"), Dollars()) == 1
 
 
 def test_a_scope_knows_nothing_by_itself() -> None:

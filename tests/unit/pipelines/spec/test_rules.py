@@ -48,6 +48,11 @@ def refusal(*steps: Any, **fields: Any) -> str:
     return message
 
 
+def accept(*steps: Any, **fields: Any) -> None:
+    """What is just within a limit breaks no rule."""
+    assert rules.problems(Pipeline(**{"name": "p", "steps": list(steps), **fields})) == []
+
+
 def test_every_rule_has_a_test_here() -> None:
     tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
     assert {rule.__name__ for rule in (*graph_rules.rule, *job_rules.rule)} <= tests
@@ -83,6 +88,8 @@ def test_rule_parameters_are_legal() -> None:
     message = refusal(parameters=[Parameter.string("size", default="smal", choices=("small", "large"))])
     assert "Did you mean 'small'?" in message
     assert "at most 1,024" in refusal(parameters=[Parameter.string("text", default="x" * 1025)])
+    accept(parameters=[Parameter.string("text", default="x" * 1024)])
+    accept(parameters=[Parameter(name="n", type="Float", default=1)])
 
 
 def test_rule_parameter_names_are_unique() -> None:
@@ -93,6 +100,8 @@ def test_rule_limits_are_kept() -> None:
     assert "201 parameters" in refusal(parameters=[Parameter.string(f"p{i}") for i in range(201)])
     assert "51 tags" in refusal(tags={f"t{i}": "x" for i in range(51)})
     assert "step 'work' has 51 tags" in refusal(processing(tags={f"t{i}": "x" for i in range(51)}))
+    tags = {f"t{i}": "x" for i in range(50)}
+    accept(processing(tags=tags), tags=tags, parameters=[Parameter.string(f"p{i}") for i in range(200)])
 
 
 def test_rule_references_find_their_parameter() -> None:
@@ -141,6 +150,7 @@ def test_rule_conditions_compare_like_with_like() -> None:
     assert "compares Float with String" in refusal(a, gate, parameters=[text])
     gate = when(text > "a", then=[fail("x")])
     assert "only numbers have an order" in refusal(gate, parameters=[text])
+    accept(when(text.equals("a"), then=[fail("x")]), parameters=[text])
 
 
 def test_rule_conditions_have_a_branch() -> None:
@@ -151,6 +161,9 @@ def test_rule_conditions_have_a_branch() -> None:
 def test_rule_folders_fit_a_job() -> None:
     assert "'code' is taken" in refusal(processing(inputs={"code": "s3://b/k"}))
     assert "11 inputs with the code; at most 10" in refusal(processing(inputs={f"i{n}": "s3://b/k" for n in range(10)}))
+    # The code is one more input, and the report with the metrics one more output.
+    accept(processing(inputs={f"i{n}": "s3://b/k" for n in range(9)}, outputs=tuple(f"o{n}" for n in range(9))))
+    assert "11 outputs; at most 10" in refusal(processing(outputs=tuple(f"o{n}" for n in range(10))))
     assert "no output 'weights'. Allowed: model, output" in refusal(training(outputs=("model", "weights")))
     step = script("clean.py", inputs={"raw": "s3://b/k"}, arguments=[folder_in("row")])
     assert "Did you mean 'raw'?" in refusal(step)
@@ -168,6 +181,11 @@ def test_rule_arguments_fit() -> None:
     assert "at most 256" in refusal(processing(parameters={"text": "x" * 257}))
     assert "at most 2500" in refusal(training(parameters={"text": "x" * 2501}))
     assert "command-line arguments; at most 100" in refusal(processing(parameters={f"p{i}": i for i in range(60)}))
+    # Two for each of two outputs and for a parameter, and three before them all.
+    accept(processing(parameters={f"p{i}": i for i in range(46)}, arguments=("x",)))
+    assert "needs 101 command-line" in refusal(processing(parameters={f"p{i}": i for i in range(47)}))
+    accept(processing(parameters={"text": "x" * 256}))
+    accept(training(parameters={"text": "x" * 2500, **{f"p{i}": i for i in range(99)}}))
     assert "101 parameters" in refusal(training(parameters={f"p{i}": i for i in range(101)}))
 
 
@@ -183,6 +201,8 @@ def test_rule_machines_make_sense() -> None:
     assert "max_wait_seconds (7200) is less" in refusal(training(cluster=too_short, checkpoint=Checkpoint()))
     fits = Cluster(spot=spot, max_run_seconds=7200)
     assert "without a checkpoint location" in refusal(training(cluster=fits))
+    accept(training(cluster=fits, checkpoint=Checkpoint()))
+    accept(processing(cluster=Cluster(max_run_seconds=777_600)), training(cluster=Cluster(max_run_seconds=2_419_200)))
     warm = fits.model_copy(update={"warm_pool_seconds": 60})
     assert "no warm pools" in refusal(training(cluster=warm, checkpoint=Checkpoint()))
 

@@ -92,6 +92,11 @@ def test_good_triggers_break_no_rule() -> None:
     assert Pipeline.model_validate_json(made.model_dump_json()) == made
 
 
+def test_a_value_of_the_longest_that_can_be_given() -> None:
+    longest = Schedule(name="s", rate="1 day", parameters={"Text": "x" * 1024})
+    assert pipeline(longest, parameters=[Parameter.string("Text", "")]).triggers == (longest,)
+
+
 def test_rule_trigger_names_are_unique() -> None:
     assert "2 triggers are called 'nightly'" in refusal(NIGHTLY, NIGHTLY)
 
@@ -153,6 +158,7 @@ def test_rule_triggers_give_what_a_start_needs() -> None:
         ({"at": "2026-03-01T02:00:00", "end": "2026-02-01"}, "has end beside at"),
         ({"at": "2026-03-01T02:00:00", "start": "2026-02-01", "end": "2026-04-01"}, "has start and end beside at"),
         ({"rate": "1 day", "start": "2026-03-02", "end": "2026-03-01"}, "not after its start at 2026-03-02"),
+        ({"rate": "1 day", "start": "2026-03-02", "end": "2026-03-02"}, "not after its start at 2026-03-02"),
         (
             {"rate": "1 day", "start": "2026-03-01T01:00:00", "end": "2026-03-01T00:00:00Z", "timezone": "Asia/Tokyo"},
             None,
@@ -170,6 +176,7 @@ def test_rule_schedules_can_be_read(fields: dict[str, Any], says: str | None) ->
 def test_rule_limits_of_triggers_can_be_read() -> None:
     assert "limit.every: Rate 'day'" in refusal(Alarm(name="a", alarm="x", limit=Limit(every="day")))
     assert "once_per: Rate '1 hours'" in refusal(Alarm(name="a", alarm="x", once_per="1 hours"))
+    pipeline(Alarm(name="a", alarm="x", limit=Limit(every="30 days")))
     assert "31 days is longer than 30 days" in refusal(Alarm(name="a", alarm="x", limit=Limit(every="31 days")))
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         Limit(starts=0)

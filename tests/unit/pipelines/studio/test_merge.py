@@ -370,6 +370,12 @@ def mail(to: str) -> Definition:
     return altered(added)
 
 
+@pytest.mark.parametrize("to", ["out", "IfSteps", "ElseSteps"])
+def test_the_branch_of_a_step_that_is_left_out_goes_with_it(to: str) -> None:
+    merged = merge(RETRAINING, RETRAINING, mail(to), {"steps.mail": "code"})
+    assert (merged.edits, merged.conflicts, merged.definition) == ((), (), RETRAINING)
+
+
 @pytest.mark.parametrize(("code", "studio"), [("out", "IfSteps"), ("IfSteps", "out"), ("IfSteps", "ElseSteps")])
 def test_a_step_that_both_added_in_different_branches_is_a_conflict(code: str, studio: str) -> None:
     given = (RETRAINING, mail(code), mail(studio))
@@ -382,6 +388,18 @@ def test_a_step_that_both_added_in_different_branches_is_a_conflict(code: str, s
     assert (both.edits, both.conflicts) == ((), ())
 
 
+def test_the_content_of_a_step_is_chosen_without_its_branch() -> None:
+    def made(to: str, size: int) -> Definition:
+        def added(steps: dict[str, Any]) -> None:
+            (steps[""]["Steps"] if to == "out" else steps["gate"]["Arguments"][to]).append(MAIL | {"Size": size})
+
+        return altered(added)
+
+    taken = merge(RETRAINING, made("out", 1), made("IfSteps", 2), {"steps.mail": "studio"})
+    assert [conflict.where for conflict in taken.conflicts] == ["branches.mail"]
+    assert taken.definition == made("out", 2)
+
+
 @pytest.mark.parametrize(("field", "edit"), [("Steps", EDITS[0]), ("Parameters", EDITS[29])])
 def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, edit: Edit) -> None:
     code, deployed = altered(lambda s: s[""][field].append(s[""][field][0])), altered(edit)
@@ -389,6 +407,20 @@ def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, e
     assert conflict.where == f"definition.{field}"
     taken = merge(RETRAINING, code, deployed, {conflict.where: "studio"})
     assert taken.definition[field] == deployed[field] and taken.conflicts == ()
+
+
+def test_what_was_seen_already_is_no_edit() -> None:
+    """It was pulled, and the code has been written since without it: only what Studio changed after that is new."""
+    pulled = altered(EDITS[0])
+    seen = differences(RETRAINING, pulled)
+    assert merge(RETRAINING, RETRAINING, pulled, seen=seen).edits == ()
+
+    def both(steps: dict[str, Any]) -> None:
+        EDITS[0](steps)
+        EDITS[3](steps)
+
+    [edit] = merge(RETRAINING, RETRAINING, altered(both), seen=seen).edits
+    assert edit.where == "steps.train.Arguments.ResourceConfig.InstanceType"
 
 
 def test_what_was_seen_where_nothing_was_applied_changes_nothing() -> None:

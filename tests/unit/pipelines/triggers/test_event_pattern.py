@@ -162,6 +162,7 @@ def test_an_event_deeper_than_the_stack() -> None:
         ({"wildcard": "a\\\\*"}, ["a\\", "a\\b"], ["a*", "ab"]),
         ({"wildcard": "*a*b*"}, ["ab", "xaxbx"], ["ba", "b", "a"]),
         ({"wildcard": "ab*ba"}, ["abba", "ab-ba"], ["aba"]),
+        ({"wildcard": "a*b*b"}, ["abb", "a-b-b"], ["ab", "a-b"]),
         ({"wildcard": "plain?[x]"}, ["plain?[x]"], ["plainx"]),
         ({"equals-ignore-case": "Straße"}, ["strasse".replace("ss", "ß"), "STRASSE"], ["Strase"]),
         ({"prefix": {"equals-ignore-case": "ÄB"}}, ["äbc", "Äb"], ["ab"]),

@@ -64,7 +64,7 @@ def test_the_best_ones() -> None:
     assert kept(given, Retention(last=1, best=2, metric="accuracy")) == [1, 5]
 
 
-@pytest.mark.parametrize("value", [None, "0.1", True, float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize("value", [None, "0.1", True, False, float("nan"), float("inf"), [1]])
 def test_a_metric_that_is_none_is_not_the_best(value: object) -> None:
     given = manifests(1, 2, 3, loss=[value, 0.7, 0.8])
     assert kept(given, Retention(last=1, best=1)) == [2, 3]

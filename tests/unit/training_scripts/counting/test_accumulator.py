@@ -17,7 +17,7 @@ from drivetrain.training_scripts.counting.coverage import CoverageError
 from drivetrain.training_scripts.counting.own_values import own_metrics
 from drivetrain.training_scripts.counting.result import Bootstrap
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Kind, Metric, Samples, Task, load_metrics
+from drivetrain.training_scripts.metric import Kind, Metric, Samples, Task, Value, load_metrics
 from drivetrain.training_scripts.process import Process
 from tests.fixtures.evaluated_samples import KINDS, SITES, Given, accumulator, evaluated, samples, taken
 
@@ -149,17 +149,16 @@ def test_replicates_that_do_not_define_a_metric_keep_their_place() -> None:
     """Few samples of one class: some replicates have none of it, at the beginning, in the middle and at the end."""
     task, n = Task("binary", 2), 12
     targets = (np.arange(n) == 0).astype(int)
-    drawn = Bootstrap(replicates=30)
+    drawn = Bootstrap(replicates=30, seed=1)
     counting = Accumulator(ALONE, task, load_metrics("auroc, f1", task), num_rows=n, bootstrap=drawn)
     scores = np.linspace(0.9, 0.1, n)
     counting.update(
         np.arange(n), Samples(losses=np.ones(n), targets=targets, scores=scores, predicted=(scores > 0.5).astype(int))
     )
     replicates = counting.finish().whole.replicates["auroc"]
-    first = bootstrap.weights(bootstrap.keys_of("", np.arange(n)), 30, seed=0)[:, 0]
+    first = bootstrap.weights(bootstrap.keys_of("", np.arange(n)), 30, seed=1)[:, 0]
     assert [value is not None for value in replicates] == (first > 0).tolist()
-    there = np.flatnonzero(first)
-    assert (np.diff(there) > 1).any() and len(there) < 30  # some are missing in the middle
+    assert not first[0] and not first[-1] and (np.diff(np.flatnonzero(first)) > 1).any()
 
 
 def test_an_interval_has_the_confidence_that_was_asked_for() -> None:
@@ -221,10 +220,12 @@ def test_results_of_the_recipe_come_first() -> None:
     own = own_metrics(task, {"f1_macro": "bool"})
     given = Given("multiclass", 20)
     found, _ = samples(given)
-    counting = Accumulator(ALONE, task, {**own, "f1": given.metrics["f1"]}, num_rows=20)
+    drawn = Bootstrap(replicates=4)
+    counting = Accumulator(ALONE, task, {**own, "f1": given.metrics["f1"]}, num_rows=20, bootstrap=drawn)
     counting.update(np.arange(20), replace(found, values={"f1_macro": np.ones(20, bool)}))
-    metrics = counting.finish().whole.metrics
-    assert metrics["f1_macro"].value == 1.0
+    whole = counting.finish().whole
+    metrics = whole.metrics
+    assert metrics["f1_macro"].value == 1.0 and whole.replicates["f1_macro"] == (1.0,) * 4
     assert 0 < metrics["f1_micro"].value < 1
 
 
@@ -269,6 +270,14 @@ def test_bad_samples_are_named() -> None:
     assert "key column 'id' has values of type float64" in refused(given, {"id": np.zeros(4)})
 
 
+def test_the_first_error_is_told() -> None:
+    counting = accumulator(ALONE, Given("values", 4))
+    counting.fail("the cause")
+    counting.fail("what came of it")
+    with pytest.raises(InputError, match="the cause"):
+        counting.finish()
+
+
 def test_a_recipe_that_changes_its_mind() -> None:
     counting = Accumulator(ALONE, Task("values"), own_metrics(Task("values"), {"hit": "bool"}), num_rows=1)
     counting.update(np.arange(1), Samples(losses=np.ones(1), values={"hit": np.ones(1)}))
@@ -303,8 +312,6 @@ def test_a_value_that_is_no_number_is_undefined() -> None:
             return {}
 
         def compute(self, task: Task, counted: object) -> dict[str, object]:
-            from drivetrain.training_scripts.metric import Value
-
             return {"a": Value(math.nan, advice="nothing is like it"), "b": Value(math.inf), "c": Value(1.0)}
 
     metrics: dict[str, Metric] = {"odd": Broken()}  # type: ignore[dict-item]
@@ -315,3 +322,24 @@ def test_a_value_that_is_no_number_is_undefined() -> None:
     whole = counting.finish().whole
     assert whole.undefined == {"odd_a": "nothing is like it", "odd_b": "it is inf"}
     assert list(whole.metrics) == ["odd_c"]
+
+
+def test_what_one_metric_defines_is_not_undefined_by_another() -> None:
+    class Named:
+        kinds = ("values",)
+        higher_is_better = True
+
+        def __init__(self, suffix: str, value: float) -> None:
+            self.found = {suffix: Value(value)}
+
+        def tallies(self, task: Task) -> dict[str, object]:
+            return {}
+
+        def compute(self, task: Task, counted: object) -> dict[str, Value]:
+            return self.found
+
+    metrics: dict[str, Metric] = {"of": Named("a", math.nan), "of_a": Named("", 1.0)}  # type: ignore[dict-item]
+    counting = Accumulator(ALONE, Task("values"), metrics, num_rows=1)
+    counting.update(np.arange(1), Samples(losses=np.ones(1)))
+    whole = counting.finish().whole
+    assert whole.metrics["of_a"].value == 1.0 and whole.undefined == {}

@@ -113,6 +113,8 @@ def test_what_is_not_finite_is_refused(wrong: float) -> None:
 def test_factors_whose_square_overflows_are_refused() -> None:
     with pytest.raises(InputError, match=r"-1e\+200\D.*allowed are magnitudes below 6.7e\+153"):
         exact_sum.products([1.0, -1e200], [1.0, 1.0])
+    with pytest.raises(InputError, match="allowed are magnitudes below"):
+        exact_sum.products([2.0**511], [1.0])
     edge = np.nextafter(2.0**511, 0)
     high, low = exact_sum.products([edge], [edge])
     assert Fraction(high[0]) + Fraction(low[0]) == Fraction(edge) ** 2

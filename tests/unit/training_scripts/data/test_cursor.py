@@ -100,6 +100,17 @@ def test_a_seek_gives_what_reading_on_gives(num_rows: int, epoch: int, seed: int
     assert found.tolist() == permute(positions, num_rows, key=f"{seed}/{epoch}").tolist()
 
 
+@pytest.mark.parametrize(("num_rows", "global_batch"), [(10, 4), (3000, 25)])
+def test_reading_on_through_epochs_gives_what_each_epoch_has(num_rows: int, global_batch: int) -> None:
+    """By one object, as a training reads: of what it holds nothing is left in the next epoch, and what it holds may end
+    one sample before a batch does (1,024 are computed at once, and 41 batches of 25 are 1,025)."""
+    order = Order(num_rows, global_batch, seed=1)
+    for epoch in range(3):
+        read = [order.batch(epoch * num_rows + place) for place in range(0, num_rows, global_batch)]
+        expected = permute(np.arange(num_rows, dtype=np.uint64), num_rows, key=f"1/{epoch}")
+        assert np.concatenate(read).tolist() == expected.tolist()
+
+
 def test_the_order_of_a_key_never_changes() -> None:
     """A run that goes on with a later version of this program goes on with the same samples."""
     assert Order(1000, 8, seed=3).batch(2000).tolist() == FIRST_OF_A_THOUSAND

@@ -99,6 +99,18 @@ def test_a_stream_changes_files_and_windows_each_epoch() -> None:
     assert firsts == set(range(8))
 
 
+def test_one_stream_read_on_gives_what_each_epoch_has() -> None:
+    """By one object, as a training reads: neither files nor samples of the epoch before are left."""
+    read = StreamOrder([10] * 8, 20, 16, seed=1)
+    for epoch in range(3):
+        assert epoch_of(read, epoch).tolist() == epoch_of(StreamOrder([10] * 8, 20, 16, seed=1), epoch).tolist()
+
+
+def test_each_window_has_an_order_of_its_own() -> None:
+    rows = epoch_of(StreamOrder([80], 20, 16, seed=1), 0).reshape(4, 20)
+    assert len({tuple(row) for row in (rows - rows.min(axis=1, keepdims=True)).tolist()}) == 4
+
+
 def test_a_window_of_one_is_the_order_of_the_files() -> None:
     rows = epoch_of(StreamOrder([5, 5, 5], 1, 4, seed=0), 0)
     assert (np.diff(rows.reshape(3, 5)) == 1).all()

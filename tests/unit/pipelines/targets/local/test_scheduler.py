@@ -59,6 +59,14 @@ def test_steps_come_when_what_they_need_has_ended_in_the_definitions_order() -> 
     assert [one.name for one in plan.take()] == ["c"]
 
 
+def test_steps_come_in_the_definitions_order_whichever_could_start_first() -> None:
+    plan = scheduler(step("a"), step("b"), step("after b", "b"), step("after a", "a"))
+    assert [one.name for one in plan.take()] == ["a", "b"]
+    for name in ("a", "b"):
+        plan.settle(name, "Succeeded")
+    assert [one.name for one in plan.take()] == ["after b", "after a"]
+
+
 def test_the_branch_not_taken_is_not_executed_nested_ones_neither() -> None:
     inner = gate("inner", [step("x")], [step("y")])
     plan = scheduler(gate("outer", [inner, step("a")], [step("b")]), step("after", "b"))
@@ -161,6 +169,15 @@ def test_of_a_for_each_no_more_steps_are_taken_than_may_run_the_earliest_iterati
     assert plan.ended_loops() == []
     assert [one.name for one, _ in plan.take_blocked()] == ["after"]
     assert plan.status(stopped=False) == ("Failed", "each: a-2: broke")
+
+
+def test_an_iterations_step_that_was_put_back_counts_once_among_those_that_may_run() -> None:
+    plan = scheduler(each("each", step("one")))
+    expanded(plan, 3, most=2)
+    first, second = plan.take()
+    plan.put_back(first)
+    plan.settle(second.name, "Succeeded")
+    assert len(plan.take()) == 2
 
 
 def test_steps_of_iterations_that_were_done_before_are_not_taken_again() -> None:

@@ -208,6 +208,12 @@ def test_a_file_system_that_syncs_no_folders_keeps_files(place: FolderPlace, mon
         place.write("c/weights", b"x")
 
 
+def test_a_swap_is_of_the_whole_content(place: FolderPlace) -> None:
+    place.create("a", b"old, and more")
+    assert not place.swap("a", b"old", b"new") and place.read("a") == b"old, and more"
+    assert place.swap("a", b"old, and more", b"new") and place.read("a") == b"new"
+
+
 def test_what_is_the_volumes_own_is_not_looked_into(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever mounts an ext4 volume as the checkpoint folder, and is not root, may not."""
     for name in ("lost+found", "step-00000001"):
@@ -272,3 +278,28 @@ def test_a_file_that_grows_or_is_cut_while_it_is_read(
     monkeypatch.setattr(os, "readv", change)
     with pytest.raises(DamagedError, match="bytes instead of"):
         place.read_into("a", memoryview(bytearray(2 << 20)))
+
+
+def test_every_content_and_name_is_durable_when_a_call_returns(
+    place: FolderPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order: a file before the name that it is found by, a new folder before what lies in it."""
+    synced: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}")).relative_to(place.root.resolve())
+        synced.append(path.as_posix().partition(".json.")[0])
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    def durable(call: Any, *given: Any) -> list[str]:
+        synced.clear()
+        call(*given)
+        return list(synced)
+
+    assert durable(place.write, "a/b/c", b"x") == [".", "a", "a/b/c", "a/b"]
+    assert durable(place.create, f"a/b/{MANIFEST_FILE}", b"x") == ["a/b/manifest", "a/b"]
+    assert durable(place.replace, "a/report.json", b"x") == ["a/report", "a"]
+    assert durable(place.retire, "a/b") == ["a/b"]
+    assert durable(place.move, "a/b", "q/b") == [".", "q", "a"]
+    assert durable(place.remove, ["q/b/c"]) == ["q/b", "q", "."]

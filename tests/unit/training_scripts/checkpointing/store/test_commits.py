@@ -112,6 +112,35 @@ def test_that_the_place_is_lost_is_said_and_not_that_files_are(tmp_path: Path) -
         store.commit(Manifest(step=5, files=(FileEntry("weights", 3, 0),)))
 
 
+def test_who_has_lost_the_place_removes_nothing_there(tmp_path: Path) -> None:
+    """What lies there of the step is perhaps just being written, by whoever has taken the place over."""
+    place = LostWhileItLooks(tmp_path)
+    store = Store(place, fence=place)
+    place.write("step-00000005.101/weights", b"x")
+    place.is_lost = True
+    with pytest.raises(LostLockError):
+        store.begin(5)
+    assert place.names() == {"step-00000005.101/weights": 1}
+
+
+def test_what_may_have_been_committed_is_abandoned_manifest_first(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit whose outcome is unknown: killed in between, no manifest is left that lacks files."""
+    folder = store.begin(5)
+    for name in ("index.json", MANIFEST_FILE, "weights"):
+        store.place.write(f"{folder}/{name}", b"x")
+    removed: list[str] = []
+
+    def unlink(path: Any, *given: Any, real: Callable[..., None] = os.unlink) -> None:
+        removed.append(Path(path).name)
+        real(path, *given)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    store.abandon(5)
+    assert removed[0] == MANIFEST_FILE and list(tmp_path.iterdir()) == []
+
+
 def test_an_interrupted_save_leaves_nothing_for_the_next(store: Store, tmp_path: Path) -> None:
     folder = store.begin(5)
     store.place.write(f"{folder}/rank-00001", b"of another world size")

@@ -14,6 +14,7 @@ from drivetrain.training_scripts.checkpointing.manifest import (
     FileEntry,
     Manifest,
 )
+from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.retention import Retention
 from drivetrain.training_scripts.checkpointing.store import Store, folders_of
 from tests.unit.training_scripts.checkpointing.store.saved import save
@@ -50,14 +51,29 @@ def test_other_folders_are_left_alone(store: Store, tmp_path: Path, name: str) -
     assert (tmp_path / name / MANIFEST_FILE).exists()
 
 
-def test_a_folder_under_another_steps_name_is_damaged(store: Store, tmp_path: Path) -> None:
-    """Somebody copied an old checkpoint over to where a newer one is looked for."""
+@pytest.mark.parametrize("other", [99, 2])
+def test_a_folder_under_another_steps_name_is_damaged(store: Store, tmp_path: Path, other: int) -> None:
+    """Somebody copied a checkpoint over to where a newer one, or an older one, is looked for."""
     save(store, 3)
-    shutil.copytree(tmp_path / "step-00000003", tmp_path / "step-00000099")
-    with pytest.raises(DamagedError, match="step-00000099 holds the manifest of step 3") as caught:
-        store.verify(99)
-    store.quarantine(99, caught.value)
+    shutil.copytree(tmp_path / "step-00000003", tmp_path / f"step-{other:08d}")
+    with pytest.raises(DamagedError, match=f"step-{other:08d} holds the manifest of step 3") as caught:
+        store.verify(other)
+    store.quarantine(other, caught.value)
     assert store.steps() == [3]
+
+
+def test_a_training_that_took_over_writes_to_folders_of_its_own(tmp_path: Path) -> None:
+    """The one before it may only sleep, and still write into its folder."""
+
+    class Third:
+        term = 3
+
+        def check(self) -> None:
+            pass
+
+    store = Store(FolderPlace(tmp_path), fence=Third())
+    assert save(store, 5) == "step-00000005.301"
+    assert save(store, 5) == "step-00000005.302"
 
 
 def test_a_step_saved_again_replaces_the_first_only_when_it_is_committed(store: Store, tmp_path: Path) -> None:

@@ -47,6 +47,34 @@ def test_a_start_that_has_verified_nothing_removes_nothing(store: Store, tmp_pat
     assert fresh.steps() == [4, 3, 2]
 
 
+def test_one_good_file_does_not_make_a_good_checkpoint(store: Store, tmp_path: Path) -> None:
+    for step in (1, 2):
+        save(store, step)
+    fresh = Store(FolderPlace(tmp_path))
+    fresh.verify(2, ["weights"])
+    assert fresh.retain(Retention(last=1)) == [] and fresh.steps() == [2, 1]
+
+
+def test_what_misses_files_stays_while_none_is_known_to_be_good(store: Store, tmp_path: Path) -> None:
+    """They may still be restored, and nobody has read the newer one yet."""
+    for step in (1, 2):
+        save(store, step)
+    (tmp_path / "step-00000001/weights").unlink()
+    fresh = Store(FolderPlace(tmp_path))
+    assert fresh.retain(Retention(last=1)) == [] and fresh.steps() == [2, 1]
+    fresh.verify(2)
+    assert fresh.retain(Retention(last=1)) == [1]
+
+
+def test_what_was_set_aside_was_not_good(store: Store) -> None:
+    """An earlier saving of its step takes its place, which nobody has looked at."""
+    save(store, 4)
+    for _ in range(2):
+        save(store, 5)
+    store.quarantine(5, DamagedError("a test"))
+    assert store.retain(Retention(last=1)) == [] and store.steps() == [5, 4]
+
+
 def test_what_looks_cut_off_does_not_count_among_the_last(store: Store, tmp_path: Path) -> None:
     for step in (1, 2, 3, 4):
         save(store, step)

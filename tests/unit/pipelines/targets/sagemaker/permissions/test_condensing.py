@@ -5,8 +5,8 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.targets.sagemaker.permissions.condensing import condensed
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement
+from drivetrain.pipelines.targets.sagemaker.permissions.condensing import condensed, fewest
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
 from tests.fixtures.iam.evaluator import applies, decide, permissions
 from tests.fixtures.iam.request import Request
 
@@ -64,3 +64,26 @@ def test_no_permission_is_given_twice_under_the_same_conditions(given_statements
             asked = Request(role="me", action=part.actions[0], resource=part.resources[0], why="a test")
             free = Statement(sid="x", actions=other.actions, resources=other.resources, reason="a test")
             assert not (same and applies(free, asked)), (part, other)
+
+
+def test_two_conditions_that_differ_are_not_mixed() -> None:
+    """Here for one beginning, there for another: together they would allow the one there."""
+    given_statements = [
+        Statement(
+            sid="One",
+            actions=ACTIONS[:1],
+            resources=PATTERNS[:1],
+            conditions={"StringEquals": {"aws:RequestedRegion": (region,)}, "StringLike": {"s3:prefix": (prefix,)}},
+            reason="a test",
+        )
+        for region, prefix in (("here", "p/*"), ("there", "r/*"))
+    ]
+    made = condensed(given_statements)
+    for request in requests():
+        assert decide(request, made) == decide(request, given_statements), request
+
+
+def test_what_another_pattern_covers_goes() -> None:
+    assert minimal(["arn:aws:s3:::a/b", "arn:aws:s3:::a/*", "arn:aws:s3:::b"]) == ("arn:aws:s3:::a/*", "arn:aws:s3:::b")
+    assert minimal(["arn:aws:s3:::a/b", "*"]) == ("*",)
+    assert fewest(["p/q/*", "p/*", "r", "r"]) == ("p/*", "r")

@@ -1,0 +1,606 @@
+"""The recorded mutations: what a tool or a tired engineer would do to the modules that matter most.
+
+Each is noticed by the tests beside it, many by one test alone. No test is deleted whose removal loses one of them.
+Where code has moved, mend the text to find; where the mistake can no longer be made, replace it by one that can.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+
+def _of(file: str, tests: tuple[str, ...], *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    """Mutations of a file: name, text to find, replacement; `tests` lie below tests/unit."""
+    found = tuple(f"tests/unit/{name}" for name in tests)
+    return tuple(Mutant(name, file, find, replace, found) for name, find, replace in changes)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # Which sample comes when.
+    *_of(
+        "training_scripts/data/cursor.py",
+        ("training_scripts/data/test_cursor.py",),
+        ("cursor: an order computed ahead is used in the next epoch", "if epoch != held_epoch or start", "if start"),
+        (
+            "cursor: a batch runs over what was computed ahead",
+            "or stop > first + len(rows):",
+            "or stop > first + len(rows) + 1:",
+        ),
+        (
+            "cursor: the last, smaller batch is no step",
+            "return -(-self.num_samples // self.global_batch)",
+            "return self.num_samples // self.global_batch",
+        ),
+        (
+            "cursor: a dropped batch shifts the next epoch",
+            "self.num_samples - consumed % self.num_samples",
+            "self.num_samples - consumed % self.num_rows",
+        ),
+        ("cursor: the same order in each epoch", 'key=f"{self.seed}/{epoch}")', 'key=f"{self.seed}")'),
+        (
+            "cursor: drop_last refuses one whole batch",
+            "if drop_last and num_rows < global_batch",
+            "if drop_last and num_rows <= global_batch",
+        ),
+        (
+            "cursor: the rest of a batch goes to no rank",
+            "len(batch) * (rank + 1) // world_size]",
+            "len(batch) * rank // world_size + len(batch) // world_size]",
+        ),
+        (
+            "cursor: a sample that does not exist",
+            "np.flatnonzero(result >= num_samples)",
+            "np.flatnonzero(result > num_samples)",
+        ),
+        (
+            "cursor: a sample that does not exist, after a second round",
+            "outside[again >= num_samples]",
+            "outside[again > num_samples]",
+        ),
+        ("cursor: another order than the last version's", "_ROUNDS = 8", "_ROUNDS = 7"),
+        (
+            "cursor: the same seeds in each epoch",
+            'rows.astype(np.uint64), f"{self.seed}/{epoch}/seeds"',
+            'rows.astype(np.uint64), f"{self.seed}/seeds"',
+        ),
+        (
+            "cursor: what was computed ahead can be changed",
+            "rows.flags.writeable = False",
+            "rows.flags.writeable = True",
+        ),
+    ),
+    *_of(
+        "training_scripts/data/cursor.py",
+        ("training_scripts/data/test_cursor_kinds.py",),
+        (
+            "cursor: a sample drawn twice looks alike",
+            'return _hash(positions, f"{self.seed}/{epoch}/seeds")',
+            'return _hash(rows.astype(np.uint64), f"{self.seed}/{epoch}/seeds")',
+        ),
+        ("cursor: a weight of 0 is refused", "(table >= 0)", "(table > 0)"),
+        ("cursor: frequent classes are drawn more often", "1.0 / counts[numbers]", "1.0 * counts[numbers]"),
+        (
+            "cursor: files keep the order of the first epoch",
+            "if files is None or files[0] != epoch:",
+            "if files is None:",
+        ),
+        (
+            "cursor: the last window is taken for a whole one",
+            "size = min(self.window, self.num_rows - first)",
+            "size = self.window",
+        ),
+        ("cursor: all windows are shuffled alike", '/window/{window}"', '/window"'),
+        (
+            "cursor: the first sample of a file is taken for the last of another",
+            'np.searchsorted(starts, streamed, side="right")',
+            'np.searchsorted(starts, streamed, side="left")',
+        ),
+    ),
+    # Checkpoints: the protocol of a commit.
+    *_of(
+        "training_scripts/checkpointing/store.py",
+        (
+            "training_scripts/checkpointing/store/test_commits.py",
+            "training_scripts/checkpointing/store/test_damage.py",
+            "training_scripts/checkpointing/store/test_folders.py",
+            "training_scripts/checkpointing/store/test_what_stays.py",
+        ),
+        ("store: the oldest saving of a step is loaded", "return found[-1]", "return found[0]"),
+        (
+            "store: begins without the right to write",
+            "self._check_fence()\n        names = self.place.names()\n        taken",
+            "names = self.place.names()\n        taken",
+        ),
+        ("store: a term has no folder of its own", "(self._fence.term if", "(0 if"),
+        ("store: saves into what is committed", "*(1 + _parse(folder)[1] for", "*(_parse(folder)[1] for"),
+        (
+            "store: commits after it has lost the right",
+            "self._check_fence()\n        self.place.create(",
+            "self.place.create(",
+        ),
+        (
+            "store: commits though a file is not whole",
+            "self._check_sizes(folder, manifest.files, self.place.names(folder))",
+            "...",
+        ),
+        ("store: what was committed is not known to be good", "self._good.add(manifest.step)", "..."),
+        ("store: one file read vouches for all", "if names is None:\n            self.vouch(step)", "self.vouch(step)"),
+        ("store: what was set aside still counts as good", "self._good.discard(step)", "..."),
+        ("store: the newest in quarantine goes", "[:-_QUARANTINED_OF_A_STEP]", "[_QUARANTINED_OF_A_STEP:]"),
+        (
+            "store: leftovers in a good folder stay",
+            "if top not in current or is_leftover(name):",
+            "if top not in current:",
+        ),
+        ("store: somebody's try for the lock is cleaned away", " and not top.startswith(LOCK_FILE):", ":"),
+        (
+            "store: incomplete ones go while none is good",
+            "(step for step in whole if step in self._good), default=-1)",
+            "(step for step in whole), default=-1)",
+        ),
+        (
+            "store: removes what is being read",
+            "if not self.place.retire(folder):\n            return False\n",
+            "self.place.retire(folder)\n",
+        ),
+        ("store: the manifest of a later step is taken", "if manifest.step != step:", "if manifest.step < step:"),
+        ("store: a checksum is not looked at", "if checksum != entry.crc32:", "if checksum != checksum:"),
+        ("store: the tenth saving comes before the second", "sorted(folders, key=_parse)", "sorted(folders)"),
+        (
+            "store: hosts agree on another folder than the last",
+            "folder = max(folders, key=_parse)",
+            "folder = min(folders, key=_parse)",
+        ),
+        ("store: a disk's word for damage is a failure like any", "not in DISK_SAYS_DAMAGED", "in DISK_SAYS_DAMAGED"),
+        ("store: the files go before the manifest", "if manifest in names:", "if manifest not in names:"),
+    ),
+    *_of(
+        "training_scripts/checkpointing/places/folder.py",
+        ("training_scripts/checkpointing/places/test_folder.py",),
+        ("folder: the name of a file is not durable", "_sync(path.parent)\n        return checksum", "return checksum"),
+        (
+            "folder: the name of a manifest is not durable",
+            "partial.unlink(missing_ok=True)\n        _sync(path.parent)",
+            "partial.unlink(missing_ok=True)",
+        ),
+        (
+            "folder: a moved folder may be at both places",
+            "_sync(target.parent)\n        _sync(source.parent)",
+            "_sync(target.parent)",
+        ),
+        (
+            "folder: a new folder is not durable",
+            "path.mkdir(exist_ok=True)\n            _sync(path.parent)",
+            "path.mkdir(exist_ok=True)",
+        ),
+        (
+            "folder: a removal is not durable",
+            "                _sync(folder)\n                if folder == self.root",
+            "                if folder == self.root",
+        ),
+        (
+            "folder: a retired manifest comes back",
+            "        _sync(path.parent)\n        return True",
+            "        return True",
+        ),
+        (
+            "folder: the second to create wins",
+            "os.link(partial, path, follow_symlinks=False)",
+            "os.rename(partial, path)",
+        ),
+        ("folder: swaps what only begins as expected", "len(expected) + 1, 0)", "len(expected), 0)"),
+        ("folder: the end of a longer content stays", "            os.ftruncate(descriptor, len(data))\n", ""),
+        (
+            "folder: a manifest is retired under its readers",
+            "fcntl.LOCK_EX | fcntl.LOCK_NB",
+            "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        ),
+        (
+            "folder: a checksum of the last piece alone",
+            "zlib.crc32(room[:count], checksum)",
+            "zlib.crc32(room[:count])",
+        ),
+    ),
+    *_of(
+        "training_scripts/checkpointing/direct_io.py",
+        (
+            "training_scripts/checkpointing/test_direct_io.py",
+            "training_scripts/checkpointing/places/test_folder.py",
+        ),
+        ("direct writes: a file's content is not durable", "            os.fsync(descriptor)\n", ""),
+        (
+            "direct writes: half a file stays after an error",
+            "        path.unlink(missing_ok=True)\n        raise",
+            "        raise",
+        ),
+    ),
+    *_of(
+        "training_scripts/checkpointing/lock.py",
+        ("training_scripts/checkpointing/test_lock.py",),
+        ("lock: anybody's lock is this one's", "found.id == mine.id and not", "not"),
+        ("lock: who takes over by the beat keeps the term", "+ (not self.holds_nothing())", "+ self.holds_nothing()"),
+        (
+            "lock: a stopped process is taken for dead",
+            "(watch.could_not_tell() and watch.unchanged_s()",
+            "(watch.unchanged_s()",
+        ),
+        (
+            "lock: a copy of a lock holds the place",
+            "(holder.mark and holder.mark != self._place.mark(LOCK_FILE))",
+            "False",
+        ),
+        ("lock: a zombie is alive", 'in "ZX"', 'in "X"'),
+    ),
+    *_of(
+        "training_scripts/checkpointing/manifest.py",
+        ("training_scripts/checkpointing/test_manifest.py",),
+        ("manifest: a later format is read", "> FORMAT:", "> FORMAT + 1:"),
+        ("manifest: a file outside the checkpoint", '("", ".", "..")', '("", ".")'),
+        ("manifest: a checksum of 33 bits", "file.crc32 >= 2**32", "file.crc32 > 2**32"),
+        ("manifest: true is a number", "type(value) is int and", "isinstance(value, int) and"),
+        ("manifest: an agent's mark is a file of the checkpoint", '".sagemaker-uploaded", ', ""),
+    ),
+    *_of(
+        "training_scripts/checkpointing/retention.py",
+        ("training_scripts/checkpointing/test_retention.py",),
+        ("retention: the newest good one goes", "if step >= newest_good)", "if step > newest_good)"),
+        ("retention: of equal ones the earlier stays", "(sign * known[step], step)", "(sign * known[step], -step)"),
+        ("retention: an hour is more than an hour", "abs(at - last) >=", "abs(at - last) >"),
+        ("retention: true is a metric of 1", "isinstance(value, bool) or not", "not"),
+    ),
+    # Metrics: sums that are exact.
+    *_of(
+        "training_scripts/counting/exact_sum.py",
+        ("training_scripts/counting/test_exact_sum.py",),
+        (
+            "exact sum: the smallest numbers are taken for normal ones",
+            "(exponents > 0).astype",
+            "(exponents >= 0).astype",
+        ),
+        ("exact sum: the last limb is not carried into", "range(cells.shape[-1] - 1)", "range(cells.shape[-1] - 2)"),
+        (
+            "exact sum: the largest factor is let through",
+            "if not largest < _LARGEST_FACTOR",
+            "if not largest <= _LARGEST_FACTOR",
+        ),
+        (
+            "exact sum: the error of a product that is no square",
+            "error += first_low * second_high",
+            "error += first_high * second_low",
+        ),
+    ),
+    *_of(
+        "training_scripts/counting/accumulator.py",
+        ("training_scripts/counting/test_accumulator.py",),
+        ("accumulator: the last error is told", "self._failure = self._failure or message", "self._failure = message"),
+        (
+            "accumulator: a replicate's value in another's place",
+            "[None] * (number - 1 - len(column))",
+            "[None] * (number - len(column))",
+        ),
+        (
+            "accumulator: undefined replicates at the end are left out",
+            "(*column, *[None] * (number - len(column)))",
+            "(*column,)",
+        ),
+        ("accumulator: two results of a name in one replicate", "if result not in seen and not", "if not"),
+        ("accumulator: the last of two results of a name", "elif result not in metrics:", "else:"),
+        (
+            "accumulator: a result is there and undefined",
+            "why in undefined.items() if name not in metrics}",
+            "why in undefined.items()}",
+        ),
+        ("accumulator: the smallest bound of the replicates", "if value.bound > bounds", "if value.bound < bounds"),
+    ),
+    # The local runner: values that are known while it runs, and which step is next.
+    *_of(
+        "pipelines/definition/expressions.py",
+        ("pipelines/definition/test_expressions.py",),
+        ("expressions: the longest text is refused", "> MAX_JOINED:", ">= MAX_JOINED:"),
+        (
+            "expressions: what joins texts takes no room",
+            "sum(map(len, parts)) + len(on) * len(parts) >",
+            "sum(map(len, parts)) >",
+        ),
+        (
+            "expressions: a key with a dollar is not read as it is written",
+            " and not _has_dollar(content) else",
+            " else",
+        ),
+        (
+            "expressions: one key without a dollar hides the others",
+            'any(key.startswith("$")',
+            'all(key.startswith("$")',
+        ),
+        ("expressions: true as Python spells it", 'return "true" if value else "false"', "return str(value)"),
+        ("expressions: an object that begins like an expression", "if len(value) == 1:", "if len(value) >= 1:"),
+        (
+            "expressions: only the last value of an object",
+            "changed if changed is not None else dict(value)",
+            "dict(value)",
+        ),
+        (
+            "expressions: only the last value of a list",
+            "replaced if replaced is not None else list(value)",
+            "list(value)",
+        ),
+        (
+            "expressions: what a function refers to",
+            "functions.append(key)\n",
+            "functions.append(key)\n                return\n",
+        ),
+        (
+            "expressions: a value below a fact of the execution",
+            'root in ("Parameters", "Execution") and',
+            'root in ("Parameters",) and',
+        ),
+        ("expressions: JSONPath keeps its dot", 'path[1:].removeprefix(".")', "path[1:]"),
+        ("expressions: joined by a comma unless said", 'operand.get("On", "")', 'operand.get("On", ",")'),
+    ),
+    *_of(
+        "pipelines/definition/paths.py",
+        ("pipelines/definition/test_paths.py",),
+        ("paths: one behind the end of a list", "segment < len(value)", "segment <= len(value)"),
+        ("paths: from the first key in brackets to the last", "\\['(.*?)'\\]", "\\['(.*)'\\]"),
+    ),
+    *_of(
+        "pipelines/definition/conditions.py",
+        ("pipelines/definition/test_conditions.py",),
+        ("conditions: one of a list is enough", "return all(evaluate(item", "return any(evaluate(item"),
+        ("conditions: at least is more than", '(">=", operator.ge)', '(">=", operator.gt)'),
+        ("conditions: true is more than false", ' or (kinds[0] == "truth value" and kind != "Equals")', ""),
+        ("conditions: true equals 1", '    if isinstance(value, bool):\n        return "truth value"\n', ""),
+    ),
+    *_of(
+        "pipelines/targets/local/scheduler.py",
+        ("pipelines/targets/local/test_scheduler.py",),
+        ("scheduler: any end is no success", '("Failed", "Stopped", *DONE)', '("Failed", "Stopped")'),
+        ("scheduler: a trigger wants its step to succeed", "needed - triggered - conditions", "needed - conditions"),
+        (
+            "scheduler: one iteration too many at a time",
+            "len(loop.offered) < loop.most",
+            "len(loop.offered) <= loop.most",
+        ),
+        ("scheduler: any failure ends the execution", 'if self._steps[name].type == "Fail" and status', "if status"),
+        ("scheduler: an iteration put back counts twice", "            loop.running.discard(step.name)\n", ""),
+        (
+            "scheduler: an iteration's failure is told for its loop's",
+            'status == "Failed" and name not in self._parents]',
+            'status == "Failed"]',
+        ),
+        ("scheduler: steps in the order of their needs", "        runnable.sort(key=self._order.__getitem__)\n", ""),
+        ("scheduler: what the cache gave is not done", '("Succeeded", "Cached")', '("Succeeded",)'),
+    ),
+    # Studio: edits merged into the code.
+    *_of(
+        "pipelines/studio/merge.py",
+        ("pipelines/studio/test_merge.py",),
+        ("merge: what the code moved is edited", " and not _moved_about(change, base, ours)", ""),
+        ("merge: the branch of a refused step comes", "take.get(places.text(step)) if is_orphan else None)", "None)"),
+        ("merge: a step that the code took out counts as new", "for parts in (base, ours))", "for parts in (ours,))"),
+        (
+            "merge: a step that the code added, too, counts as new",
+            "for parts in (base, ours))",
+            "for parts in (base,))",
+        ),
+        (
+            "merge: what was pulled is edited again",
+            "put(base, edit.place, edit.new)",
+            "put(base, edit.place, edit.old)",
+        ),
+        ("merge: a conflict about all steps", "place[: max(depth, 2)]", "place[:depth]"),
+        (
+            "merge: a list of steps that is gone",
+            "whole[0] == places.STEPS and ours.steps is None",
+            "whole[0] == places.STEPS and ours.steps is not None",
+        ),
+        (
+            "merge: a list of parameters that is gone",
+            "whole[0] == places.PARAMETERS and ours.parameters is None",
+            "whole[0] == places.PARAMETERS and ours.parameters is not None",
+        ),
+        (
+            "merge: an entry without a name among others is taken for the same",
+            "segment.count > 1:",
+            "segment.count > 2:",
+        ),
+        ("merge: a step that is there gets a second branch", " and conflict.code is ABSENT", ""),
+    ),
+    # Rules of a specification.
+    *_of(
+        "pipelines/spec/graph_rules.py",
+        ("pipelines/spec/test_rules.py",),
+        ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
+        ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
+        ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
+        (
+            "rules: a value of 1,024 characters",
+            "len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:",
+            "len(value) >= quotas.MAX_PARAMETER_VALUE_CHARACTERS:",
+        ),
+        (
+            "rules: a fraction fits a whole number",
+            'given == "Integer" and wanted == "Float"',
+            'given == "Float" and wanted == "Integer"',
+        ),
+        (
+            "rules: a step reads from a branch below its own",
+            "if here[: len(there)] == there:",
+            "if there[: len(here)] == here:",
+        ),
+        ("rules: texts cannot be equal", "elif ordered and a not in NUMBERS:", "elif a not in NUMBERS:"),
+    ),
+    *_of(
+        "pipelines/spec/job_rules.py",
+        ("pipelines/spec/test_rules.py",),
+        ("rules: an argument of 256 characters", "len(value) > limit:", "len(value) >= limit:"),
+        ("rules: 100 arguments", "count > quotas.MAX_ARGUMENTS:", "count >= quotas.MAX_ARGUMENTS:"),
+        (
+            "rules: the arguments before the others are not counted",
+            "len(step.arguments) + 3\n",
+            "len(step.arguments)\n",
+        ),
+        ("rules: 100 hyperparameters", "> quotas.MAX_HYPERPARAMETERS:", ">= quotas.MAX_HYPERPARAMETERS:"),
+        ("rules: the code takes no channel", "if len(step.inputs) + 1 > most:", "if len(step.inputs) > most:"),
+        ("rules: 10 outputs", "> quotas.MAX_PROCESSING_OUTPUTS:", ">= quotas.MAX_PROCESSING_OUTPUTS:"),
+        (
+            "rules: a spot training that waits as long as it runs",
+            "spot.max_wait_seconds < step",
+            "spot.max_wait_seconds <= step",
+        ),
+        ("rules: nine days", "step.cluster.max_run_seconds > longest:", "step.cluster.max_run_seconds >= longest:"),
+        ("rules: the ARN of a secret is a secret", ' and not value.startswith("arn:"):', ":"),
+    ),
+    *_of(
+        "pipelines/spec/trigger_rules.py",
+        ("pipelines/spec/test_trigger_rules.py",),
+        (
+            "rules: an upload below what the pipeline writes",
+            "own.startswith(trigger.prefix) or trigger.prefix.startswith(own)",
+            "own.startswith(trigger.prefix)",
+        ),
+        ("rules: a schedule that ends as it starts", "read.start >= read.end:", "read.start > read.end:"),
+        ("rules: a limit of 30 days", "period > timedelta", "period >= timedelta"),
+        (
+            "rules: a trigger's value of 1,024 characters",
+            "len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:",
+            "len(value) >= quotas.MAX_PARAMETER_VALUE_CHARACTERS:",
+        ),
+        (
+            "rules: a group that only an execution knows",
+            "isinstance(given, str) else True",
+            "isinstance(given, str) else False",
+        ),
+    ),
+    # Permissions, and patterns of events.
+    *_of(
+        "pipelines/targets/sagemaker/permissions/matching.py",
+        ("pipelines/targets/sagemaker/permissions/test_matching.py",),
+        ("permissions: ? matches nothing", '"." if c == "?"', '".?" if c == "?"'),
+        ("permissions: a colon in a resource's name", 'resource.split(":", 5)', 'resource.split(":")'),
+    ),
+    *_of(
+        "pipelines/targets/sagemaker/permissions/condensing.py",
+        ("pipelines/targets/sagemaker/permissions/test_condensing.py",),
+        (
+            "permissions: two conditions that differ are joined",
+            "if len(differing) != 1:",
+            "if len(differing) not in (1, 2):",
+        ),
+        (
+            "permissions: what is allowed under a condition covers",
+            "and (not other.conditions or other.conditions == statement.conditions)",
+            "and True",
+        ),
+        (
+            "permissions: a part covers the whole",
+            "any(covers(pattern, resource) for",
+            "any(covers(resource, pattern) for",
+        ),
+    ),
+    *_of(
+        "pipelines/targets/sagemaker/permissions/policy.py",
+        (
+            "pipelines/targets/sagemaker/permissions/test_condensing.py",
+            "pipelines/targets/sagemaker/permissions/test_policies.py",
+        ),
+        ("permissions: a resource keeps what covers it", "covering(other, one)", "covering(one, other)"),
+        (
+            "permissions: a pattern with nothing before its wildcard but the same",
+            "for end in range(len(one) + 1)",
+            "for end in range(1, len(one) + 1)",
+        ),
+    ),
+    *_of(
+        "pipelines/triggers/value_tests.py",
+        ("pipelines/triggers/test_event_pattern.py",),
+        ("patterns: beginning and end overlap", "if len(text) < len(first) + len(last) or not", "if not"),
+        ("patterns: a piece in the text's end", "text.find(piece, place, end)", "text.find(piece, place)"),
+        ("patterns: the largest number", "abs(number) > LARGEST_NUMBER", "abs(number) >= LARGEST_NUMBER"),
+    ),
+    *_of(
+        "pipelines/triggers/pattern_syntax.py",
+        ("pipelines/triggers/test_event_pattern.py",),
+        ("patterns: a range of one number", "not found[0][1] < found[1][1]", "not found[0][1] <= found[1][1]"),
+        ("patterns: one alternative is an $or", "len(cast(list[Any], value)) > 1", "len(cast(list[Any], value)) > 0"),
+        ("patterns: 2,048 characters", "if size > MAX_CHARACTERS:", "if size >= MAX_CHARACTERS:"),
+    ),
+    # The decision between two models.
+    *_of(
+        "components/decision/deciding.py",
+        ("components/decision/test_deciding.py",),
+        ("decision: as good is better", "return gained > 0 and gained >=", "return gained >="),
+        ("decision: the margin itself is not enough", "gained >= policy.margin if", "gained > policy.margin if"),
+        (
+            "decision: not worse is better by the margin",
+            "else gained >= -policy.margin",
+            "else gained >= policy.margin",
+        ),
+        (
+            "decision: a budget is exceeded",
+            "rule_holds(policy, difference) and all(loss.within for loss in losses)",
+            "rule_holds(policy, difference)",
+        ),
+        (
+            "decision: one floor is enough",
+            "if not all(floor.met for floor in floors):",
+            "if floors and not any(floor.met for floor in floors):",
+        ),
+        (
+            "decision: nothing new is better",
+            "self.champion is None and self.registered is None",
+            "self.champion is None",
+        ),
+    ),
+    *_of(
+        "components/decision/differences.py",
+        ("components/decision/test_deciding.py",),
+        (
+            "decision: errors of the values count for nothing",
+            "return self._oriented(worse) - self.bound",
+            "return self._oriented(worse)",
+        ),
+        (
+            "decision: the interval's better end",
+            "self.interval.low if self.higher_is_better else self.interval.high",
+            "self.interval.high if self.higher_is_better else self.interval.low",
+        ),
+        (
+            "decision: other samples are compared",
+            '        ("numbers of samples", candidate.whole.num_samples, champion.whole.num_samples),\n',
+            "",
+        ),
+    ),
+    *_of(
+        "components/decision/limits.py",
+        ("components/decision/test_deciding.py",),
+        ("decision: a floor by the value's better end", "value.value - value.bound >=", "value.value + value.bound >="),
+        (
+            "decision: a ceiling by the value's better end",
+            "value.value + value.bound <=",
+            "value.value - value.bound <=",
+        ),
+        ("decision: a budget that is used up", "within=loss <= limit.amount", "within=loss < limit.amount"),
+        ("decision: the champion's error is left out of a loss", "+ ours.bound + theirs.bound", "+ ours.bound"),
+        ("decision: the whole test set is a slice", "if name != ALL and (every", "if (every"),
+    ),
+    *_of(
+        "components/decision/pairs.py",
+        (
+            "components/decision/test_deciding.py",
+            "components/decision/test_pairs.py",
+        ),
+        ("decision: one replicate more than needed", "if used < fewest(confidence):", "if used <= fewest(confidence):"),
+        ("decision: rounding asks for one replicate more", " - 1e-9)", ")"),
+        ("decision: half the confidence", "tail = (1 - confidence) / 2", "tail = 1 - confidence"),
+        ("decision: the upper end moves inwards", "1 - tail) + bound", "1 - tail) - bound"),
+        ("decision: what is left open counts as greater", "sum(difference > bound for", "sum(difference >= bound for"),
+        ("decision: a quantile of one place too far", "share * (len(ordered) - 1)", "share * len(ordered)"),
+    ),
+    *_of(
+        "components/decision/policy.py",
+        ("components/decision/test_deciding.py",),
+        ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
+        ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
+    ),
+)

@@ -1,0 +1,39 @@
+"""Wildcards of IAM policies, case by case."""
+
+import pytest
+
+from drivetrain.pipelines.targets.sagemaker.permissions.matching import covers, like
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("a?c", "abc", True),
+        ("a?c", "ac", False),  # `?` is one character, and not none
+        ("a?c", "abbc", False),
+        ("a*c", "ac", True),
+        ("a*c", "abbc", True),
+        ("a*c", "acd", False),
+        ("a.c", "abc", False),
+        ("a*", "a\nb", True),
+    ],
+)
+def test_a_text_is_like_a_pattern(pattern: str, text: str, matches: bool) -> None:
+    assert like(pattern, text) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "resource", "means"),
+    [
+        ("*", "anything", True),
+        ("arn:aws:s3:::bucket/*", "arn:aws:s3:::bucket/a/b", True),
+        ("arn:aws:s3:*:bucket", "arn:aws:s3:::bucket", False),  # `*` stays within its part
+        ("arn:aws:*:eu:1:x", "arn:aws:s3:us:1:x", False),
+        ("arn:aws:logs:eu:1:log-group:*", "arn:aws:logs:eu:1:log-group:a:log-stream:b", True),  # the last has colons
+        ("arn:aws:logs:eu:1:log-group:a:*", "arn:aws:logs:eu:1:log-group:b:x", False),
+        ("not an arn", "not an arn", True),
+        ("not an *", "not an arn", False),
+    ],
+)
+def test_a_pattern_means_a_resource(pattern: str, resource: str, means: bool) -> None:
+    assert covers(pattern, resource) is means
