@@ -7,8 +7,8 @@
 
 One file a fault family, found by its name. Prints a table and writes build/faults.json: a record a family with the
 numbers of trials and violations, the seed, and what was done how often. The folders of violating trials are kept below
-build/faults/kept. A campaign that was killed, or stopped by --minutes, goes on with its seed when it is started again in
-the same way, unless the code has changed. The exit code is 1 when there is a violation, also of an earlier start.
+build/faults/kept. A campaign that was killed, or stopped by --minutes, goes on with its seed when it is started again
+in the same way, unless the code has changed. The exit code is 1 when there is a violation, also of an earlier start.
 """
 
 from __future__ import annotations
