@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from drivetrain.pipelines.targets.local.containers.process_table import descendants
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults import __main__ as program
 from tests.faults.harness import worker
 from tests.faults.harness.families import Family, Found, Trial
@@ -198,7 +199,8 @@ def test_a_campaign_that_is_killed_leaves_nobody_and_goes_on(how: signal.Signals
     def count() -> int:
         return len(made.read_text().splitlines()) - 1 if made.exists() else 0
 
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as started:
+    null, follow = subprocess.DEVNULL, follows_parent(signal.SIGKILL)
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, preexec_fn=follow, stdout=null) as started:
         deadline = time.monotonic() + 60
         while count() < 3:
             assert started.poll() is None and time.monotonic() < deadline
