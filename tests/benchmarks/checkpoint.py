@@ -26,7 +26,7 @@ PROBE = Path(__file__).parent / "probes" / "checkpoint"
 ENVIRONMENT = "training_loops"  # torch, what our training scripts import, and Lightning
 SAVE, LIMIT = "torch.save", "limit"
 OF_TORCH, OF_OTHERS = (SAVE, "dcp", "dcp async"), ("lightning",)
-MEGABYTES, QUICK_MEGABYTES = 500, 50
+MEGABYTES, QUICK_MEGABYTES = 500, 20
 
 Rounds = Sequence[dict[str, dict[str, float]]]
 
@@ -43,7 +43,7 @@ def records(bench: Bench) -> Iterator[Record]:
     size = QUICK_MEGABYTES if bench.quick else MEGABYTES
     bench.progress(f"checkpoints of {size} MB a rank")
     python = made.python if made else sys.executable
-    rounds = 2 if bench.quick else 5
+    rounds = 1 if bench.quick else 5
     command = [python, PROBE / "main.py", work, str(size), str(rounds), *rivals]
     ran = run(command, cwd=work, environment=variables, limit=1500).checked()
     yield from rows(bench, json.loads(ran.output.splitlines()[-1]))

@@ -39,7 +39,8 @@ def _row(bench: Bench, what: str, commands: Mapping[str, Sequence[str]]) -> Reco
     rivals = {name: _cpu(place, commands[name]) for name, place in places.items()}
     rivals["pydantic"] = _cpu(places[OURS], PYDANTIC)
     bench.progress(f"command line: {what}")
-    in_turn(rivals, rounds=1, failed=bench.failed)  # compiled files written, pages cached
+    if not bench.quick:
+        in_turn(rivals, rounds=1, failed=bench.failed)  # compiled files written, pages cached
     working = {name: measure for name, measure in rivals.items() if name not in bench.failed}
     medians = in_turn(working, rounds=1 if bench.quick else 5, failed=bench.failed)
     bare = medians.pop("pydantic")

@@ -36,7 +36,7 @@ def records(bench: Bench) -> Iterator[Record]:
     python = made.python if made else Path(sys.executable)
     tools = [BY_HAND, OURS, EXACT, *(PEERS if made else ())]
     bench.progress("evaluation: a million predictions")
-    found = _probe(bench, python, SAMPLES, 2 if bench.quick else ROUNDS, tools)
+    found = _probe(bench, python, SAMPLES, 1 if bench.quick else ROUNDS, tools)
     bench.progress("evaluation: four million predictions")
     larger = _probe(bench, python, 4 * SAMPLES, 0, [tool for tool in tools if tool != BY_HAND])
     yield from rows(found, larger, bench.note(ENVIRONMENT))

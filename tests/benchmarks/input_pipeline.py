@@ -25,7 +25,7 @@ def records(bench: Bench) -> Iterator[Record]:
     for recipe, name in RECIPES.items():
         bench.progress(f"input pipeline: {name}")
         # The environment of this benchmark, which has torch and us.
-        command = [sys.executable, PROBES / "input_pipeline.py", recipe, str(3 if bench.quick else ROUNDS)]
+        command = [sys.executable, PROBES / "input_pipeline.py", recipe, str(1 if bench.quick else ROUNDS)]
         found = json.loads(run(command, cwd=home, environment=variables, limit=600).checked().output)
         for clock, what in (("cpu", "CPU"), ("wall", "wall")):
             pairs: list[list[float]] = found[clock]

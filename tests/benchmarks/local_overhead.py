@@ -18,7 +18,8 @@ STEPS = 20
 
 
 def records(bench: Bench) -> Iterator[Record]:
-    long, short = (6, 1) if bench.quick else (STEPS + 1, 1)
+    steps = 6 if bench.quick else STEPS
+    long, short = steps + 1, 1
     cpu: dict[str, list[float]] = defaultdict(list)
 
     def a_step(name: str, command: Callable[[int], Ran]) -> Callable[[], float]:
@@ -50,14 +51,14 @@ def records(bench: Bench) -> Iterator[Record]:
         target=0.15,
         note=bench.note("kfp", more=f"the limit is the start of an interpreter; CPU a step: {busy}"),
     )
-    bench.progress(f"local overhead: {STEPS} independent steps")
+    bench.progress(f"local overhead: {steps} independent steps")
     turns = {
-        "parallel": lambda: _ours(bench, STEPS, independent=True).wall,
-        "one after the other": lambda: _ours(bench, STEPS).wall,
+        "parallel": lambda: _ours(bench, steps, independent=True).wall,
+        "one after the other": lambda: _ours(bench, steps).wall,
     }
     medians = in_turn(turns, rounds=bench.rounds)
     yield Record(
-        name=f"local_overhead: {STEPS} independent no-op steps",
+        name=f"local_overhead: {steps} independent no-op steps",
         unit="s",
         ours=medians["parallel"],
         target=medians["one after the other"],

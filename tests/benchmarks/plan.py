@@ -87,7 +87,8 @@ def _planned(bench: Bench, drivetrain: Deployer, what: str) -> Record:
         OURS: lambda: drivetrain("plan", *PLANS[what]).cpu,
         "one call": lambda: drivetrain.run([sys.executable, "-c", ONE_CALL]).cpu,
     }
-    in_turn(rivals, rounds=1)  # compiled files written, pages cached
+    if not bench.quick:
+        in_turn(rivals, rounds=1)  # compiled files written, pages cached
     medians = in_turn(rivals, rounds=1 if bench.quick else 5)
     return Record(
         name=f"plan: the flagship, {what}, CPU",

@@ -25,6 +25,8 @@ BY_HAND = "by hand"
 PEERS = ("fabric", "lightning", "accelerate")
 # Our loop, and the others likewise, reports every 50 steps: segments of 10 are added up to that.
 SEGMENTS, STEPS = 5, 50
+# Segments of a training; the first four are its warm-up.
+ALL, QUICK = 96, 14
 
 
 def records(bench: Bench) -> Iterator[Record]:
@@ -40,7 +42,8 @@ def records(bench: Bench) -> Iterator[Record]:
         work = bench.folder(recipe)
         variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "OMP_NUM_THREADS": "1"}
         variables["PYTHONPATH"] = f"{package}:{PROBE.parent}"
-        run([python, PROBE / "data.py", recipe, work], cwd=work, environment=variables).checked()
+        data = [python, PROBE / "data.py", recipe, work, str(QUICK if bench.quick else ALL)]
+        run(data, cwd=work, environment=variables).checked()
         rounds = str(bench.rounds)
         command = [python, PROBE / "main.py", work, recipe, bench.folder("loops"), rounds, *loops]
         ran = run(command, cwd=work, environment=variables, limit=1200).checked()

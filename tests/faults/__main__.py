@@ -2,12 +2,13 @@
 
     python -m tests.faults                                    the full campaign; goes on where it was stopped
     python -m tests.faults --quick --seed 7                   the 5 % that CI runs
+    python -m tests.faults --minutes 60                       as much of it as an hour holds, a part of each family
     python -m tests.faults --only checkpoint_killed --seed 7 --trial 41     one trial again, as it was
 
 One file a fault family, found by its name. Prints a table and writes build/faults.json: a record a family with the
 numbers of trials and violations, the seed, and what was done how often. The folders of violating trials are kept below
-build/faults/kept. A campaign that was killed goes on with its seed when it is started again in the same way, unless the
-code has changed. The exit code is 1 when there is a violation.
+build/faults/kept. A campaign that was killed, or stopped by --minutes, goes on with its seed when it is started again
+in the same way, unless the code has changed. The exit code is 1 when there is a violation, also of an earlier start.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import math
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -42,10 +45,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of all that is drawn; drawn itself, and printed, unless given")
     parser.add_argument("--trial", type=int, help="this one alone, of one family and a seed; nothing is recorded")
     parser.add_argument("--quick", action="store_true", help="a few trials of each, as in CI")
+    parser.add_argument("--minutes", type=float, help="begin no trial after so many; the same command goes on")
     parser.add_argument("--fresh", action="store_true", help="start anew where a campaign was stopped")
     given = parser.parse_args()
     if given.trials is not None and given.trials < 1:
         parser.error(f"--trials {given.trials}; allowed are whole numbers from 1")
+    if given.minutes is not None and not given.minutes > 0:
+        parser.error(f"--minutes {given.minutes:g}; allowed are numbers above 0")
     chosen = [family(name) for name in given.only or family_names()]
     if given.trial is not None:
         if given.seed is None or len(chosen) != 1:
@@ -65,7 +71,7 @@ def main() -> int:
     stopped, failed = False, False
     with campaign.scratch_folder() as scratch:
         try:
-            failed = not run(chosen, progresses, scratch)
+            failed = not run(chosen, progresses, scratch, given.minutes)
         except KeyboardInterrupt:
             stopped = True
     records = [record(each.fault, each.name, progresses[each.name]) for each in chosen]
@@ -75,6 +81,9 @@ def main() -> int:
     if stopped:
         print("stopped; the same command goes on")
         return _INTERRUPTED
+    if left := [f"{each['family']} {each['of'] - each['trials']}" for each in records if each["trials"] < each["of"]]:
+        why = f"stopped after {given.minutes:g} minutes; " if given.minutes and not failed else ""
+        print(f"{why}trials left: {', '.join(left)}; the same command goes on")
     return 1 if failed or any(each["violations"] for each in records) else 0
 
 
@@ -109,15 +118,25 @@ def begin(progresses: Mapping[str, Progress], seed: int | None, *, fresh: bool) 
     return seed
 
 
-def run(chosen: Sequence[Family], progresses: Mapping[str, Progress], scratch: Path) -> bool:
-    """Make what is missing; gives whether every family could be."""
+def run(
+    chosen: Sequence[Family], progresses: Mapping[str, Progress], scratch: Path, minutes: float | None = None
+) -> bool:
+    """Make what is missing; gives whether every family could be prepared.
+
+    Args:
+        minutes: after these no trial begins. Each family gets its share of what the ones before it have left: however
+            often the code changes between two starts, none is left out.
+    """
     context, line = campaign.forkserver(chosen), Line()
     all_made = True
-    for each in chosen:
+    end = time.monotonic() + 60 * minutes if minutes else math.inf
+    for number, each in enumerate(chosen):
         progress = progresses[each.name]
+        now = time.monotonic()
+        until = now + max(0.0, end - now) / (len(chosen) - number)
         line.begin(each, progress)
         try:
-            campaign.run(each, progress, context, scratch, KEPT.absolute(), line)
+            campaign.run(each, progress, context, scratch, KEPT.absolute(), line, until=until)
         except campaign.PreparationError as error:
             print(f"  {each.name} could not be prepared: {error}", flush=True)
             all_made = False

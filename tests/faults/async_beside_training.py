@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Case
 
 FAULT = "asynchronous save at each of 25 steps, weights changed right after: no hang, no mixed step"
-TRIALS, QUICK, AT_ONCE = 20, 2, 2
+TRIALS, QUICK, AT_ONCE = 20, 1, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 

@@ -18,7 +18,7 @@ from tests.faults.harness.hiding_place import SECRET_NAMES, Place, Shared
 FAULT = (
     "canary secrets in environment, arguments, settings, edits: 0 in logs, definitions, checkpoints, registry, plans"
 )
-TRIALS, QUICK, AT_ONCE = 400, 20, 3
+TRIALS, QUICK, AT_ONCE = 400, 10, 2  # QUICK: each of WAYS once
 PRELOAD = (
     "tests.faults.harness.hiding_place",
     "tests.faults.harness.training",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "resumed with another field or code: refused, named, nothing lost; resume, fresh, longer as asked"
-TRIALS, QUICK, AT_ONCE = 100, 8, 2
+TRIALS, QUICK, AT_ONCE = 100, 6, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 
@@ -50,8 +50,8 @@ _WAYS = ("refuse", "refuse", "resume", "fresh", "longer", "shorter")
 @dataclass(frozen=True)
 class Shared:
     data: Path
-    whole: Reference
-    longer: Reference
+    wholes: Sequence[Reference]
+    """As it is, and longer."""
 
 
 def prepare(folder: Path) -> Shared:
@@ -64,17 +64,13 @@ def prepare(folder: Path) -> Shared:
     case = Case("2 ranks", 2, _EVERY, options)
     longer = replace(case, options={**options, "epochs": str(_LONGER)})
     found = _recipe_in(folder, edited=False)
-    return Shared(
-        data,
-        training.uninterrupted(case, data, folder / "whole", change=found),
-        training.uninterrupted(longer, data, folder / "longer", change=found),
-    )
+    return Shared(data, training.References([case, longer], data, folder, change=found))
 
 
 def trial(given: Trial, shared: Shared) -> Found:
     from tests.faults.harness import training
 
-    draw, whole = given.draw, shared.whole
+    draw, whole = given.draw, shared.wholes[0]
     case, place = whole.case, given.folder / "training"
     same, edited = _recipe_in(given.folder, edited=False), _recipe_in(given.folder, edited=True)
     # The save that is begun then waits for the one before it: more than an epoch is kept, and one epoch is too few.
@@ -103,7 +99,7 @@ def trial(given: Trial, shared: Shared) -> Found:
     log, first = training.logs(place, 1), _first_step(place, 1)
     did, told = Counter([way]), f"{way}, {field}"
     if way == "longer":
-        violations = training.differences(place, 2, shared.longer)
+        violations = training.differences(place, 2, shared.wholes[1])
         return Found([f"{told}: {text}" for text in violations], did)
     if way in ("resume", "fresh"):
         right = first == 1 if way == "fresh" else first is not None and first > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,21 +24,21 @@ _ONE_RANK_ALONE = 0.3
 _GONE_WITHIN_S = 5.0
 
 
-def prepare(folder: Path) -> list[Reference]:
+def prepare(folder: Path) -> Sequence[Reference]:
     from tests.faults.harness import training
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
-    common = {"global_batch": "8", "epochs": "8", "log_every": "3", "ema_decay": "0.9", "checkpoint_every": "4steps"}
+    common = {"global_batch": "8", "epochs": "6", "log_every": "3", "ema_decay": "0.9", "checkpoint_every": "4steps"}
     cases = [
         Case(f"{size} ranks, {way}", size, 4, {**common, "async_checkpoints": str(way == "async")})
         for size in (1, 2)
         for way in ("async", "sync")
     ]
-    return [training.uninterrupted(case, data, folder / case.name) for case in cases]
+    return training.References(cases, data, folder)
 
 
-def trial(given: Trial, shared: list[Reference]) -> Found:
+def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
 
     whole = shared[given.number % len(shared)]

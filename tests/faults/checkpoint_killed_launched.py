@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,28 +12,28 @@ from tests.faults.harness.families import Found, Trial
 if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
-FAULT = "the same through the real launcher and torchrun, 5 kills one after the other a trial"
-TRIALS, QUICK, AT_ONCE = 10, 1, 2
+FAULT = "the same through the real launcher and torchrun, 2 kills one after the other a trial"
+TRIALS, QUICK, AT_ONCE = 25, 1, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 
-_KILLS = 5
+_KILLS = 2
 _START_S = 120.0
 # Steps of a start before it is killed: enough that each gets further than the one before.
 _FEWEST_STEPS, _MOST_STEPS = 6, 14
 
 
-def prepare(folder: Path) -> list[Reference]:
+def prepare(folder: Path) -> Sequence[Reference]:
     from tests.faults.harness import training
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
     common = {"global_batch": "8", "epochs": "25", "checkpoint_every": "4steps", "ema_decay": "0.9"}
     cases = [Case(f"{size} ranks", size, 4, common) for size in (2, 1)]
-    return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
+    return training.References(cases, data, folder)
 
 
-def trial(given: Trial, shared: list[Reference]) -> Found:
+def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
     from tests.faults.harness.launched import Launched
 

@@ -21,7 +21,7 @@ from tests.faults.harness.exploits import Exploit
 from tests.faults.harness.families import Found, Trial
 
 FAULT = "malicious definition, settings, patch, plan, event or archive: 0 executions, 0 writes outside, refused in 1 s"
-TRIALS, QUICK, AT_ONCE = 1_000, 50, 3
+TRIALS, QUICK, AT_ONCE = 1_000, 26, 3  # QUICK: each of VECTORS twice
 PRELOAD = ("tests.faults.harness.attack", "tests.fixtures.sagemaker_service.server", *OF_COMMANDS)
 PATIENCE_S = 240.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,29 +15,29 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "a rank SIGKILLed or SIGSTOPped in a step: all exit within 5 s (of the time-out), resumes"
-TRIALS, QUICK, AT_ONCE = 100, 8, 2
+TRIALS, QUICK, AT_ONCE = 100, 7, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 300.0
 
 _GONE_WITHIN_S = 5.0
 _TIMEOUT_S = 3.0
-# Every so many trials go through the launcher and torchrun.
+# Every so many trials go through the launcher and torchrun; none of QUICK: test_training_ends.py does.
 _LAUNCHED = 8
 _START_S = 120.0
 _EARLY, _LATEST_S = 0.4, 4.0
 
 
-def prepare(folder: Path) -> list[Reference]:
+def prepare(folder: Path) -> Sequence[Reference]:
     from tests.faults.harness import training
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
     common = {"global_batch": "8", "epochs": "8", "checkpoint_every": "4steps", "collective_timeout": str(_TIMEOUT_S)}
     cases = [Case(f"{size} ranks", size, 4, common) for size in (2, 3)]
-    return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
+    return training.References(cases, data, folder)
 
 
-def trial(given: Trial, shared: list[Reference]) -> Found:
+def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
 
     launched = given.number % _LAUNCHED == _LAUNCHED - 1

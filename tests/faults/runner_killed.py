@@ -12,7 +12,7 @@ from tests.faults.harness.killing import Outcome, differences, kill_after, outco
 
 FAULT = "local runner killed between and inside steps: the resumed run ends alike"
 TRIALS = 200
-QUICK = 10
+QUICK = 6
 AT_ONCE = 2
 # A resumed run is killed, too, now and then.
 _KILL_AGAIN = 0.3

@@ -11,11 +11,11 @@ from pathlib import Path
 from drivetrain.pipelines.targets.local.home import Home
 from tests.faults.harness import killing
 from tests.faults.harness.families import Found, Trial
-from tests.faults.harness.killing import ROOT, Outcome
+from tests.faults.harness.killing import Outcome
 
 FAULT = "local runner killed at each commit and each move of an output: ends alike"
 TRIALS = 200
-QUICK = 6
+QUICK = 4
 AT_ONCE = 2
 _SIGKILLED = -9
 
@@ -53,4 +53,4 @@ def trial(given: Trial, shared: tuple[Outcome, int]) -> Found:
 
 def _crash(home: Path, *at: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.faults.harness.crash_points", str(home), *at]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return killing.to_its_end(command)

@@ -23,6 +23,7 @@ from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.checkpointing.places.s3 import S3Place
 from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.killing import ROOT
 from tests.faults.harness.s3_proxy import ALL, Passing, S3Proxy
@@ -31,7 +32,8 @@ from tests.fixtures.s3_server import environment, make_bucket, s3_server, variab
 
 FAULT = "S3 5xx/429, stalls, dropped and lost answers, killed uploads: 0 false commits, bounded"
 TRIALS = 200
-QUICK = 8
+QUICK = 6
+AT_ONCE = 2
 PRELOAD = ("tests.fixtures.s3_server", "drivetrain.training_scripts.checkpointing.places.s3")
 SAVES = 3
 _WRITER_STEP = 99
@@ -174,7 +176,14 @@ def _kill(
 
     weather.stop_at = stop_at
     command = [sys.executable, "-m", "tests.faults.harness.s3_writer", uri, str(_WRITER_STEP), str(size)]
-    writer = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stderr=subprocess.PIPE, text=True)
+    writer = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=dict(os.environ),
+        preexec_fn=follows_parent(signal.SIGKILL),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     before = len(proxy.passed)
 
     def tell_its_end() -> None:

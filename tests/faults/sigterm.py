@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "SIGTERM in start, warm-up, step, validation or save, to one or all: one step saved, under 110 s"
-TRIALS, QUICK, AT_ONCE = 100, 8, 2
+TRIALS, QUICK, AT_ONCE = 100, 7, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 
@@ -24,22 +25,22 @@ _STOPPED = 75
 _AT_THE_END = {0, _STOPPED, -signal.SIGTERM}
 _PHASES = ("load", "warm-up", "step", "validation", "copy", "write", "gather", "manifest", "retention")
 _TWICE = 0.3
-# Every so many trials go through the launcher and torchrun.
+# Every so many trials go through the launcher and torchrun; none of QUICK: test_training_ends.py does.
 _LAUNCHED = 8
 _START_S = 120.0
 
 
-def prepare(folder: Path) -> list[Reference]:
+def prepare(folder: Path) -> Sequence[Reference]:
     from tests.faults.harness import training
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data")
     common = {"global_batch": "8", "epochs": "12", "log_every": "3", "checkpoint_every": "7steps"}
     cases = [Case(f"{size} ranks", size, 7, common) for size in (2, 1, 3)]
-    return [training.uninterrupted(case, data, folder / case.name.replace(" ", "-")) for case in cases]
+    return training.References(cases, data, folder)
 
 
-def trial(given: Trial, shared: list[Reference]) -> Found:
+def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
 
     launched = given.number % _LAUNCHED == _LAUNCHED - 1

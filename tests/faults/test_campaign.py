@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from drivetrain.pipelines.targets.local.containers.process_table import descendants
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults import __main__ as program
 from tests.faults.harness import worker
 from tests.faults.harness.families import Family, Found, Trial
@@ -102,6 +103,39 @@ def test_two_campaigns_do_not_share_the_progress_of_a_family(tmp_path: Path, mon
     assert program.lock("one") is not None
 
 
+def test_a_campaign_that_is_given_minutes_ends_well_and_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began: list[tuple[str, float]] = []
+
+    def some(each: Family, progress: Progress, *_: Any, until: float) -> None:
+        """The first start makes one trial a family, the next one all."""
+        began.append((each.name, until))
+        for number in progress.missing[: 1 if len(began) <= 2 else None]:
+            progress.add(Made(number, 1.0, {}, []))
+
+    def start(*more: str) -> int:
+        only = ("--only", "checkpoint_clock", "--only", "data_shard", "--trials", "3")
+        monkeypatch.setattr(sys, "argv", ["faults", *only, *more])
+        return program.main()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(program.campaign, "run", some)
+    monkeypatch.setattr(program, "code_hash", lambda: "c")
+    now = time.monotonic()
+    assert start("--minutes", "60", "--seed", "4") == 0
+    said = "stopped after 60 minutes; trials left: checkpoint_clock 2, data_shard 2; the same command goes on\n"
+    assert capsys.readouterr().out.endswith(said)
+    # The first one has half of the hour, and the second one all that is left.
+    assert [name for name, _ in began] == ["checkpoint_clock", "data_shard"]
+    assert now + 1800 <= began[0][1] < time.monotonic() + 1800
+    assert now + 3600 <= began[1][1] < time.monotonic() + 3600
+    assert start() == 0
+    assert "left" not in capsys.readouterr().out.splitlines()[-1]
+    assert json.loads((tmp_path / "build" / "faults.json").read_text())[0]["trials"] == 3
+    assert json.loads((tmp_path / "build" / "faults" / "data_shard.jsonl").read_text().splitlines()[0])["seed"] == 4
+
+
 def test_a_trial_draws_the_same_by_seed_and_number(tmp_path: Path) -> None:
     drawn: list[float] = []
 
@@ -165,7 +199,8 @@ def test_a_campaign_that_is_killed_leaves_nobody_and_goes_on(how: signal.Signals
     def count() -> int:
         return len(made.read_text().splitlines()) - 1 if made.exists() else 0
 
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as started:
+    null, follow = subprocess.DEVNULL, follows_parent(signal.SIGKILL)
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, preexec_fn=follow, stdout=null) as started:
         deadline = time.monotonic() + 60
         while count() < 3:
             assert started.poll() is None and time.monotonic() < deadline

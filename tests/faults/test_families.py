@@ -1,9 +1,11 @@
-"""A few trials of every fault family, as in CI; `make faults` runs all of them."""
+"""Every fault family can be run; `make faults` runs them, in CI a few trials of each."""
 
 from __future__ import annotations
 
 import io
+import math
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,36 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.faults.harness import campaign
 from tests.faults.harness.families import family, family_names
 from tests.faults.harness.line import Line
-from tests.faults.harness.progress import Progress
+from tests.faults.harness.progress import Made, Progress
 
 SEED = 20261120
-FEW = 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", family_names())
-def test_nothing_is_violated(name: str, tmp_path: Path) -> None:
-    chosen = family(name)
-    progress = Progress(tmp_path / "progress.jsonl", min(chosen.quick, FEW), code="")
-    progress.begin(SEED)
-    line = Line(io.StringIO())
-    campaign.run(chosen, progress, campaign.forkserver([chosen]), tmp_path / "scratch", tmp_path / "kept", line)
-    assert not progress.missing
-    assert [made.violations for made in progress.violating] == []
+def test_it_has_what_a_campaign_asks_for(name: str) -> None:
+    found = family(name)
+    assert found.fault and 0 < found.quick <= found.trials and found.at_once > 0 and found.patience_s > 0
+    assert callable(found.prepare) and callable(found.trial)
+    assert all(isinstance(module, str) for module in found.preload)
+
+
+def test_a_campaign_goes_on_with_what_is_missing_until_its_time_is_over(tmp_path: Path) -> None:
+    chosen = family("checkpoint_clock")
+    context, line = campaign.forkserver([chosen]), Line(io.StringIO())
+
+    def run(progress: Progress, scratch: str, until: float = math.inf) -> None:
+        campaign.run(chosen, progress, context, tmp_path / scratch, tmp_path / "kept", line, until=until)
+        assert [made.violations for made in progress.violating] == []
+
+    many = Progress(tmp_path / "many.jsonl", 100_000, code="")
+    many.begin(SEED)
+    run(many, "none", until=time.monotonic())
+    assert not many.made and not (tmp_path / "none").exists()
+    run(many, "some", until=time.monotonic() + 0.3)
+    assert many.missing
+
+    few = Progress(tmp_path / "few.jsonl", 3, code="")
+    few.begin(SEED)
+    few.add(Made(1, 1.0, {}, []))
+    run(few, "rest")
+    assert not few.missing and len(few.made) == 3

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from drivetrain.training_scripts.launching.parent import follows_parent
 
 ROOT = Path(__file__).parents[2]
 FILE = "tests/faults/harness/guards_of_input.py"
@@ -26,7 +29,8 @@ def test_what_a_missing_guard_lets_through_is_noticed(tmp_path: Path) -> None:
         "slow",
         f"--basetemp={tmp_path / 'own'}",
     ]
-    ended = subprocess.run([*command, FILE], cwd=ROOT, capture_output=True, text=True, check=False)
+    follow = follows_parent(signal.SIGKILL)
+    ended = subprocess.run([*command, FILE], cwd=ROOT, preexec_fn=follow, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     dots = re.findall(r"^([.]+) +\[100%\]$", ended.stdout, re.MULTILINE)
     assert len(dots) == 1 and len(dots[0]) >= 18, ended.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Case, Reference
 
 FAULT = "resumed on other numbers of ranks (1, 2, 4; ddp, fsdp): samples once an epoch, float64 in 1e-10"
-TRIALS, QUICK, AT_ONCE = 100, 6, 2
+TRIALS, QUICK, AT_ONCE = 100, 4, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 
@@ -31,7 +32,7 @@ class Shared:
     """What one process alone makes of it."""
 
     data: Path
-    whole: Reference
+    wholes: Sequence[Reference]
     cases: dict[str, Case]
 
 
@@ -43,13 +44,13 @@ def prepare(folder: Path) -> Shared:
     options = {"global_batch": "8", "epochs": "12", "precision": "fp64", "checkpoint_every": f"{_EVERY}steps"}
     options |= {"ema_decay": "0.9", "recipe_options": '{"random": false}'}
     cases = {name: Case(name, 1, _EVERY, {**options, "strategy": name}) for name in ("ddp", "fsdp")}
-    return Shared(data, training.uninterrupted(cases["ddp"], data, folder / "whole"), cases)
+    return Shared(data, training.References([cases["ddp"]], data, folder), cases)
 
 
 def trial(given: Trial, shared: Shared) -> Found:
     from tests.faults.harness import training
 
-    whole, draw = shared.whole, given.draw
+    whole, draw = shared.wholes[0], given.draw
     case = shared.cases[draw.choice(sorted(shared.cases))]
     sizes = [draw.choice(_SIZES)]
     while len(sizes) < _STARTS:

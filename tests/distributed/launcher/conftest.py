@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.training_scripts.launching.network import held_port
+from drivetrain.training_scripts.launching.parent import announce_parent
 
 ENDS_S = 10
 
@@ -66,7 +67,7 @@ def start(tmp_path: Path) -> Generator[Start]:
             subprocess.Popen(
                 [sys.executable, "-m", "drivetrain.training_scripts.launch", *arguments],
                 cwd=tmp_path,
-                env={**os.environ, **environment, **variables},
+                env=announce_parent({**os.environ, **environment, **variables}),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from drivetrain.training_scripts.launching.network import held_port
+from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.train import Config, Folders, train
 
 pytestmark = pytest.mark.slow
 
@@ -97,26 +99,36 @@ def test_a_host_that_comes_late_is_taken_in(start: Start, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("failure*"))
 
 
-def test_a_training_goes_on_from_its_checkpoint_after_a_crash(start: Start, digits: Path, tmp_path: Path) -> None:
+SETTINGS: dict[str, Any] = {"strategy": "ddp", "epochs": 3, "global_batch": 16, "precision": "fp64"}
+
+
+def fit(process: Process, data: Path, target: Path) -> None:
+    folders = Folders(train=data, validation=data, model=target / "model", output=target / "output")
+    train(Config(recipe="digits_cnn", **SETTINGS), folders, process)
+
+
+def losses(folder: Path) -> list[tuple[float, float]]:
+    history = json.loads((folder / "output" / "history.json").read_text())
+    return [(epoch["train_loss"], epoch["validation_loss"]) for epoch in history]
+
+
+def test_a_training_goes_on_from_its_checkpoint_after_a_crash(
+    start: Start, forked: Any, digits: Path, tmp_path: Path
+) -> None:
     (tmp_path / "fails_once.py").write_text(FAILS_ONCE)
-
-    def history(name: str, **variables: str) -> tuple[str, Any]:
-        folder = tmp_path / name
-        settings = {"recipe": "fails_once", "strategy": "ddp", "epochs": 3, "global_batch": 16, "precision": "fp64"}
-        folders = {"train": digits, "validation": digits} | {
-            each: folder / each for each in ("model", "output", "checkpoints")
-        }
-        words = [f"--{key.replace('_', '-')}={value}" for key, value in (settings | folders).items()]
-        process = start(
-            *("--processes=2", "--max-restarts=1", "drivetrain.training_scripts.train", *words), **variables
-        )
-        out, err = process.communicate(timeout=180)
-        assert process.returncode == 0, err
-        return out, json.loads((folder / "output" / "history.json").read_text())
-
-    _, uninterrupted = history("uninterrupted")
-    out, resumed = history("resumed", FAIL_FROM=str(tmp_path / "resumed" / "checkpoints"))
+    forked(2, fit, digits, tmp_path / "uninterrupted")
+    folder = tmp_path / "resumed"
+    folders = {"train": digits, "validation": digits} | {
+        each: folder / each for each in ("model", "output", "checkpoints")
+    }
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in (SETTINGS | folders).items()]
+    process = start(
+        *("--processes=2", "--max-restarts=1", "drivetrain.training_scripts.train", "--recipe=fails_once", *words),
+        FAIL_FROM=str(folder / "checkpoints"),
+        OMP_NUM_THREADS="1",  # as forked ranks have it: how a sum is split among threads decides its last bit
+    )
+    out, err = process.communicate(timeout=180)
+    assert process.returncode == 0, err
     assert "launcher: restart 1 of 1 (rank 1: ValueError: the first time)\n" in out
     assert "resuming from " in out, out
-    losses = [[(epoch["train_loss"], epoch["validation_loss"]) for epoch in each] for each in (uninterrupted, resumed)]
-    assert losses[0] == losses[1] and len(losses[0]) == 3
+    assert losses(folder) == losses(tmp_path / "uninterrupted") and len(losses(folder)) == 3

@@ -83,7 +83,7 @@ def alone(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.nightly)])
 def test_processes_of_one_host(processes: int, trained: Path, alone: Path, tmp_path: Path) -> None:
     ended = evaluate(trained / "model", trained / "data", tmp_path, f"--processes={processes}")
     assert ended.returncode == 0, ended.stderr
@@ -93,6 +93,7 @@ def test_processes_of_one_host(processes: int, trained: Path, alone: Path, tmp_p
     assert len(document["model"]["content_hash"]) == 64
 
 
+@pytest.mark.nightly
 def test_two_hosts(trained: Path, alone: Path, tmp_path: Path, two_hosts: Any) -> None:
     """The first process of all writes what one process writes."""
     hash_of = json.loads((alone / "report/evaluation.json").read_text())["model"]["content_hash"]

@@ -23,6 +23,8 @@ import torch.distributed as dist
 def hangs_here(kind):
     if kind == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+    while kind == "sleep":
+        signal.pause()
     while True:
         pass
 
@@ -35,8 +37,15 @@ for step in range(10):
 """
 
 
-@pytest.mark.parametrize("kind", ["stop", "loop"])
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize(
+    ("kind", "victim"),
+    [
+        ("stop", 0),
+        ("loop", 1),
+        pytest.param("stop", 1, marks=pytest.mark.nightly),
+        pytest.param("loop", 0, marks=pytest.mark.nightly),
+    ],
+)
 def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     process = start("--processes=3", "--script", "train.py", kind, str(victim), "3")
@@ -51,6 +60,7 @@ def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, star
     assert (tmp_path / "failure").read_text() == err
 
 
+@pytest.mark.nightly
 def test_on_another_host_it_is_named_by_both(two_hosts: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     named = "rank 3 of 4 on 127.0.0.3 hangs: it did not come to a collective before the others timed out"
@@ -62,7 +72,7 @@ def test_on_another_host_it_is_named_by_both(two_hosts: Any, tmp_path: Path) -> 
 
 def test_alone_on_its_host_it_ends_when_the_first_host_has(two_hosts: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    first, second = two_hosts("--script", "train.py", "loop", "1", "3")
+    first, second = two_hosts("--script", "train.py", "sleep", "1", "3")
     _, err = first.communicate(timeout=60)
     assert (first.returncode, err.split(":")[0]) == (75, "rank 1 of 2 on 127.0.0.3 hangs")
     _, err = second.communicate(timeout=60)
@@ -95,6 +105,7 @@ def test_who_stops_counting_is_named_without_any_collective(processes: int, star
     assert "in hangs_here" in err
 
 
+@pytest.mark.nightly
 def test_a_rank_that_was_killed_is_not_said_to_hang(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         SCRIPT.replace("os.kill(os.getpid(), signal.SIGSTOP)", "os.kill(os.getpid(), 9)")

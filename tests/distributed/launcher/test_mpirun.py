@@ -61,11 +61,12 @@ int main(int count, char **words) {
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> str:
-    (tmp_path / "program.c").write_text(PROGRAM)
-    subprocess.run(["mpicc", str(tmp_path / "program.c"), "-o", str(tmp_path / "program")], check=True)
-    return "./program"
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "program.c").write_text(PROGRAM)
+    subprocess.run(["mpicc", str(folder / "program.c"), "-o", str(folder / "program")], check=True)
+    return str(folder / "program")
 
 
 def said_by_ranks(out: str) -> list[str]:

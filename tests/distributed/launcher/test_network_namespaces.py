@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.training_scripts.launching.parent import announce_parent
+
 pytestmark = pytest.mark.slow
 
 TRAIN = """
@@ -83,7 +85,9 @@ def test_the_interface_between_the_hosts_is_found_and_no_name_is_looked_up(
                 *(sys.executable, "-m", "drivetrain.training_scripts.launch", "--processes=2", "--script", "train.py"),
             ],
             cwd=tmp_path,
-            env={**os.environ, "DRIVETRAIN_HOSTS": ",".join(ADDRESSES.values()), "DRIVETRAIN_HOST": ADDRESSES[name]},
+            env=announce_parent(
+                {**os.environ, "DRIVETRAIN_HOSTS": ",".join(ADDRESSES.values()), "DRIVETRAIN_HOST": ADDRESSES[name]}
+            ),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -25,7 +25,7 @@ from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 pytestmark = pytest.mark.slow
 
-STRATEGIES = ("ddp", "fsdp", "pp")
+NIGHTLY = pytest.mark.nightly
 SETTINGS = {
     "recipe": "digits_cnn",
     "recipe_options": '{"channels": 4, "hidden": 16}',
@@ -58,7 +58,7 @@ def one_process(prepared_data: ModuleType, tmp_path_factory: pytest.TempPathFact
     return losses(json.loads((base / "output" / "history.json").read_text()))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [*(pytest.param(name, marks=NIGHTLY) for name in ("ddp", "fsdp")), "pp"])
 def test_two_launchers(strategy: str, one_process: list[float], two_hosts: Any, digits: Path, tmp_path: Path) -> None:
     folders = {"train": digits, "validation": digits, "model": tmp_path / "model", "output": tmp_path / "output"}
     processes = two_hosts(
@@ -72,7 +72,7 @@ def test_two_launchers(strategy: str, one_process: list[float], two_hosts: Any, 
     assert found == pytest.approx(one_process, abs=1e-10)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["ddp", *(pytest.param(name, marks=NIGHTLY) for name in ("fsdp", "pp"))])
 def test_the_local_runner(strategy: str, one_process: list[float], digits: Path, tmp_path: Path) -> None:
     fit = step(
         train,

@@ -14,7 +14,7 @@ REASON = "error: recipe 'bad_import' cannot be imported: ModuleNotFoundError: No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_a_recipe_that_cannot_be_imported(processes: int, start: Any, digits: Path, tmp_path: Path) -> None:
     (tmp_path / "bad_import.py").write_text("import nosuchmodule\n")
     program = ["drivetrain.training_scripts.train", f"--train={digits}", "--model=model", "--recipe=bad_import"]

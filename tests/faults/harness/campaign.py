@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -70,8 +71,9 @@ def run(
     line: Line,
     *,
     only: int | None = None,
+    until: float = math.inf,
 ) -> None:
-    """Make the trials that `progress` lacks, or `only` one of them.
+    """Make the trials that `progress` lacks, or `only` one of them; none begins after `until` (time.monotonic).
 
     Raises:
         PreparationError: with the reason.
@@ -80,6 +82,8 @@ def run(
     waiting = list(reversed(progress.missing)) if only is None else [only]
     workers: list[_Worker] = []
     started = 0
+    if time.monotonic() >= until:
+        return
 
     def start() -> None:
         nonlocal started
@@ -99,6 +103,8 @@ def run(
         while workers:
             ready = multiprocessing.connection.wait([worker.connection for worker in workers], timeout=1.0)
             now = time.monotonic()
+            if now >= until:
+                waiting.clear()
             for worker in list(workers):
                 if worker.connection in ready:
                     try:

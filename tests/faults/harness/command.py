@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.cli import main
+from drivetrain.training_scripts.launching.parent import follows_parent
 
 # Of the developer's environment a command sees this, and nothing else.
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
@@ -79,8 +81,10 @@ def forked(work: Callable[[], int], folder: Path, environment: Mapping[str, str]
     out, err = beside / "out", beside / "err"
     sys.stdout.flush()
     sys.stderr.flush()
+    follow = follows_parent(signal.SIGKILL)
     pid = os.fork()
     if pid == 0:
+        follow()
         _become(work, folder, environment, out, err)
     _, status, usage = os.wait4(pid, 0)
     said, complained = (path.read_text("utf-8", "replace") for path in (out, err))

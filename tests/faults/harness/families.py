@@ -48,6 +48,11 @@ class Found:
     did: dict[str, int] = field(default_factory=dict)
 
 
+def of_all(folder: Path) -> Path:
+    """The folder of all processes of a campaign, of the one that `prepare` is given."""
+    return folder.parents[1] / "of-all"
+
+
 @dataclass(frozen=True)
 class Family:
     """See above."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from drivetrain.pipelines.targets.local.containers.process_table import descenda
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, sha256_of, walk
+from drivetrain.training_scripts.launching.parent import follows_parent
 
 ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 5.0
@@ -38,8 +40,14 @@ def command(home: Path, *arguments: str) -> list[str]:
 
 def run(home: Path, *arguments: str) -> tuple[int, str]:
     """Run the workload to its end; gives exit code and stderr."""
-    done = subprocess.run(command(home, *arguments), cwd=ROOT, capture_output=True, text=True)
+    done = to_its_end(command(home, *arguments))
     return done.returncode, done.stderr
+
+
+def to_its_end(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends with this process, at the latest."""
+    follow = follows_parent(signal.SIGKILL)
+    return subprocess.run(words, cwd=ROOT, preexec_fn=follow, capture_output=True, text=True)
 
 
 def kill_after(delay_s: float, home: Path, *arguments: str) -> tuple[bool, list[str]]:
@@ -66,7 +74,8 @@ def kill_when(ready: Callable[[], bool], patience_s: float, home: Path, *argumen
 
 
 def _start(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command(home, *arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    null, follow = subprocess.DEVNULL, follows_parent(signal.SIGKILL)
+    return subprocess.Popen(command(home, *arguments), cwd=ROOT, preexec_fn=follow, stdout=null, stderr=null)
 
 
 def _kill(process: subprocess.Popen[bytes], home: Path) -> list[str]:

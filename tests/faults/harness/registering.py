@@ -27,6 +27,7 @@ from drivetrain.components.register_model import register_model
 from drivetrain.components.registries import open_registry
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
+from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.mlflow_server import VARIABLES as MLFLOW_VARIABLES
 from tests.fixtures.sagemaker_server import new_region, sagemaker_variables
@@ -193,8 +194,10 @@ class Process:
     ) -> None:
         self.log, self.line, self.seconds = log, line, seconds
         self.began = time.monotonic()
+        follow = follows_parent(signal.SIGKILL)
         self.pid = os.fork()
         if self.pid == 0:
+            follow()
             _child(work, place, log, line)
 
     def wait(self) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import pickle
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from tests.faults.harness.families import of_all
 from tests.faults.harness.ranks import Event, Ranks
 
 RECIPE = "tests.faults.harness.tiny_recipe"
@@ -78,6 +83,52 @@ def uninterrupted(case: Case, data: Path, folder: Path, **more: Any) -> Referenc
     lasted = ranks.events[-1].when - ranks.began
     traces = {rank: {line[0]: line for line in trace(folder, 0, rank)} for rank in range(case.world_size)}
     return Reference(case, data, traces, results(folder), ranks.events, lasted)
+
+
+class References(Sequence[Reference]):
+    """Uninterrupted runs of cases on the same data, each made when a trial first asks for it, by one process for all
+    that share the campaign's folder.
+
+    Args:
+        folder: what `prepare` is given.
+        more: as `start` takes it; nothing that makes another result of the same case.
+    """
+
+    def __init__(self, cases: Sequence[Case], data: Path, folder: Path, **more: Any) -> None:
+        self._cases, self._data, self._more = cases, data, more
+        self._folder = of_all(folder)
+        self._made: dict[int, Reference] = {}
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    @overload
+    def __getitem__(self, index: int) -> Reference: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Reference]: ...
+    def __getitem__(self, index: int | slice) -> Reference | Sequence[Reference]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self))[index]]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        if index not in self._made:
+            self._made[index] = self._get(self._cases[index])
+        return self._made[index]
+
+    def _get(self, case: Case) -> Reference:
+        rows = (self._data / "data.npz").read_bytes()
+        told = f"{case.world_size} {sorted(case.options.items())} {hashlib.sha256(rows).hexdigest()}"
+        folder = self._folder / hashlib.sha256(told.encode()).hexdigest()[:16]
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = folder / "reference"
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                made = uninterrupted(case, self._data, Path(tempfile.mkdtemp(dir=folder)), **self._more)
+                written = folder / "reference.part"
+                written.write_bytes(pickle.dumps(made))
+                written.replace(kept)
+        return replace(pickle.loads(kept.read_bytes()), case=case, data=self._data)
 
 
 def trace(folder: Path, attempt: int, rank: int) -> list[Line]:

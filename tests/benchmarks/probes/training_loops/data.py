@@ -1,4 +1,4 @@
-"""Write what the loops learn from: `python data.py RECIPE FOLDER`."""
+"""Write what the loops learn from: `python data.py RECIPE FOLDER SEGMENTS`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import small_transformer
 from work import GLOBAL_BATCH, SEGMENT
 
 DIGITS = Path(__file__).resolve().parents[4] / "pipelines" / "ready" / "data" / "digits.csv.gz"
-# The last segment is only closed by the request for one more step.
-STEPS = 96 * SEGMENT + 1
 
 
 def digits(rows: int) -> dict[str, np.ndarray]:
@@ -26,6 +24,7 @@ def digits(rows: int) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    recipe, folder = sys.argv[1], Path(sys.argv[2])
+    recipe, folder, segments = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    steps = segments * SEGMENT + 1  # the last segment is only closed by the request for one more step
     make = {"digits_cnn": digits, "small_transformer": small_transformer.columns}[recipe]
-    np.savez(folder / "data.npz", **make(STEPS * GLOBAL_BATCH))
+    np.savez(folder / "data.npz", **make(steps * GLOBAL_BATCH))
