@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.report.reasons import known_paths
-from tests.fixtures import preloaded
-from tests.fixtures.preloaded import COMMAND
+from tests.fixtures.preloaded import COMMAND, forking
 
 MOST_LINES = 3
 # What is refused costs at most this much processor time, beside the 0.4 s of a start, which is forked. (Not time on the
@@ -70,21 +69,18 @@ class Place:
 
     def drivetrain(self, *arguments: object, before: Callable[[], None] | None = None, **variables: str) -> Ran:
         """`drivetrain ...`; `before` is called in the process before it becomes the command, which is started anew."""
-        command = [COMMAND, *map(str, arguments)]
+        words = list(map(str, arguments))
         if before is not None:
-            return self.end_of(self._start(command, variables, before))
-        return self._forked(command, variables)
-
-    def python(self, *arguments: object) -> Ran:
-        """`python ...`"""
-        return self._forked([sys.executable, *map(str, arguments)], {})
-
-    def _forked(self, command: list[str], variables: Mapping[str, str]) -> Ran:
+            return self.end_of(self._start([COMMAND, *words], variables, before))
         environment = {**self.environment, **variables}
         with Path(os.devnull).open("rb") as none, self._out.open("wb") as out, self._err.open("wb") as err:
             files = (none.fileno(), out.fileno(), err.fileno())
-            ended = preloaded.end_of(command, cwd=self.folder, environment=environment, files=files, timeout=PATIENCE_S)
+            ended = forking().end_of(words, cwd=self.folder, environment=environment, files=files, timeout=PATIENCE_S)
         return self._ran(ended.code, ended.cpu_s)
+
+    def python(self, *arguments: object) -> Ran:
+        """`python ...`"""
+        return self.end_of(self._start([sys.executable, *map(str, arguments)], {}, None))
 
     def run(self, definition: Any, *arguments: object, **variables: str) -> Ran:
         """`drivetrain run -d FILE` of a definition (JSON, text or bytes)."""
