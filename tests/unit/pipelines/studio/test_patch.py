@@ -181,7 +181,7 @@ def test_what_is_no_patch_is_refused(text: str, said: str) -> None:
     started = process_time()
     with pytest.raises(UserError, match=said):
         patches.parse(text, "p.studio.yaml")
-    assert process_time() - started < 1
+    assert process_time() - started < 5  # 0.5 s on a quiet machine; what grows with each nesting would never end
 
 
 @given(st.text(max_size=60))
