@@ -54,8 +54,10 @@ def test_a_script_of_ones_own_with_its_arguments(mode: Mode, tmp_path: Path) -> 
     assert json.loads((outputs / "clean" / "clean" / "clean.json").read_text()) == [["a", "b"], words]
 
 
-@pytest.mark.slow
-@MODES
+# By a private mount every other run of the flagship in this suite goes.
+@pytest.mark.parametrize(
+    "mode", [pytest.param("auto", marks=pytest.mark.nightly), pytest.param("rewrite", marks=pytest.mark.slow)]
+)
 def test_the_flagship(mode: Mode, tmp_path: Path) -> None:
     loaded = load("retraining", overrides=["epochs=1", "min_accuracy=0"])
     compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)

@@ -71,6 +71,14 @@ class Faults:
 
 
 KINDS = ("denied", "denied from then on", "Ctrl-C before", "Ctrl-C after", "killed after")
+# By day each kind once, and of apply and destroy not what is tested without the command line: test_applying.py kills
+# apply after every call, test_destroying.py interrupts destroy before those that delete. All pairs are the night's.
+APPLYING = {("denied", True), ("denied from then on", False), ("Ctrl-C before", True), ("Ctrl-C after", True)}
+DESTROYING = {"denied", "killed after"}
+
+
+def tier(by_day: bool) -> pytest.MarkDecorator:
+    return pytest.mark.slow if by_day else pytest.mark.nightly
 
 
 def standing(found: dict[str, Any]) -> dict[str, Any]:
@@ -126,9 +134,16 @@ def applied(drivetrain: CommandLine, *given: str) -> dict[str, Any]:
     return drivetrain.left()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("update", [False, True], ids=["new", "changed"])
+@pytest.mark.parametrize(
+    ("update", "kind"),
+    [
+        pytest.param(
+            update, kind, id=f"{'changed' if update else 'new'}-{kind}", marks=tier((kind, update) in APPLYING)
+        )
+        for update in (False, True)
+        for kind in KINDS
+    ],
+)
 def test_a_pipeline_is_what_it_was_or_what_is_not_is_said(drivetrain: CommandLine, kind: str, update: bool) -> None:
     first = applied(drivetrain) if update else NOTHING
     second = applied(drivetrain, *CHANGED)
@@ -157,8 +172,7 @@ def test_a_pipeline_is_what_it_was_or_what_is_not_is_said(drivetrain: CommandLin
     assert drivetrain.left() == NOTHING
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=tier(kind in DESTROYING)) for kind in KINDS])
 def test_what_was_destroyed_in_part_is_destroyed_by_the_next(drivetrain: CommandLine, kind: str) -> None:
     made = applied(drivetrain)
     now = made

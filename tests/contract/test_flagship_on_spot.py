@@ -83,7 +83,8 @@ def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRow, 
     assert statuses.count("Interrupted") == 2 and statuses.count("Training") == 3 and statuses[-1] == "Completed"
 
 
-@pytest.mark.slow
+# The commands of docs/spot.md go this way too (test_spot_page.py), and test_rehearsals.py with programs of a moment.
+@pytest.mark.nightly
 def test_a_training_that_leaves_spot_machines_is_the_same_training(
     tmp_path: Path, alone: tuple[StepRow, tuple[bytes, Any]]
 ) -> None:

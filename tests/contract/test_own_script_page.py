@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures import preloaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_script.md"
 
@@ -25,8 +25,7 @@ def test_its_commands_work_in_their_order(tmp_path: Path) -> None:
     commands = [line for block in blocks("sh") for line in block.splitlines()]
     assert len(commands) == 4 and all(line.startswith("drivetrain ") for line in commands)
     for line in commands:
-        words = [sys.executable, "-m", "drivetrain.pipelines.cli.main", *shlex.split(line)[1:]]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = preloaded.drivetrain(*shlex.split(line)[1:], cwd=tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     logs = sorted((tmp_path / ".drivetrain" / "runs").rglob("127.0.0.1.log"), key=lambda log: log.stat().st_mtime)
     assert [log.read_text().count("loss=") for log in logs] == [5, 5, 8]

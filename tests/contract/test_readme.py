@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.fixtures import preloaded
 
 README = Path(__file__).parents[2] / "README.md"
 
 
 def drivetrain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "drivetrain.pipelines.cli.main", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return preloaded.drivetrain(*arguments, cwd=folder)
 
 
 def test_the_example(tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from drivetrain.pipelines import Cluster
+from tests.fixtures import preloaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "spot.md"
 
@@ -26,8 +25,7 @@ def test_its_commands_work_in_their_order(tmp_path: Path) -> None:
     assert len(lines) == 9 and all(line.startswith("drivetrain ") for line in lines)
     said: list[str] = []
     for line in lines:
-        words = [sys.executable, "-m", "drivetrain.pipelines.cli.main", *shlex.split(line, comments=True)[1:]]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = preloaded.drivetrain(*shlex.split(line, comments=True)[1:], cwd=tmp_path)
         assert done.returncode == int(line.endswith("# fails")), f"{line}\n{done.stdout}{done.stderr}"
         said.append(done.stdout)
     first, seen, _, _, listed, _, failed, shown, resumed = said

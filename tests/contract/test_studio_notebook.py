@@ -47,7 +47,8 @@ def test_every_command_in_it_exists(notebook: Any) -> None:
     assert named <= set(COMMANDS)
 
 
-@pytest.mark.slow
+# By day the commands in its cells are tested one by one; that they follow from one another is the night's.
+@pytest.mark.nightly
 def test_its_cells_do_what_they_say(
     notebook: Any, account: TestAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,5 +137,5 @@ def alone_after_a_signal(process: Process, tell_rank: Path) -> str:
 
 def test_a_rank_that_is_told_to_leave_and_has_lost_its_peer_leaves_at_once(forked: Any, tmp_path: Path) -> None:
     """By the signal's own meaning: it gives no answer, and nothing is saved."""
-    assert forked(2, alone_after_a_signal, tmp_path / "told", may_die=(0, 1), timeout=10) == [None, None]
-    assert time.time() - float((tmp_path / "told").read_text()) < 5
+    assert forked(2, alone_after_a_signal, tmp_path / "told", may_die=(0, 1), timeout=30) == [None, None]
+    assert time.time() - float((tmp_path / "told").read_text()) < 20  # a group waits half an hour

@@ -129,7 +129,7 @@ def lose_a_peer(process: Process, folder: Path) -> Any:
 
 def test_a_peer_that_dies_while_it_writes_does_not_hang_the_others(forked: Any, tmp_path: Path) -> None:
     seconds, steps = forked(2, lose_a_peer, tmp_path, may_die=(1,))[0]
-    assert seconds < 10
+    assert seconds < 10 + 10
     assert steps == []
 
 
@@ -497,4 +497,4 @@ def test_a_second_training_is_refused_on_every_rank(forked: Any, tmp_path: Path)
         said = forked(2, refuse, tmp_path)
     assert len(set(said)) == 1
     assert f"pid {os.getpid()}" in said[0]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30

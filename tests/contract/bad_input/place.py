@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.report.reasons import known_paths
+from tests.fixtures.preloaded import COMMAND, forking
 
-COMMAND = Path(sys.executable).parent / "drivetrain"
 MOST_LINES = 3
-# What is refused costs at most this much processor time, the start of Python included. (Not time on the clock: tests
-# share the machine.)
+# What is refused costs at most this much processor time, beside the 0.4 s of a start, which is forked. (Not time on the
+# clock: tests share the machine.)
 MOST_CPU_S = 1.0
 PATIENCE_S = 60
 
@@ -42,6 +42,7 @@ class Place:
         self.home = folder / "home"
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
+        self._out, self._err = folder / "out", folder / "err"
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -63,12 +64,19 @@ class Place:
         return f"s3://{key}"
 
     def start(self, *arguments: object, **variables: str) -> subprocess.Popen[bytes]:
-        """`drivetrain ...` at work; its output goes to the files `out` and `err` of the temporary folder's parent."""
-        return self._start([str(COMMAND), *map(str, arguments)], variables, None)
+        """`drivetrain ...` at work, started anew; its output goes to the files `out` and `err` of the work folder."""
+        return self._start([COMMAND, *map(str, arguments)], variables, None)
 
     def drivetrain(self, *arguments: object, before: Callable[[], None] | None = None, **variables: str) -> Ran:
-        """`drivetrain ...`; `before` is called in the process before it becomes the command."""
-        return self.end_of(self._start([str(COMMAND), *map(str, arguments)], variables, before))
+        """`drivetrain ...`; `before` is called in the process before it becomes the command, which is started anew."""
+        words = list(map(str, arguments))
+        if before is not None:
+            return self.end_of(self._start([COMMAND, *words], variables, before))
+        environment = {**self.environment, **variables}
+        with Path(os.devnull).open("rb") as none, self._out.open("wb") as out, self._err.open("wb") as err:
+            files = (none.fileno(), out.fileno(), err.fileno())
+            ended = forking().end_of(words, cwd=self.folder, environment=environment, files=files, timeout=PATIENCE_S)
+        return self._ran(ended.code, ended.cpu_s)
 
     def python(self, *arguments: object) -> Ran:
         """`python ...`"""
@@ -82,7 +90,7 @@ class Place:
     def _start(
         self, command: list[str], variables: Mapping[str, str], before: Callable[[], None] | None
     ) -> subprocess.Popen[bytes]:
-        with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
+        with self._out.open("wb") as out, self._err.open("wb") as err:
             return subprocess.Popen(
                 command,
                 cwd=self.folder,
@@ -102,8 +110,11 @@ class Place:
         finally:
             late.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
-        out, err = ((self.folder / name).read_text("utf-8", "replace") for name in ("out", "err"))
-        return Ran(process.returncode, out, err, usage.ru_utime + usage.ru_stime)
+        return self._ran(process.returncode, usage.ru_utime + usage.ru_stime)
+
+    def _ran(self, code: int, cpu_s: float) -> Ran:
+        out, err = (path.read_text("utf-8", "replace") for path in (self._out, self._err))
+        return Ran(code, out, err, cpu_s)
 
     def refused(self, ran: Ran, *words: str) -> None:
         """One error in at most three lines, with the words; exit code 2, quick, and nothing was begun."""

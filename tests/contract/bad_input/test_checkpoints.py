@@ -16,7 +16,7 @@ from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.store import Store
 from tests.contract.bad_input.place import Place, Ran
 
-# What is refused may start two programs: the command, and the one that trainings bring along.
+# What is refused may start a program that trainings bring along.
 MOST_CPU_S = 2.0
 
 

@@ -85,11 +85,11 @@ def test_a_file_without_end_is_refused() -> None:
 def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
     aliases = "a: &a [x,x]\n" + "".join(f"b{i}: &b{i} [*a,*a]\n" for i in range(40))
     deep = "a: " + "[" * 200_000
-    started = time.monotonic()
+    started = time.process_time()
     for text in (aliases, deep):
         with pytest.raises(UserError):
             read_yaml(write(tmp_path, text))
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:

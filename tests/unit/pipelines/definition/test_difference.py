@@ -29,7 +29,7 @@ def test_nothing_differs_from_itself(version: tuple[Definition]) -> None:
 
 
 @given(versions(2))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=70)
 def test_the_differences_lead_from_one_to_the_other(two: tuple[Definition, Definition]) -> None:
     old, new = two
     before = json.dumps(two)

@@ -79,7 +79,7 @@ def test_edits_that_do_not_meet_are_all_kept(order: list[int], data: st.DataObje
 
 
 @given(versions(2))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=70)
 def test_code_that_has_not_changed_takes_every_edit(two: tuple[Definition, Definition]) -> None:
     applied, deployed = two
     merged = merge(applied, copy.deepcopy(applied), deployed)
@@ -108,7 +108,7 @@ def test_without_edits_the_code_stays_to_the_byte(two: tuple[Definition, Definit
 
 
 @given(versions(3))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 def test_any_three_versions_are_merged_and_stay_merged(three: tuple[Definition, Definition, Definition]) -> None:
     before = json.dumps(three)
     applied, code, deployed = three
@@ -124,7 +124,7 @@ def test_any_three_versions_are_merged_and_stay_merged(three: tuple[Definition, 
 
 
 @given(versions(3), st.data())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_conflicts_are_settled_by_choosing(
     three: tuple[Definition, Definition, Definition], data: st.DataObject
 ) -> None:

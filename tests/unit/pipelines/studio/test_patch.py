@@ -26,7 +26,7 @@ Definition = dict[str, Any]
 
 
 @given(versions(3))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=70)
 def test_a_patch_gives_what_the_merge_gave(three: tuple[Definition, Definition, Definition]) -> None:
     applied, code, deployed = three
     merged = merge(applied, code, deployed)
@@ -42,14 +42,14 @@ def test_a_patch_gives_what_the_merge_gave(three: tuple[Definition, Definition, 
 
 
 @given(versions(2))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_a_later_pull_takes_in_the_patch(two: tuple[Definition, Definition]) -> None:
     code, reached = two
     assert differences(patches.between("p", code, reached).apply(code), reached) == ()
 
 
 @given(JSON)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 def test_every_value_survives_the_text(value: Any) -> None:
     if patch_text.fits(value):
         text = "\n".join(
@@ -181,11 +181,11 @@ def test_what_is_no_patch_is_refused(text: str, said: str) -> None:
     started = process_time()
     with pytest.raises(UserError, match=said):
         patches.parse(text, "p.studio.yaml")
-    assert process_time() - started < 1
+    assert process_time() - started < 5  # 0.5 s on a quiet machine; what grows with each nesting would never end
 
 
 @given(st.text(max_size=60))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_any_text_is_a_patch_or_refused(text: str) -> None:
     for given_text in (text, f"pipeline: p\nedits:\n- place: steps.a\n  now: {text}\n"):
         try:

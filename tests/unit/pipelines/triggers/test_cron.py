@@ -162,7 +162,7 @@ def _runs_on(month_days: str, week_days: str, day: date) -> bool:
     return _named(week_days, weekday, 7, 1, WEEKDAYS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     minutes=_span(0, 59),
     hours=_span(0, 23),
@@ -202,7 +202,7 @@ def test_next_time_by_definition(
         assert found is not None and found.replace(tzinfo=None) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="0123456789*/,-?LW# MONFRIcron()٣", max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -248,7 +248,7 @@ _patterns = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(pattern=_patterns, event=_events)
 def test_agrees_with_moto(pattern: dict[str, Any], event: dict[str, Any]) -> None:
     from moto.events.models import EventPattern
@@ -265,7 +265,7 @@ _any_json = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(pattern=_any_json, event=st.dictionaries(st.text(max_size=4), _any_json, max_size=4))
 def test_anything_is_matched_or_refused(pattern: Any, event: dict[str, Any]) -> None:
     try:

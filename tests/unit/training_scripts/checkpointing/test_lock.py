@@ -85,6 +85,30 @@ def seconds_to_acquire(lock: Lock) -> float:
         return time.monotonic() - began
 
 
+class Watching:
+    """The time of who waits for the lock, without waiting: it goes on when the waiter sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.meanwhile: Callable[[], object] = lambda: None
+        monkeypatch.setattr(lock_module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(lock_module.time, "sleep", self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.meanwhile()
+
+    def seconds_to(self, act: Callable[[], object]) -> float:
+        began = self.now
+        act()
+        return self.now - began
+
+
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Watching:
+    return Watching(monkeypatch)
+
+
 def test_what_is_said_about_the_holder(place: FolderPlace) -> None:
     with Lock(place, "digits, run 7" + "x" * 2000):
         found = content(place)
@@ -118,56 +142,32 @@ def test_a_stopped_holder_on_this_machine_lives(place: FolderPlace, holder: int)
         Lock(place, **FAST).acquire()
 
 
-def test_a_dead_holder_is_followed_at_once(place: FolderPlace, holder: int) -> None:
+def test_a_dead_holder_is_followed_at_once(place: FolderPlace, holder: int, watching: Watching) -> None:
     kill(holder)
     lock = Lock(place)
     assert seconds_to_acquire(lock) < 2
     assert content(place)["term"] == 0
 
 
-def test_a_zombie_is_dead(place: FolderPlace, holder: int) -> None:
+def test_a_zombie_is_dead(place: FolderPlace, holder: int, watching: Watching) -> None:
     os.kill(holder, signal.SIGKILL)
     os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)  # ended, and still in the table
     assert seconds_to_acquire(Lock(place)) < 2
 
 
-def test_a_pid_that_was_used_again_is_not_the_holder(place: FolderPlace, holder: int) -> None:
+def test_a_pid_that_was_used_again_is_not_the_holder(place: FolderPlace, holder: int, watching: Watching) -> None:
     content(place, pid=os.getpid(), beat=-1)  # the beating thread of the true holder gives up
     kill(holder)
     assert seconds_to_acquire(Lock(place)) < 2
 
 
-def test_a_copy_is_no_lock(place: FolderPlace, holder: int, tmp_path: Path) -> None:
+def test_a_copy_is_no_lock(place: FolderPlace, holder: int, tmp_path: Path, watching: Watching) -> None:
     """A sync agent brought the file back with the rest, to another machine or to this one."""
     os.kill(holder, signal.SIGSTOP)
     shutil.copytree(place.root, tmp_path / "copy")
     copy = FolderPlace(tmp_path / "copy")
     content(copy, boot="another")
     assert seconds_to_acquire(Lock(copy)) < 2
-
-
-class Watching:
-    """The time of who waits for the lock, without waiting: it goes on when the waiter sleeps."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        self.meanwhile: Callable[[], object] = lambda: None
-        monkeypatch.setattr(lock_module.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(lock_module.time, "sleep", self._sleep)
-
-    def _sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.meanwhile()
-
-    def seconds_to(self, act: Callable[[], object]) -> float:
-        began = self.now
-        act()
-        return self.now - began
-
-
-@pytest.fixture
-def watching(monkeypatch: pytest.MonkeyPatch) -> Watching:
-    return Watching(monkeypatch)
 
 
 @pytest.mark.parametrize("elsewhere", [{"boot": "another"}, {"processes": "pid:[1]"}, {"boot": ""}])

@@ -281,7 +281,7 @@ def test_a_read_that_hangs_holds_nobody_up(folder: Path, monkeypatch: pytest.Mon
     seconds = time.monotonic() - started
     answers.set()
     thread.join(20)
-    assert seconds < 2.5
+    assert seconds < 10  # 2 s on a quiet machine; the read hangs for 30
 
 
 def test_a_loader_that_is_forgotten_ends_its_thread(folder: Path) -> None:

@@ -37,7 +37,7 @@ def table(task: Task, samples: Samples) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_accuracy(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind))
@@ -60,7 +60,7 @@ def test_accuracy(kind: Any, data: st.DataObject) -> None:
         assert adjusted == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("multilabel", least=1))
 def test_accuracy_of_several_labels(drawn_samples: tuple[Task, Samples]) -> None:
     task, samples = drawn_samples
@@ -70,7 +70,7 @@ def test_accuracy_of_several_labels(drawn_samples: tuple[Task, Samples]) -> None
     assert found["labels"] == pytest.approx(1 - distance, rel=1e-12, abs=1e-15)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("multiclass", least=1, classes=(3, 20)), st.integers(1, 25))
 def test_top_k(drawn_samples: tuple[Task, Samples], k: int) -> None:
     task, samples = drawn_samples
@@ -100,7 +100,7 @@ def test_scores_of_top_k_need_not_be_probabilities() -> None:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_confusion_matrix(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind))
@@ -116,7 +116,7 @@ def test_confusion_matrix(kind: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "segmentation"])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_a_matrix_of_fewer_classes_puts_the_others_together(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind))
@@ -158,7 +158,7 @@ def exact_mcc(cells: list[list[int]]) -> tuple[int, Fraction]:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_mcc(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind))
@@ -192,7 +192,7 @@ def exact_kappa(cells: list[list[int]], power: int | None) -> Fraction | None:
 
 @pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
 @pytest.mark.parametrize("kind", ["multiclass", "binary"])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_kappa(kind: Any, weights: str, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind, least=1))
@@ -233,7 +233,7 @@ def test_counts_beyond_what_float64_can_square() -> None:
     assert metric("cohen_kappa").compute(task, {"outcomes": counts})[""].value == float(exact_kappa(cells, None) or 0)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**200), st.integers(1, 2**200))
 def test_roots_are_correctly_rounded(top: int, bottom: int) -> None:
     square = Fraction(top, bottom)

@@ -61,7 +61,7 @@ def quotients(name: str, task: Task, samples: Samples) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "segmentation", "binary"])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(data=st.data())
 def test_averages_are_those_of_scikit_learn(name: str, kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind))
@@ -82,7 +82,7 @@ def test_averages_are_those_of_scikit_learn(name: str, kind: Any, data: st.DataO
 
 @pytest.mark.parametrize("name", QUOTIENTS)
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "segmentation", "binary"])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(data=st.data())
 def test_classes_and_averages_are_what_fractions_say(name: str, kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind, least=1))
@@ -112,7 +112,7 @@ def test_classes_and_averages_are_what_fractions_say(name: str, kind: Any, data:
         assert off(values(metric(name, average=average), task, samples)[average], true) < 1e-15
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("binary", least=1))
 def test_the_value_of_a_binary_task_is_that_of_class_1(drawn_samples: tuple[Task, Samples]) -> None:
     task, samples = drawn_samples
@@ -148,7 +148,7 @@ def test_a_binary_task_with_classes_and_an_average() -> None:
     assert found == {"": 1.0, "macro": 0.75, "class_0": 0.5, "class_1": 1.0}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("segmentation", least=1), st.integers(0, 1))
 def test_a_background_is_left_out_of_averages(drawn_samples: tuple[Task, Samples], background: int) -> None:
     task, samples = drawn_samples

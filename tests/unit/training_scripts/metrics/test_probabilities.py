@@ -42,7 +42,7 @@ def exact_log_loss(task: Task, samples: Samples) -> Fraction:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_log_loss(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind, least=1))
@@ -78,7 +78,7 @@ def test_certainty_is_clipped_as_scikit_learn_does(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_brier(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind, least=1))
@@ -116,7 +116,7 @@ def exact_bins(task: Task, samples: Samples, bins: int) -> list[tuple[int, int, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_calibration_error(kind: Any, data: st.DataObject) -> None:
     task, samples = data.draw(drawn(kind, least=1))
@@ -134,7 +134,7 @@ def test_calibration_error(kind: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_the_calibration_error_of_a_slice_lies_within_its_bound(kind: Any, data: st.DataObject) -> None:
     """Of slices and replicates, of which there are many: in 3 cells a bin, for almost all digits."""
@@ -151,7 +151,7 @@ def test_the_calibration_error_of_a_slice_lies_within_its_bound(kind: Any, data:
         assert abs(Fraction(found.value) - Fraction(expected.value)) <= Fraction(found.bound)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("binary", least=1), st.sampled_from([1, 2, 8, 10, 15, 1000]))
 def test_the_reliability_diagram_is_that_of_scikit_learn(drawn_samples: tuple[Task, Samples], bins: int) -> None:
     task, samples = drawn_samples

@@ -56,7 +56,7 @@ TRUE: dict[str, Callable[[Pairs], Fraction]] = {
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("regression", least=2, classes=(1, 4)))
 def test_as_scikit_learn(name: str, drawn_samples: tuple[Task, Samples]) -> None:
     task, samples = drawn_samples
@@ -84,7 +84,7 @@ numbers = st.one_of(
 
 
 @pytest.mark.parametrize("name", TRUE)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_as_fractions_say_whatever_the_numbers(name: str, data: st.DataObject) -> None:
     outputs = data.draw(st.integers(1, 2))
@@ -148,7 +148,7 @@ def test_the_root_of_each_output_is_taken_before_their_mean() -> None:
     assert found == {"": (3 + math.sqrt(32)) / 2, "output_0": 3.0, "output_1": math.sqrt(32)}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(drawn("regression", least=1, classes=(1, 4)), st.sampled_from([0.05, 0.1, 0.5, 0.9, 0.999]))
 def test_quantile_error(drawn_samples: tuple[Task, Samples], q: float) -> None:
     task, samples = drawn_samples

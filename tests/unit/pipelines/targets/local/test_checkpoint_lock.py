@@ -40,7 +40,7 @@ def holder(runs: LocalRuns):
 def test_a_second_training_is_refused_at_once(runs: LocalRuns, holder: subprocess.Popen[str]) -> None:
     began = time.monotonic()
     summary = runs.start([runs.training("train", TRAIN, checkpoints=PLACE)])
-    assert summary.status == "Failed" and time.monotonic() - began < 5.0
+    assert summary.status == "Failed" and time.monotonic() - began < 20.0
     assert summary.reason is not None
     assert f"error: Run 20261120-2214 (step 'train', pid {holder.pid}) is training with" in summary.reason
     assert len(summary.reason.splitlines()) == 1 and PLACE in summary.reason

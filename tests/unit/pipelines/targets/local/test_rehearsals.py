@@ -97,7 +97,7 @@ def test_the_result_is_that_of_an_uninterrupted_run(runs: LocalRuns, notice: str
     for one, at in zip(told, (8, 22), strict=True):
         assert at <= one["at_step"] <= 30 and one["resumed_step"] % 5 == 0
         assert one["steps_lost"] == one["at_step"] - one["resumed_step"] >= 0
-        assert one["seconds_down"] < 5.0
+        assert one["seconds_down"] < 30.0
     assert [event.start for event in runs.of(StepInterrupted)] == [2, 3]
     assert [event.start for event in runs.of(StepRestarted)] == [2, 3]
     assert [event.attempt for event in runs.of(StepStarted)] == [1]
@@ -201,7 +201,7 @@ def test_the_limits_hold_over_all_starts(runs: LocalRuns) -> None:
     summary = runs.start([step], interruptions=parse_all(["poisson=0.3s,seed=1,notice=0"]))
     assert summary.status == "Failed"
     assert "exceeded its time limit of 1 s (StoppingCondition.Max" in str(summary.reason)
-    assert runs.of(StepInterrupted) and summary.seconds < 10
+    assert runs.of(StepInterrupted) and summary.seconds < 60  # of the 600 that the program would take
 
 
 def test_a_program_that_fails_after_an_interruption_fails_its_step(runs: LocalRuns) -> None:

@@ -67,7 +67,7 @@ def test_without_notice_nobody_is_asked(tmp_path: Path, hosts: int) -> None:
     result = running.wait(PATIENCE_S)
     assert result is not None and result.interrupted
     assert not (result.succeeded or result.stopped or result.timed_out) and result.failed_host is None
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 20.0
     assert "told" not in logged(tmp_path) and "asked" not in logged(tmp_path)
     assert not any(with_token(record.token) for record in running.processes)
 
