@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import random
+import signal
 import sys
 import zlib
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ WEIGHTS = Path(__file__).with_name("weights.json")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+def pytest_configure() -> None:
+    """A shell that starts pytest in the background has it ignore SIGINT, and so would all that the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
