@@ -1,10 +1,10 @@
 """Ranks that take one job after another: no start, and warm caches (cold ones are most of what a short training in
 slices costs).
 
-Nothing of a job reaches the next one. Each gets the environment, the folder, the seed and the outputs of the test that
-asks; what torch keeps for a process is set back; and one that leaves something else changed (an attribute of a module
-of ours, a handler, a thread) fails, as such a job belongs in ranks of its own (`forked`). A job that fails ends its
-pool, and the next one gets a new pool.
+Nothing of a job reaches the next one. Each gets the environment, the folder, the generators and the outputs of the
+test that asks; what torch keeps for a process is set back; and one that leaves something else changed (an attribute of
+a module of ours, a thread) fails, as such a job belongs in ranks of its own (`forked`). A job that fails ends its pool,
+and the next one gets a new pool.
 
 The group of all ranks lasts as long as the pool. torch keeps what it worked out for slices by the shape of the mesh,
 together with that mesh and the names of its groups: in a new group of all ranks those names would be of no group, or of
@@ -30,7 +30,7 @@ from datetime import timedelta
 from multiprocessing import reduction
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ MOST_JOBS = 60
 _OUTPUTS = (1, 2)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 _THREADS_END_S = 5.0
+_PATCHED = ("os", "shutil", "tempfile", "torch.distributed")
 
 
 def join(store: Path, timeout: timedelta, process: Process) -> None:
@@ -82,7 +83,8 @@ class RankPool:
         """
         self.jobs += 1
         # (By value: torch would share the memory of tensors, and with it what a rank does to them.)
-        surroundings = (dict(os.environ), os.getcwd(), sys.path, torch.initial_seed())
+        generators = (random.getstate(), np.random.get_state(), torch.get_rng_state())
+        surroundings = (dict(os.environ), os.getcwd(), sys.path, generators)
         job = pickle.dumps((surroundings, function, arguments))
         try:
             for rank, end in zip(self._ranks, self._ends, strict=True):
@@ -128,6 +130,8 @@ def _serve(
 ) -> None:
     """Work on jobs until the pool is ended."""
     follow()
+    # (Those of pytest write to the files of the test that made this pool.)
+    sys.stdout, sys.stderr = (os.fdopen(output, "w", buffering=1, closefd=False) for output in _OUTPUTS)
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     if world_size > 1:
         join(store, timedelta(seconds=1800), process)
@@ -156,16 +160,18 @@ def _serve(
         end.send_bytes(pickle.dumps(answer))
 
 
-def set_up(environment: dict[str, str], folder: str, path: list[str], seed: int) -> None:
+def set_up(
+    environment: dict[str, str], folder: str, path: list[str], generators: tuple[Any, Any, torch.Tensor]
+) -> None:
     """What a rank forked by the test itself would find."""
     sys.path[:] = path
     importlib.invalidate_caches()
     os.environ.clear()
     os.environ.update(environment, GLOO_SOCKET_IFNAME="lo")
     os.chdir(folder)
-    torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
+    random.setstate(generators[0])
+    np.random.set_state(generators[1])
+    torch.set_rng_state(generators[2])
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
@@ -207,10 +213,10 @@ class Traces:
 
 
 def _attributes() -> dict[str, dict[str, Any]]:
-    """Of our modules and their classes: functions, classes and plain values, by name."""
+    """Of our modules and their classes, and of others that tests patch: functions, classes and plain values."""
     found: dict[str, dict[str, Any]] = {}
     for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("drivetrain.") and isinstance(module, ModuleType):
+        if module_name.startswith("drivetrain.") or module_name in _PATCHED:
             found[module_name] = _plain(vars(module))
             for name, value in list(vars(module).items()):
                 if isinstance(value, type) and value.__module__ == module_name:

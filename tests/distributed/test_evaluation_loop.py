@@ -260,11 +260,11 @@ def run_validations(process: Process) -> Any:
     return found, list(calls)
 
 
-def test_a_training_asks_for_names_once(pooled: Any) -> None:
-    (((alone, *_), none),) = pooled(1, run_validations)
+def test_a_training_asks_for_names_once(forked: Any) -> None:
+    (((alone, *_), none),) = forked(1, run_validations)
     assert set(alone) == {"validation_loss", "validation_accuracy", "validation_margin"}
     assert none == []
-    for (first, second, broken_off), calls in pooled(3, run_validations):
+    for (first, second, broken_off), calls in forked(3, run_validations):
         assert first == second == alone
         assert broken_off == {}
         assert calls == ["broadcast", "broadcast", "all_reduce", "all_reduce"]

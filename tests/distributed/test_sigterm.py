@@ -265,7 +265,9 @@ def test_a_rank_that_is_killed_while_a_checkpoint_is_written(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "world_size"), [("ddp", 2), ("ddp", 3), ("fsdp", 2)])
+@pytest.mark.parametrize(
+    ("strategy", "world_size"), [("ddp", 3), ("fsdp", 2), pytest.param("ddp", 2, marks=pytest.mark.nightly)]
+)
 def test_interruption_after_interruption(
     strategy: str, world_size: int, forked: Any, pooled: Any, digits: Path, tmp_path: Path
 ) -> None:
