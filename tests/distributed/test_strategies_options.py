@@ -71,7 +71,7 @@ def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[l
             tensors = [*strategy.parameters.values(), *strategy.average.values.values()]  # type: ignore[union-attr]
             return [(t.to_local() if hasattr(t, "to_local") else t).clone() for t in tensors]  # type: ignore[operator]
 
-    for _ in range(24):
+    for _ in range(30):
         before = held()
         step = strategy.train_step(batch, num_samples=len(batch.targets), num_global_samples=NUM_SAMPLES)
         scales.append(strategy.loss_scale.value)
@@ -96,9 +96,9 @@ def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run
 
 @pytest.mark.parametrize(("run", "precision"), dealt(HALF, ("bf16", "fp16"), quick_ranks=2, quick=QUICK))
 def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled: Any) -> None:
-    setting = Setting(kind=run.models[-1], optimizer="momentum", precision=precision, learning_rate=0.05)
-    answers = pooled(run.world_size, fit, run, setting)
-    (exact,) = pooled(1, fit, ALONE, Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05))
+    setting = Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05, steps=20)
+    answers = pooled(run.world_size, fit, run, replace(setting, precision=precision))
+    (exact,) = pooled(1, fit, ALONE, setting)
     trained = answers[0]
     assert all(values.dtype == np.float32 for values in trained.model.values())
     assert np.mean(trained.losses) == pytest.approx(np.mean(exact.losses), rel=0.02)
@@ -111,7 +111,7 @@ def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled:
 )
 def test_half_precision_with_a_batch_normalization(run: Run, precision: str, pooled: Any) -> None:
     """Its running statistics stay in full precision, whatever its inputs are."""
-    exact = Setting(kind="batchnorm", optimizer="momentum", learning_rate=0.05)
+    exact = Setting(kind="batchnorm", optimizer="momentum", learning_rate=0.05, steps=20)
     common = {"activation_checkpointing": precision == "bf16"}
     half = replace(exact, precision=precision, accumulation=2, common=common)
     (trained,) = pooled(run.world_size, fit_each, run, [half])[0]
