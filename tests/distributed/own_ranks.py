@@ -16,7 +16,7 @@ import torch
 
 from drivetrain.training_scripts.launching.parent import follows_parent
 from drivetrain.training_scripts.process import Process
-from tests.distributed.rank_pool import FORK, join
+from tests.distributed.rank_pool import FORK, how_it_died, join, trace_fatal_signals, trace_of
 
 
 def run_forked(
@@ -39,7 +39,7 @@ def run_forked(
     ranks, receivers = [], []
     for rank in range(world_size):
         receiver, sender = FORK.Pipe(duplex=False)
-        given = (rank, world_size, meet, follow, sender, function, arguments, bool(may_die))
+        given = (rank, world_size, meet, follow, sender, trace_of(store, rank), function, arguments, bool(may_die))
         ranks.append(FORK.Process(target=_rank, args=given))
         receivers.append(receiver)
         ranks[-1].start()
@@ -51,13 +51,15 @@ def run_forked(
             try:
                 answers.append(receiver.recv())
             except EOFError:
-                answers.append((None if number in may_die else "it died without an answer", None))
+                failure = None if number in may_die else how_it_died(ranks[number], trace_of(store, number))
+                answers.append((failure, None))
     finally:
         for rank in ranks:
             rank.kill()
             rank.join()
-    for number, (failure, _) in enumerate(answers):
-        assert failure is None, f"rank {number}:\n{failure}"
+    # (All of them: what one died of, and what the others saw of it.)
+    failures = [f"rank {number}:\n{failure}" for number, (failure, _) in enumerate(answers) if failure]
+    assert not failures, "\n".join(failures)
     return [result for _, result in answers]
 
 
@@ -67,11 +69,13 @@ def _rank(
     meet: Callable[[Process], None],
     follow: Callable[[], None],
     sender: Any,
+    trace: Path,
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
     leave_alone: bool,
 ) -> None:
     follow()
+    trace_fatal_signals(trace)
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     try:
         if world_size > 1:

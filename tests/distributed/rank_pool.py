@@ -13,6 +13,7 @@ another one's. For a pool of one process there are no others to mistake, and str
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import multiprocessing
@@ -39,7 +40,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import _random
 
 from drivetrain.training_scripts.launching.parent import follows_parent
-from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.process import Process, use_one_gloo_worker
 
 FORK = multiprocessing.get_context("fork")
 # Each has groups of its own, which are there until the pool ends: threads and sockets.
@@ -47,14 +48,35 @@ MOST_JOBS = 60
 _OUTPUTS = (1, 2)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 _THREADS_END_S = 5.0
+# So long is waited for what others say once a rank has failed: it may have seen no more than that another one died.
+_LAST_WORDS_S = 1.0
 _PATCHED = ("os", "shutil", "tempfile", "torch.distributed")
 
 
 def join(store: Path, timeout: timedelta, process: Process) -> None:
     """The group of all ranks, real gloo; they meet through a file, so no port is taken."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    use_one_gloo_worker()
     met = dist.FileStore(str(store), process.world_size)
     dist.init_process_group("gloo", timeout=timeout, store=met, rank=process.rank, world_size=process.world_size)
+
+
+def trace_of(store: Path, rank: int) -> Path:
+    """Where a rank of those that meet in `store` leaves its last word."""
+    return store.with_name(f"fatal-{rank}.txt")
+
+
+def trace_fatal_signals(file: Path) -> None:
+    """Leave there where every thread of this process is when a signal such as SIGABRT ends it."""
+    faulthandler.enable(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), all_threads=True)
+
+
+def how_it_died(rank: Any, trace: Path) -> str:
+    """Of a rank that has closed its end without an answer: the signal that ended it, and what it left in `trace`."""
+    rank.join(_THREADS_END_S)
+    code = rank.exitcode
+    reason = f"ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+    return f"it died without an answer ({reason})\n{trace.read_text() if trace.exists() else ''}"
 
 
 class RankPool:
@@ -63,7 +85,7 @@ class RankPool:
     def __init__(self, world_size: int, temporary: Path) -> None:
         """`temporary`: what is imported from below it is forgotten after each job."""
         self.jobs = 0
-        store = Path(tempfile.mkdtemp(dir=temporary)) / "store"
+        self._store = store = Path(tempfile.mkdtemp(dir=temporary)) / "store"
         self._ranks: list[Any] = []
         self._ends: list[Connection] = []
         follow = follows_parent(signal.SIGKILL)
@@ -98,10 +120,13 @@ class RankPool:
 
     def _answers(self, timeout: float) -> list[Any]:
         results: dict[int, Any] = {}
+        failures: list[str] = []
         pending = {end: number for number, end in enumerate(self._ends)}
         deadline = time.monotonic() + timeout
         while pending:
             ready = wait(list(pending), max(0.0, deadline - time.monotonic()))
+            if not ready and failures:
+                break  # the others may wait for one that failed for ever
             assert ready, f"ranks {sorted(pending.values())} did not answer within {timeout} s"
             for end in ready:
                 assert isinstance(end, Connection)
@@ -109,8 +134,11 @@ class RankPool:
                 try:
                     failure, results[number] = pickle.loads(end.recv_bytes())
                 except EOFError:
-                    failure = "it died without an answer"
-                assert failure is None, f"rank {number}:\n{failure}"  # (the others may wait for this one for ever)
+                    failure = how_it_died(self._ranks[number], trace_of(self._store, number))
+                if failure is not None:
+                    failures.append(f"rank {number}:\n{failure}")
+                    deadline = min(deadline, time.monotonic() + _LAST_WORDS_S)
+        assert not failures, "\n".join(failures)
         return [results[number] for number in sorted(results)]
 
     def is_alive(self) -> bool:
@@ -130,6 +158,7 @@ def _serve(
 ) -> None:
     """Work on jobs until the pool is ended."""
     follow()
+    trace_fatal_signals(trace_of(store, rank))
     # (Those of pytest write to the files of the test that made this pool.)
     sys.stdout, sys.stderr = (os.fdopen(output, "w", buffering=1, closefd=False) for output in _OUTPUTS)
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
