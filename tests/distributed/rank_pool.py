@@ -231,7 +231,7 @@ class Traces:
             f"{owner}.{name}"
             for owner, names in self._attributes.items()
             for name in names.keys() | {name for name, value in after[owner].items() if isinstance(value, FunctionType)}
-            if names.get(name) != after[owner].get(name)
+            if (now := after[owner].get(name)) is not names.get(name) and now != names.get(name)  # (nan is not nan)
         ]
         assert not changed, f"changed by a job, which needs ranks of its own (`forked`): {', '.join(sorted(changed))}"
         gc.collect()
