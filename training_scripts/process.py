@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -83,7 +85,33 @@ def join_group(collective_timeout: float = COLLECTIVE_TIMEOUT) -> Generator[Proc
     if world_size == 1:
         yield process
         return
+    use_one_gloo_worker()
     dist.init_process_group(BACKENDS[device.type], timeout=timedelta(seconds=collective_timeout))
     yield process
     # Only after success: leaving in order needs the others, and after a failure they may be gone.
     dist.destroy_process_group()
+
+
+@cache
+def use_one_gloo_worker() -> None:
+    """Let every gloo group made from now on, torch's own ones too, complete its collectives in one thread.
+
+    torch gives a group two threads, and both write the name of what they have completed into one std::string, without
+    a lock (`lastCompletedWorkName` in ProcessGroupGloo::runLoop, seen in torch 2.13:
+    https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp). A name of more than
+    15 characters lies on the heap (ALLGATHER_COALESCED: how a DTensor is put together): where both write at once it is
+    freed twice, or written to after it is freed, and a training on a loaded machine is aborted now and then.
+
+    Neither init_process_group nor new_group hands options on to gloo, hence the change to its constructor.
+    """
+    gloo: Any = dist.ProcessGroupGloo
+    make_with_options = gloo.__init__
+
+    def make(group: Any, store: Any, rank: int, size: int, timeout: timedelta = dist.default_pg_timeout) -> None:
+        options = gloo._Options()
+        interfaces = filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(","))
+        options._devices = [gloo.create_device(interface=name) for name in interfaces] or [gloo.create_default_device()]
+        options._timeout, options._threads = timeout, 1
+        make_with_options(group, store, rank, size, options)
+
+    gloo.__init__ = make

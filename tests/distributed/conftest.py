@@ -1,13 +1,13 @@
-"""Ranks are forked from this process, which has imported torch once: a start takes 0.05 s and not seconds."""
+"""Ranks are forked from this process, which has imported torch once: a start takes 0.05 s and not seconds.
+
+`pooled` runs a function on ranks that stay (rank_pool.py), `forked` on ranks of its own: for what kills a rank, fails,
+patches a module (in the rank, or before it is forked) or has a time-out of its own.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
-import os
-import traceback
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,14 +17,12 @@ import pyarrow.parquet  # noqa: F401  (what every rank would import for itself)
 import pytest
 import torch
 import torch._dynamo
-import torch.distributed as dist
 
-from drivetrain.training_scripts.process import Process
+from tests.distributed.own_ranks import run_forked
+from tests.distributed.rank_pool import RankPool
 
 # No pool of threads may exist in a process that forks; one thread a rank is also what the launcher gives on 2 cores.
 torch.set_num_threads(1)
-
-FORK = multiprocessing.get_context("fork")
 
 
 def _load(name: str) -> ModuleType:
@@ -56,68 +54,32 @@ def forked(tmp_path: Path) -> Forked:
     Real processes and real gloo; they meet through a file, so no port is taken. A rank in `may_die` may end without
     an answer (None), and nobody waits for it. `collective_timeout` is that of the ranks' group [s].
     """
-    meetings = iter(range(1_000_000))
+    return partial(run_forked, tmp_path)
 
-    def run(
-        world_size: int,
-        function: Callable[..., Any],
-        *arguments: Any,
-        timeout: float = 60,
-        collective_timeout: float = 1800,
-        may_die: Any = (),
-    ) -> list[Any]:
-        store = tmp_path / f"store-{next(meetings)}"
-        join = partial(_join, store, timedelta(seconds=collective_timeout))
-        ranks, receivers = [], []
-        for rank in range(world_size):
-            receiver, sender = FORK.Pipe(duplex=False)
-            given = (rank, world_size, join, sender, function, arguments, bool(may_die))
-            ranks.append(FORK.Process(target=_rank, args=given))
-            receivers.append(receiver)
-            ranks[-1].start()
-            sender.close()  # before the next fork: a pipe ends when its rank does
-        try:
-            answers = []
-            for number, receiver in enumerate(receivers):
-                assert receiver.poll(timeout), f"rank {number} did not answer within {timeout} s"
-                try:
-                    answers.append(receiver.recv())
-                except EOFError:
-                    answers.append((None if number in may_die else "it died without an answer", None))
-        finally:
-            for rank in ranks:
-                rank.kill()
-                rank.join()
-        for number, (failure, _) in enumerate(answers):
-            assert failure is None, f"rank {number}:\n{failure}"
-        return [result for _, result in answers]
+
+@pytest.fixture(scope="session")
+def pools() -> Iterator[dict[int, RankPool]]:
+    """By number of ranks; made when first asked for."""
+    made: dict[int, RankPool] = {}
+    yield made
+    for pool in made.values():
+        pool.end()
+
+
+@pytest.fixture
+def pooled(pools: dict[int, RankPool], tmp_path_factory: pytest.TempPathFactory) -> Forked:
+    """`pooled(world_size, function, *arguments)`: as `forked`, on ranks that have worked for other tests.
+
+    The function is one of a module, for it is sent by its name.
+    """
+
+    def run(world_size: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60) -> list[Any]:
+        pool = pools.get(world_size)
+        if pool and not pool.is_alive():
+            pool.end()
+            pool = None
+        if not pool:
+            pool = pools[world_size] = RankPool(world_size, tmp_path_factory.getbasetemp())
+        return pool.run(function, arguments, timeout)
 
     return run
-
-
-def _join(store: Path, timeout: timedelta, process: Process) -> None:
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    met = dist.FileStore(str(store), process.world_size)
-    dist.init_process_group("gloo", timeout=timeout, store=met, rank=process.rank, world_size=process.world_size)
-
-
-def _rank(
-    rank: int,
-    world_size: int,
-    join: Callable[[Process], None],
-    sender: Any,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    leave_alone: bool,
-) -> None:
-    process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
-    try:
-        if world_size > 1:
-            join(process)
-        result = function(process, *arguments)
-        if not leave_alone:
-            process.barrier()  # nobody leaves while another still talks
-        sender.send((None, result))
-    except BaseException:
-        sender.send((traceback.format_exc(), None))
-    os._exit(0)

@@ -85,6 +85,17 @@ def with_models(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
     ]
 
 
+def dealt(runs: list[Run], values: Collection[Any], *, quick_ranks: int = 4, quick: Collection[str] = ()) -> list[Any]:
+    """Each run with one of `values`, in turns; the other pairs are left to the nightly tests."""
+    found: list[Any] = []
+    for number, run in enumerate(runs):
+        for place, value in enumerate(values):
+            is_its_turn = place == number % len(values)
+            marks = _marks(run, quick_ranks, quick) if is_its_turn else [pytest.mark.nightly]
+            found.append(pytest.param(run, value, id=f"{run.id}-{value}", marks=marks))
+    return found
+
+
 def _marks(run: Run, quick_ranks: int, quick: Collection[str] = ()) -> list[pytest.MarkDecorator]:
     is_slow = run.slow or run.world_size > quick_ranks or (quick and run.strategy not in quick)
     return [pytest.mark.slow] if is_slow else []

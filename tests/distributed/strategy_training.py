@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A training of `steps` steps from step `first` on."""
+    """A training of `steps` steps (4 an epoch) from step `first` on."""
 
     kind: str = "conv"
     optimizer: str = "adamw"
@@ -36,9 +36,9 @@ class Setting:
     precision: str = "fp64"
     clip_norm: float = 0.0
     ema_decay: float = 0.0
-    steps: int = 20
+    steps: int = 8
     first: int = 0
-    learning_rate: float = 1e-2
+    learning_rate: float = 2e-2
     start: Trained | None = None
     seed: int = 0
     common: dict[str, Any] = field(default_factory=dict)

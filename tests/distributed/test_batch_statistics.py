@@ -36,8 +36,8 @@ def looks_across(process: Process, degrees: dict[str, int]) -> list[int]:
     ],
     ids=str,
 )
-def test_each_sample_counts_once(degrees: dict[str, int], ranks: list[list[int]], forked: Any) -> None:
-    assert forked(4, looks_across, degrees) == ranks
+def test_each_sample_counts_once(degrees: dict[str, int], ranks: list[list[int]], pooled: Any) -> None:
+    assert pooled(4, looks_across, degrees) == ranks
 
 
 def refused(process: Process) -> str:
@@ -46,7 +46,7 @@ def refused(process: Process) -> str:
     return str(caught.value)
 
 
-def test_stages_cannot(forked: Any) -> None:
-    for message in forked(2, refused):
+def test_stages_cannot(pooled: Any) -> None:
+    for message in pooled(2, refused):
         assert message.startswith("sync_batchnorm=True with strategy 'x': ranks of other stages")
         assert "use strategy 'ddp' or 'fsdp'" in message

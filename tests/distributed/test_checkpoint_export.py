@@ -58,9 +58,9 @@ def folder(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     config = CUTS[cut]
-    forked(2, fit, config, digits, tmp_path)
+    pooled(2, fit, config, digits, tmp_path)
     more = ["--best"] if config.keep_best else []
     exported = export(tmp_path, "exported", *more)
     assert folder(exported) == folder(tmp_path / "model")
@@ -77,11 +77,11 @@ def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, forked: Any, dig
         assert described["metrics"]["validation_loss"] == history[-1]["validation_loss"]
 
 
-def test_a_checkpoint_in_between_is_a_model(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_in_between_is_a_model(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """The first epoch's model, from a training on three ranks that was cut in slices: as one that ended there."""
     config = replace(CONFIG, strategy="fsdp", schedule="constant", ema_decay=0.9)
-    forked(3, fit, config, digits, tmp_path / "two")
-    forked(3, fit, replace(config, epochs=1), digits, tmp_path / "one")
+    pooled(3, fit, config, digits, tmp_path / "two")
+    pooled(3, fit, replace(config, epochs=1), digits, tmp_path / "one")
     exported = export(tmp_path / "two", "exported", checkpoint="4")
     expected = load_file(tmp_path / "one" / "model" / "model.safetensors")
     found = load_file(exported / "model.safetensors")
@@ -92,8 +92,8 @@ def test_a_checkpoint_in_between_is_a_model(forked: Any, digits: Path, tmp_path:
     assert load_model(exported)[2]["step"] == 4
 
 
-def test_raw_weights_and_everything(forked: Any, digits: Path, tmp_path: Path) -> None:
-    forked(2, fit, CUTS["tp"], digits, tmp_path)
+def test_raw_weights_and_everything(pooled: Any, digits: Path, tmp_path: Path) -> None:
+    pooled(2, fit, CUTS["tp"], digits, tmp_path)
     everything = load_file(export(tmp_path, "all.safetensors", "--optimizer"))
     average = load_file(export(tmp_path, "average.safetensors"))
     raw = load_file(export(tmp_path, "raw.safetensors", "--no-average"))
@@ -105,14 +105,14 @@ def test_raw_weights_and_everything(forked: Any, digits: Path, tmp_path: Path) -
     assert any(name.startswith("optimizer/") for name in everything)
 
 
-def test_the_exported_is_a_start_for_another_training(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_the_exported_is_a_start_for_another_training(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """A folder and a file as `weights`: with no step of any size, what comes out is what went in."""
-    forked(2, fit, CUTS["fsdp"], digits, tmp_path / "first")
+    pooled(2, fit, CUTS["fsdp"], digits, tmp_path / "first")
     expected = load_file(tmp_path / "first" / "model" / "model.safetensors")
     for name in ("exported", "weights.safetensors"):
         exported = export(tmp_path / "first", name)
         target = tmp_path / name
-        forked(1, start_from, exported, digits, target)
+        pooled(1, start_from, exported, digits, target)
         found = load_file(target / "model" / "model.safetensors")
         for tensor_name in expected:
             torch.testing.assert_close(found[tensor_name], expected[tensor_name], rtol=0, atol=1e-6)

@@ -47,12 +47,12 @@ def assert_equal(one: Arrays, other: Arrays) -> None:
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_slices_are_put_together_and_cut_again(forked: Any, tmp_path: Path) -> None:
-    saved = forked(2, save, Run("fsdp", 2), tmp_path)[0]
+def test_slices_are_put_together_and_cut_again(pooled: Any, tmp_path: Path) -> None:
+    saved = pooled(2, save, Run("fsdp", 2), tmp_path)[0]
     files = [path.name for path in sorted((tmp_path / "step-00000007").glob("rank-*"))]
     assert files == ["rank-00000-of-00002.safetensors", "rank-00001-of-00002.safetensors"]
-    assert_equal(forked(2, load, Run("tp", 2, {"tensor": 2}), tmp_path)[0], saved)
-    assert_equal(forked(3, load, Run("fsdp", 3), tmp_path)[0], saved)
+    assert_equal(pooled(2, load, Run("tp", 2, {"tensor": 2}), tmp_path)[0], saved)
+    assert_equal(pooled(3, load, Run("fsdp", 3), tmp_path)[0], saved)
 
 
 def keep(process: Process, run: Run, folder: Path) -> Arrays:
@@ -64,8 +64,8 @@ def keep(process: Process, run: Run, folder: Path) -> Arrays:
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
-def test_torch_reads_what_a_training_kept(forked: Any, tmp_path: Path) -> None:
-    kept = forked(2, keep, Run("fsdp", 2), tmp_path)[0]
+def test_torch_reads_what_a_training_kept(pooled: Any, tmp_path: Path) -> None:
+    kept = pooled(2, keep, Run("fsdp", 2), tmp_path)[0]
     wanted = {f"model/{name}": torch.zeros(values.shape, dtype=torch.float64) for name, values in kept.items()}
     dcp.load(wanted, storage_reader=StoreReader(FolderPlace(tmp_path)), no_dist=True)
     assert_equal({name.removeprefix("model/"): tensor.numpy() for name, tensor in wanted.items()}, kept)

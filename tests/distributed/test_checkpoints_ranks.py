@@ -98,8 +98,8 @@ def full_disk(process: Process, folder: Path) -> list[Any]:
     return [went_well, lines]
 
 
-def test_a_full_disk_of_one_rank_costs_one_checkpoint(forked: Any, tmp_path: Path) -> None:
-    first, second = forked(2, full_disk, tmp_path)
+def test_a_full_disk_of_one_rank_costs_one_checkpoint(pooled: Any, tmp_path: Path) -> None:
+    first, second = pooled(2, full_disk, tmp_path)
     assert first[0] == second[0] == [True, [1], False, [1], True, [3, 1]]
     (line,) = first[1]
     assert line == (
@@ -150,10 +150,10 @@ def change_at_once(process: Process, run: Run, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
-def test_weights_may_change_as_soon_as_save_returns(run: Run, forked: Any, tmp_path: Path) -> None:
+def test_weights_may_change_as_soon_as_save_returns(run: Run, pooled: Any, tmp_path: Path) -> None:
     """(A peer's asynchronous save wrote what training was changing: two steps in one checkpoint.)"""
-    saved, changed = forked(2, change_at_once, run, tmp_path)[0]
-    step, loaded, _, _ = forked(2, load, run, [tmp_path] * 2)[0]
+    saved, changed = pooled(2, change_at_once, run, tmp_path)[0]
+    step, loaded, _, _ = pooled(2, load, run, [tmp_path] * 2)[0]
     assert step == 1
     assert equal(loaded, saved)
     assert not equal(loaded, changed)
@@ -175,20 +175,20 @@ def save_again(process: Process, folder: Path) -> Any:
     return first
 
 
-def test_a_step_saved_again_never_mixes_with_the_first(forked: Any, tmp_path: Path) -> None:
-    first = forked(2, save_again, tmp_path)[0]
-    step, loaded, _, _ = forked(2, load, FSDP, [tmp_path] * 2)[0]
+def test_a_step_saved_again_never_mixes_with_the_first(pooled: Any, tmp_path: Path) -> None:
+    first = pooled(2, save_again, tmp_path)[0]
+    step, loaded, _, _ = pooled(2, load, FSDP, [tmp_path] * 2)[0]
     assert step == 1
     assert equal(loaded, first)
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_that_one_rank_sees_is_everyones(forked: Any, tmp_path: Path) -> None:
-    forked(2, save, FSDP, [tmp_path] * 2, [1])
-    before = forked(2, load, FSDP, [tmp_path] * 2)[0]
-    forked(2, save, FSDP, [tmp_path] * 2, [2])
+def test_a_flipped_bit_that_one_rank_sees_is_everyones(pooled: Any, tmp_path: Path) -> None:
+    pooled(2, save, FSDP, [tmp_path] * 2, [1])
+    before = pooled(2, load, FSDP, [tmp_path] * 2)[0]
+    pooled(2, save, FSDP, [tmp_path] * 2, [2])
     flip(tmp_path / "step-00000002/rank-00001-of-00002.safetensors")
-    found = forked(2, load, FSDP, [tmp_path] * 2)
+    found = pooled(2, load, FSDP, [tmp_path] * 2)
     assert [each[0] for each in found] == [1, 1]
     assert equal(found[0][1], before[1])
     lines = "\n".join(found[0][2])
@@ -198,15 +198,15 @@ def test_a_flipped_bit_that_one_rank_sees_is_everyones(forked: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
-def test_hosts_that_share_no_folder(run: Run, forked: Any, tmp_path: Path) -> None:
+def test_hosts_that_share_no_folder(run: Run, pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    saved = forked(2, save, run, hosts, [1])[0]
+    saved = pooled(2, save, run, hosts, [1])[0]
     for rank, host in enumerate(hosts):
         files = sorted(path.name for path in (host / "step-00000001").iterdir())
         assert files == ["index.json", "manifest.json", f"rank-{rank:05d}-of-00002.safetensors", "state.json"]
     manifests = {(host / "step-00000001/manifest.json").read_bytes() for host in hosts}
     assert len(manifests) == 1  # in an object store they lie on top of each other
-    found = forked(2, load, run, hosts)
+    found = pooled(2, load, run, hosts)
     assert [each[0] for each in found] == [1, 1]
     assert equal(found[0][1], saved)
 
@@ -222,27 +222,27 @@ def copied_to_one_place(hosts: list[Path], place: Path) -> Path:
     return place
 
 
-def test_a_step_saved_again_has_one_name_on_hosts_that_share_no_folder(forked: Any, tmp_path: Path) -> None:
+def test_a_step_saved_again_has_one_name_on_hosts_that_share_no_folder(pooled: Any, tmp_path: Path) -> None:
     """One has its first edition whole; the other was stopped before its manifest."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    forked(2, save, FSDP, hosts, [1])
+    pooled(2, save, FSDP, hosts, [1])
     (hosts[1] / "step-00000001/manifest.json").unlink()
-    saved = forked(2, save, FSDP, hosts, [1])[0]
+    saved = pooled(2, save, FSDP, hosts, [1])[0]
     assert [names(host) for host in hosts] == [["step-00000001.2"]] * 2
     together = copied_to_one_place(hosts, tmp_path / "together")
-    step, loaded, _, _ = forked(1, load, Run("single", 1), [together])[0]
+    step, loaded, _, _ = pooled(1, load, Run("single", 1), [together])[0]
     assert step == 1
     assert equal(loaded, saved)
 
 
-def test_a_takeover_on_one_host_is_known_on_all(forked: Any, tmp_path: Path) -> None:
+def test_a_takeover_on_one_host_is_known_on_all(pooled: Any, tmp_path: Path) -> None:
     """Who slept there may still write to folders of its own name: those of the training that goes on are others."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     lock = Lock(FolderPlace(hosts[1]))
     lock.acquire()
     lock.raise_term(3)
     lock.release()
-    forked(2, save, FSDP, hosts, [1])
+    pooled(2, save, FSDP, hosts, [1])
     assert [names(host) for host in hosts] == [["step-00000001.301"]] * 2
     assert [json.loads((host / "lock.json").read_text())["term"] for host in hosts] == [3, 3]
 
@@ -335,63 +335,63 @@ def test_a_disk_that_stands_still_in_a_save_is_no_rank_that_does(
     assert forked(2, save_slowly, hosts, monkeypatch) == [([], True)] * 2
 
 
-def test_no_host_commits_before_all_hosts_have_everything(forked: Any, tmp_path: Path) -> None:
+def test_no_host_commits_before_all_hosts_have_everything(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     right = [(True, [1]), (False, [1]), (True, [3, 1])]
-    assert forked(2, fail_on_one_host, hosts) == [right, right]
+    assert pooled(2, fail_on_one_host, hosts) == [right, right]
 
 
-def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(forked: Any, tmp_path: Path) -> None:
+def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    forked(2, save, FSDP, hosts, [1, 2])
+    pooled(2, save, FSDP, hosts, [1, 2])
     manifest = hosts[1] / "step-00000002/manifest.json"
     manifest.unlink()
-    assert forked(2, load, FSDP, hosts)[0][0] == 2
+    assert pooled(2, load, FSDP, hosts)[0][0] == 2
     assert manifest.read_bytes() == (hosts[0] / "step-00000002/manifest.json").read_bytes()
 
 
-def test_a_host_votes_on_the_files_that_its_ranks_need(forked: Any, tmp_path: Path) -> None:
+def test_a_host_votes_on_the_files_that_its_ranks_need(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    forked(2, save, FSDP, hosts, [1, 2])
+    pooled(2, save, FSDP, hosts, [1, 2])
     flip(hosts[1] / "step-00000002/rank-00001-of-00002.safetensors")
-    found = forked(2, load, FSDP, hosts)
+    found = pooled(2, load, FSDP, hosts)
     assert [each[0] for each in found] == [1, 1]
     for host in hosts:
         assert (host / "quarantine/step-00000002.1/report.json").is_file()
 
 
-def test_a_copy_that_nobody_needs_has_no_vote(forked: Any, tmp_path: Path) -> None:
+def test_a_copy_that_nobody_needs_has_no_vote(pooled: Any, tmp_path: Path) -> None:
     """The platform restores everything on every host, and may have been interrupted in it."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    saved = forked(2, save, FSDP, hosts, [1])[0]
+    saved = pooled(2, save, FSDP, hosts, [1])[0]
     for host, other in (hosts, hosts[::-1]):
         shutil.copytree(other, host, dirs_exist_ok=True)
     flip(hosts[0] / "step-00000001/rank-00001-of-00002.safetensors")
     (hosts[1] / "step-00000001/rank-00000-of-00002.safetensors").write_bytes(b"half of it")
-    step, loaded, _, _ = forked(2, load, FSDP, hosts)[0]
+    step, loaded, _, _ = pooled(2, load, FSDP, hosts)[0]
     assert step == 1
     assert equal(loaded, saved)
 
 
-def test_another_number_of_ranks_needs_all_files(forked: Any, tmp_path: Path) -> None:
+def test_another_number_of_ranks_needs_all_files(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    saved = forked(2, save, FSDP, hosts, [1])[0]
-    step, _, _, refused = forked(1, load, Run("single", 1), hosts)[0]
+    saved = pooled(2, save, FSDP, hosts, [1])[0]
+    step, _, _, refused = pooled(1, load, Run("single", 1), hosts)[0]
     assert step is None
     assert "in files of other hosts" in refused
     assert "needs a checkpoints folder that the hosts share, or one that was restored on each of them" in refused
     # What the platform does when it restores on every host.
     shutil.copytree(hosts[1], hosts[0], dirs_exist_ok=True)
-    step, loaded, _, _ = forked(1, load, Run("single", 1), hosts)[0]
+    step, loaded, _, _ = pooled(1, load, Run("single", 1), hosts)[0]
     assert step == 1
     assert equal(loaded, saved)
 
 
-def test_a_host_without_anything_is_no_reason_to_start_afresh(forked: Any, tmp_path: Path) -> None:
+def test_a_host_without_anything_is_no_reason_to_start_afresh(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
-    forked(2, save, FSDP, hosts, [1])
+    pooled(2, save, FSDP, hosts, [1])
     shutil.rmtree(hosts[1])
-    for step, _, _, refused in forked(2, load, FSDP, hosts):
+    for step, _, _, refused in pooled(2, load, FSDP, hosts):
         assert step is None
         assert "the host of rank 1 has no checkpoint of step 1" in refused
 
@@ -421,16 +421,16 @@ def draw_after_load(process: Process, run: Run, folder: Path) -> tuple[list[floa
     return draw(), lines
 
 
-def test_each_rank_goes_on_with_its_own_random_numbers(forked: Any, tmp_path: Path) -> None:
-    drawn = forked(2, draw_after_save, tmp_path)
+def test_each_rank_goes_on_with_its_own_random_numbers(pooled: Any, tmp_path: Path) -> None:
+    drawn = pooled(2, draw_after_save, tmp_path)
     assert drawn[0] != drawn[1]
-    assert [numbers for numbers, _ in forked(2, draw_after_load, DDP, tmp_path)] == drawn
+    assert [numbers for numbers, _ in pooled(2, draw_after_load, DDP, tmp_path)] == drawn
 
 
-def test_on_another_number_of_ranks_random_numbers_start_anew(forked: Any, tmp_path: Path) -> None:
-    forked(2, draw_after_save, tmp_path)
-    found = forked(3, draw_after_load, Run("ddp", 3), tmp_path)
-    assert found == forked(3, draw_after_load, Run("ddp", 3), tmp_path)
+def test_on_another_number_of_ranks_random_numbers_start_anew(pooled: Any, tmp_path: Path) -> None:
+    pooled(2, draw_after_save, tmp_path)
+    found = pooled(3, draw_after_load, Run("ddp", 3), tmp_path)
+    assert found == pooled(3, draw_after_load, Run("ddp", 3), tmp_path)
     assert len({tuple(numbers) for numbers, _ in found}) == 3
     assert "random numbers start anew: the checkpoint is of 2 processes, these are 3" in found[0][1]
 
@@ -479,8 +479,8 @@ def read_back(process: Process, run: Run, folder: Path) -> list[str]:
     return place.loaded
 
 
-def test_a_rank_with_parts_of_its_own_reads_its_own_file_only(forked: Any, tmp_path: Path) -> None:
-    assert forked(2, read_back, FSDP, tmp_path) == [[f"rank-0000{rank}-of-00002.safetensors"] for rank in range(2)]
+def test_a_rank_with_parts_of_its_own_reads_its_own_file_only(pooled: Any, tmp_path: Path) -> None:
+    assert pooled(2, read_back, FSDP, tmp_path) == [[f"rank-0000{rank}-of-00002.safetensors"] for rank in range(2)]
 
 
 def refuse(process: Process, folder: Path) -> str:

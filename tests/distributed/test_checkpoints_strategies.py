@@ -16,7 +16,7 @@ from drivetrain.training_scripts.checkpointing.places import open_place
 from drivetrain.training_scripts.checkpointing.tensors import model_parts
 from drivetrain.training_scripts.distribution import state
 from drivetrain.training_scripts.process import Process
-from tests.distributed.strategy_runs import FIRST, Run
+from tests.distributed.strategy_runs import FIRST, Run, parameters
 from tests.distributed.strategy_training import Arrays, Setting, Trained, build, go_on, identical, whole_state
 
 SETTING = Setting(kind="transformer", steps=2, ema_decay=0.9)
@@ -25,7 +25,6 @@ State = tuple[Arrays, Arrays, Arrays, dict[str, Any], Arrays]
 
 SINGLE = Run("single", 1)
 RUNS = [SINGLE, *(run for run in FIRST if "transformer" in run.models)]
-QUICK = [run for run in RUNS if run.world_size <= 2]
 
 
 def best_of(strategy: Any, best: dict[str, Any]) -> Arrays:
@@ -78,19 +77,25 @@ def assert_same(loaded: State, saved: State) -> None:
 Saved = Callable[[Run], tuple[Path, State, Trained]]
 
 
+_saved: dict[str, tuple[Path, State, Trained]] = {}
+
+
 @pytest.fixture
-def saved_by(forked: Any, tmp_path: Path) -> Saved:
+def saved_by(pooled: Any, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """What a strategy saves; once for all that load it."""
+
     def make(run: Run) -> tuple[Path, State, Trained]:
-        folder = tmp_path / run.id
-        saved, trained = forked(run.world_size, save, run, SETTING, folder)[0]
-        return folder, saved, trained
+        if run.id not in _saved:
+            folder = tmp_path_factory.mktemp(run.id)
+            _saved[run.id] = (folder, *pooled(run.world_size, save, run, SETTING, folder)[0])
+        return _saved[run.id]
 
     return make
 
 
-def check(run: Run, other: Run, saved_by: Saved, forked: Any) -> None:
+def check(run: Run, other: Run, saved_by: Saved, pooled: Any) -> None:
     folder, saved, trained = saved_by(run)
-    loaded, went_on = forked(other.world_size, load, other, SETTING, folder)[0]
+    loaded, went_on = pooled(other.world_size, load, other, SETTING, folder)[0]
     assert_same(loaded, saved)
     if run == other:
         assert identical(went_on, trained)
@@ -102,34 +107,46 @@ def id_of(case: Any) -> str:
     return case.id
 
 
-# A ring: each strategy saves for the next one, on another number of ranks or with another layout.
-@pytest.mark.parametrize(("run", "other"), list(pairwise([*QUICK, QUICK[0]])), ids=id_of)
-def test_the_next_strategy_loads_it(run: Run, other: Run, saved_by: Saved, forked: Any) -> None:
-    check(run, other, saved_by, forked)
+# Through one process each saves for all and loads from all; a ring, in which the next one has another layout, shows
+# what does not come by way of whole tensors.
+STAR = [pair for run in RUNS[1:] for pair in ((run, SINGLE), (SINGLE, run))]
+RING = [pair for pair in pairwise([*RUNS, RUNS[0]]) if SINGLE not in pair]
+QUICK = [pair for pair in [*STAR, *RING] if all(run.world_size <= 2 for run in pair)]
 
 
-@pytest.mark.parametrize("run", [r for r in QUICK if r.world_size > 1], ids=id_of)
-def test_training_goes_on_bit_by_bit(run: Run, saved_by: Saved, forked: Any) -> None:
-    check(run, run, saved_by, forked)
+@pytest.mark.parametrize(
+    ("run", "other"),
+    [
+        pytest.param(*pair, id="-".join(run.id for run in pair), marks=[] if pair in QUICK else [pytest.mark.slow])
+        for pair in [*STAR, *RING]
+    ],
+)
+def test_another_strategy_loads_it(run: Run, other: Run, saved_by: Saved, pooled: Any) -> None:
+    check(run, other, saved_by, pooled)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("run", parameters(RUNS[1:], quick_ranks=2))
+def test_training_goes_on_bit_by_bit(run: Run, saved_by: Saved, pooled: Any) -> None:
+    check(run, run, saved_by, pooled)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", RUNS, ids=id_of)
-def test_every_strategy_loads_it(run: Run, saved_by: Saved, forked: Any) -> None:
+def test_every_strategy_loads_it(run: Run, saved_by: Saved, pooled: Any) -> None:
     folder, saved, trained = saved_by(run)
     for other in RUNS:
-        loaded, went_on = forked(other.world_size, load, other, SETTING, folder)[0]
+        loaded, went_on = pooled(other.world_size, load, other, SETTING, folder)[0]
         assert_same(loaded, saved)
         if run == other:
             assert identical(went_on, trained)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "amsgrad", "adafactor"])
-def test_what_optimizers_keep(optimizer: str, forked: Any, tmp_path: Path) -> None:
+def test_what_optimizers_keep(optimizer: str, pooled: Any, tmp_path: Path) -> None:
     """No state at all, entries of one sort or several, of other shapes than the parameter's."""
     run = Run("ddp", 2)
     setting = replace(SETTING, optimizer=optimizer)
-    saved, trained = forked(2, save, run, setting, tmp_path)[0]
-    loaded, went_on = forked(2, load, run, setting, tmp_path)[0]
+    saved, trained = pooled(2, save, run, setting, tmp_path)[0]
+    loaded, went_on = pooled(2, load, run, setting, tmp_path)[0]
     assert loaded[1].keys() == saved[1].keys()
     assert identical(went_on, trained)

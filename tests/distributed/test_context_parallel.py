@@ -30,12 +30,12 @@ from tests.distributed.language_model_training import MODEL, distance, learn
     ],
 )
 def test_the_language_model_is_that_of_one_process(
-    world_size: int, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], forked: Any
+    world_size: int, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], pooled: Any
 ) -> None:
     """Sequences of 8 tokens, of 10 that the model has positions for."""
     recipe = decoder_lm.Recipe(**(vars(MODEL) | changes))
-    (expected,) = forked(1, learn, "single", {}, recipe, {})
-    first, *others = forked(world_size, learn, "cp", options, recipe, common)
+    (expected,) = pooled(1, learn, "single", {}, recipe, {})
+    first, *others = pooled(world_size, learn, "cp", options, recipe, common)
     assert distance(first, expected) < 1e-10
     for other in others:
         assert other[0] == first[0]
@@ -101,10 +101,10 @@ def gradients(process: Process, name: str, model: nn.Module, length: int) -> lis
 
 
 @pytest.mark.parametrize("others", [{}, {"is_causal": True}, {"is_causal": True, "scale": 0.3}])
-def test_attention_that_looks_everywhere_and_that_looks_back(others: dict[str, Any], forked: Any) -> None:
+def test_attention_that_looks_everywhere_and_that_looks_back(others: dict[str, Any], pooled: Any) -> None:
     model = nn.Sequential(nn.Linear(4, 4), Attention(others=others), nn.Linear(4, 4))
-    (expected,) = forked(1, gradients, "single", model, 6)
-    for found in forked(2, gradients, "cp", model, 6):
+    (expected,) = pooled(1, gradients, "single", model, 6)
+    for found in pooled(2, gradients, "cp", model, 6):
         for one, other in zip(found, expected, strict=True):
             assert abs(one - other).max() < 1e-13
 
@@ -139,5 +139,5 @@ LINEAR = nn.Linear(4, 4)
         (Attention(others={"attn_mask": torch.ones(6, 6).bool()}), {}, 6, "attention with a mask"),
     ],
 )
-def test_what_cannot_be_split_is_refused(model: nn.Module, plan: Any, length: int, words: str, forked: Any) -> None:
-    assert all(words in message for message in forked(2, refused, model, plan, length))
+def test_what_cannot_be_split_is_refused(model: nn.Module, plan: Any, length: int, words: str, pooled: Any) -> None:
+    assert all(words in message for message in pooled(2, refused, model, plan, length))

@@ -82,16 +82,16 @@ def contents(report: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("num_rows", [1, 5, 50])
 def test_any_number_of_ranks_gives_the_same_bytes(
-    num_rows: int, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    num_rows: int, pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, num_rows))
-    (alone,) = forked(1, evaluated, model, data, tmp_path / "1", SETTINGS)
+    (alone,) = pooled(1, evaluated, model, data, tmp_path / "1", SETTINGS)
     expected = contents(tmp_path / "1")
     assert alone["num_samples"] == num_rows
     assert {"evaluation.json", "bootstrap.json", "curves.json", "model_quality.json"} < set(expected)
     assert "plots/confusion_matrix.svg" in expected
     for world_size in (2, 3):
-        several = forked(world_size, evaluated, model, data, tmp_path / str(world_size), SETTINGS)
+        several = pooled(world_size, evaluated, model, data, tmp_path / str(world_size), SETTINGS)
         assert several == [alone] * world_size
         assert contents(tmp_path / str(world_size)) == expected
 
@@ -113,9 +113,9 @@ def test_data_that_is_too_large_to_be_held(
         assert "part-00001.parquet, row 13: label label=10 is outside the 10 classes" in said
 
 
-def test_what_the_report_says(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+def test_what_the_report_says(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 50))
-    (numbers, _) = forked(2, evaluated, model, data, tmp_path / "report", SETTINGS)
+    (numbers, _) = pooled(2, evaluated, model, data, tmp_path / "report", SETTINGS)
     found = read(tmp_path / "report")
     assert found["num_samples"] == 50
     assert found["coverage"] == {"rows": 50, "counted": 50}
@@ -143,15 +143,15 @@ def test_what_the_report_says(forked: Any, prepared_data: ModuleType, model: Pat
     ],
 )
 def test_a_model_that_is_cut_up(
-    strategy: str, world_size: int, within: float, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    strategy: str, world_size: int, within: float, pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 30))
     whole = Settings(batch_size=4, bootstrap=20, slices="site", predictions=True)
     degrees = {"hsdp": '{"shard": 2}', "fsdp_tp": '{"tensor": 2}', "pp_ddp": '{"stage": 2}'}
     degrees["tp_pp_fsdp"] = '{"tensor": 2, "stage": 2, "shard": 1}'
     cut = replace(whole, strategy=strategy, strategy_options=degrees.get(strategy, "{}"))
-    (alone,) = forked(1, evaluated, model, data, tmp_path / "whole", whole)
-    several = forked(world_size, evaluated, model, data, tmp_path / "cut", cut)
+    (alone,) = pooled(1, evaluated, model, data, tmp_path / "whole", whole)
+    several = pooled(world_size, evaluated, model, data, tmp_path / "cut", cut)
     assert several == [several[0]] * world_size
     assert set(several[0]) == set(alone)
     # (A bound says how scores share bins: one that goes over an edge moves a count.)
@@ -166,7 +166,7 @@ def test_a_model_that_is_cut_up(
 
 
 def test_scikit_learn_says_the_same_of_the_predictions(
-    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     from sklearn import metrics
 
@@ -174,7 +174,7 @@ def test_scikit_learn_says_the_same_of_the_predictions(
     given["label"] = np.arange(120) % 10  # all classes
     data = write_data(prepared_data, tmp_path / "data", given)
     settings = Settings(batch_size=16, bootstrap=0, predictions=True, mode="exact", slices="site")
-    forked(2, evaluated, model, data, tmp_path / "report", settings)
+    pooled(2, evaluated, model, data, tmp_path / "report", settings)
     table = parquet.read_table(tmp_path / "report/predictions")
     targets, predicted = table["target"].to_numpy(), table["predicted"].to_numpy()
     scores = np.stack([table[f"score_{number}"].to_numpy() for number in range(10)], axis=1)
@@ -196,17 +196,17 @@ def test_scikit_learn_says_the_same_of_the_predictions(
 
 
 def test_a_bad_row_ends_all_ranks_with_one_error(
-    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     given = columns(prepared_data, 30)
     given["p5"] = given["p5"].astype(np.float64)
     given["p5"][13] = np.nan
     data = write_data(prepared_data, tmp_path / "data", given)
     report = tmp_path / "report"
-    (alone,) = forked(1, refused, model, data, report, SETTINGS)
+    (alone,) = pooled(1, refused, model, data, report, SETTINGS)
     # As of a label: the file, and the row in it from 1.
     assert "part-00000.parquet, row 14 is nan: values of the data there" in alone
-    for message in forked(3, refused, model, data, report, SETTINGS):
+    for message in pooled(3, refused, model, data, report, SETTINGS):
         assert message.endswith(f": {alone}")
     assert not list(report.rglob("*.json")) and not list(report.rglob("*.parquet"))
 
@@ -225,75 +225,75 @@ def test_a_bad_row_ends_all_ranks_with_one_error(
     ],
 )
 def test_what_cannot_be_is_one_error(
-    changes: dict[str, Any], message: str, forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    changes: dict[str, Any], message: str, pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
-    (said,) = forked(1, refused, model, data, tmp_path / "report", Settings(bootstrap=0, **changes))
+    (said,) = pooled(1, refused, model, data, tmp_path / "report", Settings(bootstrap=0, **changes))
     assert message in said
     assert not (tmp_path / "report/evaluation.json").exists()
 
 
 def test_a_value_that_the_manifest_does_not_list(
-    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8), sites=("north", "east"))
-    for said in forked(2, refused, model, data, tmp_path / "report", SETTINGS):
+    for said in pooled(2, refused, model, data, tmp_path / "report", SETTINGS):
         assert "'west'" in said and "'site'" in said
 
 
 def test_strategies_whose_ranks_hold_the_whole_model(
-    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     """Their options are about gradients, and still have to be some."""
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
     plain, report = Settings(bootstrap=0), tmp_path / "report"
-    (expected, _) = forked(2, evaluated, model, data, report, plain)
+    (expected, _) = pooled(2, evaluated, model, data, report, plain)
     with_options = replace(plain, strategy_options='{"bucket_mb": 5}')
-    assert forked(2, evaluated, model, data, report, with_options) == [expected] * 2
-    assert forked(2, evaluated, model, data, report, replace(plain, strategy="dp")) == [expected] * 2
-    assert forked(1, evaluated, model, data, report, replace(plain, strategy="single")) == [expected]
-    for said in forked(2, refused, model, data, report, replace(plain, strategy="single")):
+    assert pooled(2, evaluated, model, data, report, with_options) == [expected] * 2
+    assert pooled(2, evaluated, model, data, report, replace(plain, strategy="dp")) == [expected] * 2
+    assert pooled(1, evaluated, model, data, report, replace(plain, strategy="single")) == [expected]
+    for said in pooled(2, refused, model, data, report, replace(plain, strategy="single")):
         assert said.startswith("strategy 'single' is for one process, but 2 were started")
 
 
-def test_predictions_need_a_folder(forked: Any, model: Path, tmp_path: Path) -> None:
-    (said,) = forked(1, refused, model, tmp_path, None, SETTINGS)
+def test_predictions_need_a_folder(pooled: Any, model: Path, tmp_path: Path) -> None:
+    (said,) = pooled(1, refused, model, tmp_path, None, SETTINGS)
     assert "--report" in said
 
 
 def test_a_metric_that_was_asked_for_by_name_must_be_defined(
-    forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     given = columns(prepared_data, 8)
     given["label"] = np.zeros(8, dtype=np.int64)
     data = write_data(prepared_data, tmp_path / "data", given)
     report = tmp_path / "report"
-    forked(1, evaluated, model, data, report, SETTINGS)
+    pooled(1, evaluated, model, data, report, SETTINGS)
     assert any(name.startswith("auroc") for name in read(report)["undefined"])
-    for said in forked(2, refused, model, data, report, Settings(bootstrap=0, scoring="accuracy, auroc")):
+    for said in pooled(2, refused, model, data, report, Settings(bootstrap=0, scoring="accuracy, auroc")):
         assert said.startswith("auroc is not defined by this data: ")
     given["label"] = np.arange(8, dtype=np.int64) % 2
     data = write_data(prepared_data, tmp_path / "two", given)
-    forked(1, evaluated, model, data, report, Settings(bootstrap=0, scoring="f1(per_class=true)"))
+    pooled(1, evaluated, model, data, report, Settings(bootstrap=0, scoring="f1(per_class=true)"))
     assert set(read(report)["undefined"]) <= {f"f1_class_{number}" for number in range(10)}
-    (said,) = forked(1, refused, model, data, report, Settings(bootstrap=0, scoring="auroc"))
+    (said,) = pooled(1, refused, model, data, report, Settings(bootstrap=0, scoring="auroc"))
     assert said.startswith(
         "auroc_macro is not defined by this data: there is no sample of class 2, 3, 4, 5, 6, 7, 8, 9. Leave auroc out"
     )
 
 
-def test_an_earlier_report_is_replaced(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+def test_an_earlier_report_is_replaced(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
     report = tmp_path / "report"
-    forked(1, evaluated, model, data, report, SETTINGS)
+    pooled(1, evaluated, model, data, report, SETTINGS)
     assert (report / "predictions/part-00000.parquet").exists() and (report / "bootstrap.json").exists()
     (report / "predictions/part-00001.parquet").write_bytes(b"of larger data")
-    forked(1, evaluated, model, data, report, Settings(bootstrap=0))
+    pooled(1, evaluated, model, data, report, Settings(bootstrap=0))
     assert not list(report.glob("predictions/*")) and not (report / "bootstrap.json").exists()
     assert read(report)["bootstrap"] is None
 
 
-def test_a_binary_task(forked: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
+def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
     from sklearn import metrics
 
     torch.manual_seed(0)
@@ -304,7 +304,7 @@ def test_a_binary_task(forked: Any, prepared_data: ModuleType, tmp_path: Path) -
     given["label"] = np.arange(60) // 4 % 2
     data = write_data(prepared_data, tmp_path / "data", given)
     settings = Settings(batch_size=8, bootstrap=20, predictions=True, mode="exact")
-    forked(3, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
+    pooled(3, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
     table = parquet.read_table(tmp_path / "report/predictions")
     assert table.column_names == ["row", "key", "target", "predicted", "score", "loss"]
     targets, scores = table["target"].to_numpy(), table["score"].to_numpy()
@@ -324,7 +324,7 @@ def test_a_binary_task(forked: Any, prepared_data: ModuleType, tmp_path: Path) -
     }
 
 
-def test_a_language_model_on_raw_text(forked: Any, tmp_path: Path) -> None:
+def test_a_language_model_on_raw_text(pooled: Any, tmp_path: Path) -> None:
     """No label, no key, no classes: rows are drawn, and a prediction is a loss."""
     from tests.fixtures import tiny_data
 
@@ -334,8 +334,8 @@ def test_a_language_model_on_raw_text(forked: Any, tmp_path: Path) -> None:
     save_model(tmp_path / "model", load_recipe("decoder_lm", options).model().state_dict(), description)
     data = tiny_data.write("text", tmp_path / "data", rows=10)
     settings = Settings(batch_size=3, bootstrap=20, predictions=True)
-    (alone,) = forked(1, evaluated, tmp_path / "model", data, tmp_path / "1", settings)
-    assert forked(2, evaluated, tmp_path / "model", data, tmp_path / "2", settings) == [alone] * 2
+    (alone,) = pooled(1, evaluated, tmp_path / "model", data, tmp_path / "1", settings)
+    assert pooled(2, evaluated, tmp_path / "model", data, tmp_path / "2", settings) == [alone] * 2
     assert contents(tmp_path / "2") == contents(tmp_path / "1")
     found = read(tmp_path / "1")
     assert found["data"]["key"] is None and found["bootstrap"]["by"] == "row"
@@ -362,10 +362,10 @@ def test_a_full_disk_is_one_error(forked: Any, prepared_data: ModuleType, model:
     assert not list(report.rglob("*.partial")) and not (report / "evaluation.json").exists()
 
 
-def test_a_file_in_the_place_of_the_report(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_report(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
     (tmp_path / "report").write_text("")
-    (said,) = forked(1, refused, model, data, tmp_path / "report", SETTINGS)
+    (said,) = pooled(1, refused, model, data, tmp_path / "report", SETTINGS)
     assert f"{tmp_path / 'report'} cannot be written: Not a directory" in said
 
 
@@ -380,12 +380,12 @@ def run_program(process: Process, *arguments: str) -> str:
     return str(caught.value)
 
 
-def test_a_place_for_the_numbers_that_cannot_be_is_found_before_anything_else(forked: Any, tmp_path: Path) -> None:
+def test_a_place_for_the_numbers_that_cannot_be_is_found_before_anything_else(pooled: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place, why in ((tmp_path / "file" / "m.json", "File exists"), (tmp_path, "Is a directory")):
         # (There is no model: it was not looked for yet.)
         folders = ["--model", str(tmp_path / "no"), "--data", str(tmp_path / "no")]
-        (said,) = forked(1, run_program, *folders, "--metrics", str(place))
+        (said,) = pooled(1, run_program, *folders, "--metrics", str(place))
         assert f"{place} cannot be written: {why}" in said
 
 

@@ -130,13 +130,13 @@ CASE = Given("multiclass", 23, batch_size=4, sliced=True, replicates=2)
     ],
 )
 @pytest.mark.parametrize("exact", [False, True])
-def test_an_error_of_one_rank_is_that_of_all(forked: Any, failing: dict[int, str], message: str, exact: bool) -> None:
-    said = forked(3, fail, replace(CASE, exact=exact), failing, None)
+def test_an_error_of_one_rank_is_that_of_all(pooled: Any, failing: dict[int, str], message: str, exact: bool) -> None:
+    said = pooled(3, fail, replace(CASE, exact=exact), failing, None)
     assert said[0] == said[1] == said[2]
     assert said[0].startswith(message)
 
 
-def test_a_row_that_nobody_counted(forked: Any) -> None:
-    said = forked(3, fail, CASE, {}, 9)
+def test_a_row_that_nobody_counted(pooled: Any) -> None:
+    said = pooled(3, fail, CASE, {}, 9)
     assert said[0].startswith("CoverageError: 19 rows were counted of 23: 4 are missing")
     assert said[0] == said[1] == said[2]

@@ -135,10 +135,10 @@ def run_sizes(process: Process, degrees: dict[str, int]) -> Any:
 
 
 @pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
-def test_each_layout_finds_what_one_process_does(forked: Any, world_size: int, degrees: dict[str, int]) -> None:
-    ((alone, (untold, _), (exact, _)),) = forked(1, run_sizes, {})
+def test_each_layout_finds_what_one_process_does(pooled: Any, world_size: int, degrees: dict[str, int]) -> None:
+    ((alone, (untold, _), (exact, _)),) = pooled(1, run_sizes, {})
     replicas = world_size // degrees.get("tensor", 1) // degrees.get("stage", 1)
-    for rank, (runs, (learnt, _), (ranked, _)) in enumerate(forked(world_size, run_sizes, degrees)):
+    for rank, (runs, (learnt, _), (ranked, _)) in enumerate(pooled(world_size, run_sizes, degrees)):
         for num_rows, (expected, _), (found, passes) in zip(SIZES, alone, runs, strict=True):
             assert isinstance(found, Evaluation), found
             assert found.num_samples == num_rows
@@ -155,8 +155,8 @@ def test_each_layout_finds_what_one_process_does(forked: Any, world_size: int, d
         assert ranked.whole.metrics["auroc_macro"].bound == 0.0
 
 
-def test_nothing_to_evaluate(forked: Any) -> None:
-    ((runs, _, _),) = forked(1, run_sizes, {})
+def test_nothing_to_evaluate(pooled: Any) -> None:
+    ((runs, _, _),) = pooled(1, run_sizes, {})
     found, passes = runs[0]
     assert passes == []
     assert found.whole.metrics == {}
@@ -184,9 +184,9 @@ def run_torn(process: Process, degrees: dict[str, int], probed: bool) -> Any:
 
 @pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
 @pytest.mark.parametrize("probed", [True, False])
-def test_a_bad_row_stops_all_ranks_alike(forked: Any, world_size: int, degrees: dict[str, int], probed: bool) -> None:
+def test_a_bad_row_stops_all_ranks_alike(pooled: Any, world_size: int, degrees: dict[str, int], probed: bool) -> None:
     """And none waits in a forward pass for one that has left."""
-    ranks = forked(world_size, run_torn, degrees, probed)
+    ranks = pooled(world_size, run_torn, degrees, probed)
     for expected, *answers in zip(TORN.values(), *ranks, strict=True):
         first, passes = answers[0]
         assert isinstance(first, str)
@@ -198,9 +198,9 @@ def run_all_torn(process: Process) -> Any:
     return run(process, Rows(30, bad=lambda row: True), {"shard": 2})
 
 
-def test_no_row_can_be_read(forked: Any) -> None:
+def test_no_row_can_be_read(pooled: Any) -> None:
     """Then there is nothing to keep peers company with."""
-    assert {message for message, _ in forked(2, run_all_torn)} == {"row 0 is torn", "row 4 is torn"}
+    assert {message for message, _ in pooled(2, run_all_torn)} == {"row 0 is torn", "row 4 is torn"}
 
 
 def run_first_rows(process: Process) -> Any:
@@ -210,9 +210,9 @@ def run_first_rows(process: Process) -> Any:
     return found, seen
 
 
-def test_batches_are_handed_on_where_they_count(forked: Any) -> None:
+def test_batches_are_handed_on_where_they_count(pooled: Any) -> None:
     """Each row once, of the first ones alone."""
-    (first, (found, second)) = forked(2, run_first_rows)
+    (first, (found, second)) = pooled(2, run_first_rows)
     assert first[1] == [([0, 1, 2, 3], 4), ([8, 9], 2)]
     assert second == [([4, 5, 6, 7], 4)]
     assert found.num_samples == 10
@@ -227,9 +227,9 @@ def run_with_a_listener_that_fails(process: Process, degrees: dict[str, int]) ->
 
 
 @pytest.mark.parametrize("degrees", [{"replicate": 2}, {"shard": 2}], ids=str)
-def test_an_error_of_who_is_handed_a_batch_stops_all_ranks_alike(forked: Any, degrees: dict[str, int]) -> None:
+def test_an_error_of_who_is_handed_a_batch_stops_all_ranks_alike(pooled: Any, degrees: dict[str, int]) -> None:
     """Where ranks meet in every forward pass, one that left would keep the others waiting."""
-    (first, passes), (second, more) = forked(2, run_with_a_listener_that_fails, degrees)
+    (first, passes), (second, more) = pooled(2, run_with_a_listener_that_fails, degrees)
     assert isinstance(first, str)
     assert "no place for rows 4 to 7" in first
     assert (first, len(passes)) == (second, len(more))

@@ -26,16 +26,16 @@ def measure(process: Process, data: Path, batch_size: int) -> Evaluation:
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 7, 50])
-def test_ranks_agree_and_count_once(num_rows: int, forked: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
+def test_ranks_agree_and_count_once(num_rows: int, pooled: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
     data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(num_rows), num_shards=1)
-    (alone,) = forked(1, measure, data, 4)
+    (alone,) = pooled(1, measure, data, 4)
     assert alone.num_samples == alone.expected_rows == num_rows
     assert alone.collectives == 0
     assert set(alone.means) == {"loss", "accuracy"}
     assert "accuracy_class_0" in alone.whole.metrics
     assert "accuracy_class_9" not in alone.whole.metrics  # it does not occur: no number is invented
     for world_size in (2, 3):
-        several = forked(world_size, measure, data, 4)
+        several = pooled(world_size, measure, data, 4)
         assert all(result == several[0] for result in several)
         assert several[0].collectives == 1
         assert several[0].whole == alone.whole

@@ -3,9 +3,12 @@ vain."""
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ from drivetrain.training_scripts.launching.failure import is_lost_peer
 from drivetrain.training_scripts.process import Process
 
 LONG = b"\0\xff\n" * 1_000_000
+# Of messages: small memory is given to the next that asks, much is mapped anew.
+SIZES = (1, 100, 5000, len(LONG))
 
 
 def talk(process: Process) -> list[Any]:
@@ -54,6 +59,31 @@ def end_at_once(process: Process) -> list[int]:
 def test_the_last_word_arrives(forked: Any) -> None:
     # (A rank in `may_die` does not wait for the others at its end.)
     assert forked(3, end_at_once, may_die=(0, 1, 2)) == [[0, 1, 2]] * 3
+
+
+def send_to_a_late_receiver(process: Process, gone_on: Path) -> list[bytes]:
+    """Rank 0 begins to receive when rank 1 has gone on, and has used what memory it has given back."""
+    exchange = Exchange(process)
+    exchange.gather(b"")
+    if process.rank == 0:
+        while not gone_on.exists():
+            time.sleep(0.01)
+        reports = [exchange.to_main(b"") for _ in SIZES]
+        exchange.from_main(b"")
+        return [given[1] for given in reports if given]
+    for size in SIZES:
+        exchange.to_main(LONG[:size])
+    gc.collect()
+    used = [bytearray(b"x" * size) for size in SIZES for _ in range(20)]
+    gone_on.touch()
+    exchange.from_main(None)
+    return [bytes(used[0])]
+
+
+def test_what_was_sent_is_kept_until_it_is_taken(forked: Any, tmp_path: Path) -> None:
+    """A message is not waited for: what its sender does next is nothing to it."""
+    received, _ = forked(2, send_to_a_late_receiver, tmp_path / "gone_on")
+    assert received == [LONG[:size] for size in SIZES]
 
 
 def lose(process: Process, lost: int, operation: str) -> bool:

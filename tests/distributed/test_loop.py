@@ -95,9 +95,9 @@ def files(target: Path) -> dict[str, bytes]:
 
 
 def test_one_record_a_step_from_the_first_rank_alone(
-    forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    forked(2, fit, replace(CONFIG, clip_norm=1.0), digits, tmp_path / "run")
+    pooled(2, fit, replace(CONFIG, clip_norm=1.0), digits, tmp_path / "run")
     found = records(tmp_path / "run")
     assert [record["step"] for record in found] == list(range(1, 17))
     assert [record["epoch"] for record in found] == [1 + step // 4 for step in range(16)]
@@ -136,9 +136,9 @@ def test_metrics_that_cannot_be_written_end_no_training(
     )
 
 
-def test_validation_every_so_many_steps(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_validation_every_so_many_steps(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """In the middle of epochs, and at the end."""
-    forked(2, fit, replace(CONFIG, validate_every=3, max_steps=11), digits, tmp_path / "run")
+    pooled(2, fit, replace(CONFIG, validate_every=3, max_steps=11), digits, tmp_path / "run")
     assert [(entry["epoch"], entry["step"]) for entry in history(tmp_path / "run")] == [
         *((1, 3), (2, 6), (3, 9)),
         (3, 11),
@@ -147,13 +147,13 @@ def test_validation_every_so_many_steps(forked: Any, digits: Path, tmp_path: Pat
 
 
 def test_all_ranks_stop_early_at_the_same_step(
-    forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The learning rate is far too high for it to become better for long."""
     config = replace(CONFIG, learning_rate=0.3, schedule="constant", epochs=50, validate_every=2, early_stopping=3)
     for world_size in (1, 2):
         target = tmp_path / f"on-{world_size}"
-        forked(world_size, fit, config, digits, target, tmp_path / f"checkpoints-{world_size}")
+        pooled(world_size, fit, config, digits, target, tmp_path / f"checkpoints-{world_size}")
         steps = description(target)["training"]["steps"]
         found = history(target)
         best = min(found, key=lambda entry: entry["validation_loss"])
@@ -169,31 +169,31 @@ def test_all_ranks_stop_early_at_the_same_step(
         assert f"early stopping: validation_loss was best at step {best['step']} (" in capfd.readouterr().out
 
     # Started again it has nothing to do, and says the same.
-    forked(2, fit, config, digits, tmp_path / "again", tmp_path / "checkpoints-2")
+    pooled(2, fit, config, digits, tmp_path / "again", tmp_path / "checkpoints-2")
     assert "train_loss=" not in capfd.readouterr().out
     assert files(tmp_path / "again") == files(tmp_path / "on-2")
 
 
-def test_the_best_model_is_handed_on(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_the_best_model_is_handed_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """It is the one that a training of so many steps would have ended with."""
     config = replace(
         CONFIG, learning_rate=0.1, schedule="constant", validate_every=1, keep_best=True, monitor="validation_accuracy"
     )
-    forked(2, fit, config, digits, tmp_path / "run", tmp_path / "checkpoints")
+    pooled(2, fit, config, digits, tmp_path / "run", tmp_path / "checkpoints")
     best = max(history(tmp_path / "run"), key=lambda entry: entry["validation_accuracy"])
     assert 0 < best["step"] < 16
     told = description(tmp_path / "run")
     assert told["step"] == told["best"]["step"] == best["step"]
     assert told["metrics"]["validation_accuracy"] == best["validation_accuracy"]
-    forked(2, fit, replace(config, keep_best=False, max_steps=best["step"]), digits, tmp_path / "short")
+    pooled(2, fit, replace(config, keep_best=False, max_steps=best["step"]), digits, tmp_path / "short")
     weights, expected = (load_file(tmp_path / name / "model/model.safetensors") for name in ("run", "short"))
     assert all(torch.equal(weights[name], tensor) for name, tensor in expected.items())
 
 
-def test_a_restart_loses_nothing(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_restart_loses_nothing(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """With dropout, a moving average, the best model so far, and the patience of early stopping; to the bit."""
     config, kept = replace(RICH, validate_every=3), tmp_path / "checkpoints"
-    forked(2, fit, config, digits, tmp_path / "whole", kept)
+    pooled(2, fit, config, digits, tmp_path / "whole", kept)
     (folder,) = kept.iterdir()
     lines = records(tmp_path / "whole")
 
@@ -201,7 +201,7 @@ def test_a_restart_loses_nothing(forked: Any, digits: Path, tmp_path: Path) -> N
     for step in (12, 16):
         shutil.rmtree(folder / f"step-{step:08d}")
     shutil.copytree(tmp_path / "whole/output", tmp_path / "resumed/output")
-    forked(2, fit, config, digits, tmp_path / "resumed", kept)
+    pooled(2, fit, config, digits, tmp_path / "resumed", kept)
     assert files(tmp_path / "resumed") == files(tmp_path / "whole")
     changing = ("time", "samples_per_second")
     plain = [{name: value for name, value in line.items() if name not in changing} for line in lines]
@@ -212,20 +212,22 @@ def test_a_restart_loses_nothing(forked: Any, digits: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_a_restart_in_the_middle_of_an_epoch(world_size: int, forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_restart_in_the_middle_of_an_epoch(world_size: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
     """The samples, what dropout draws and the epoch's mean loss are those of a training that was never stopped."""
     config = replace(RICH, schedule="constant", validate_every=2)
-    forked(world_size, fit, replace(config, max_steps=10), digits, tmp_path / "whole", tmp_path / "one")
-    forked(world_size, fit, replace(config, max_steps=6), digits, tmp_path / "cut", tmp_path / "two")
-    forked(world_size, fit, replace(config, max_steps=10), digits, tmp_path / "cut", tmp_path / "two")
+    pooled(world_size, fit, replace(config, max_steps=10), digits, tmp_path / "whole", tmp_path / "one")
+    pooled(world_size, fit, replace(config, max_steps=6), digits, tmp_path / "cut", tmp_path / "two")
+    pooled(world_size, fit, replace(config, max_steps=10), digits, tmp_path / "cut", tmp_path / "two")
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
-def test_a_longer_training_goes_on_but_a_shorter_one_is_refused(forked: Any, digits: Path, tmp_path: Path) -> None:
-    forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "short", tmp_path / "checkpoints")
-    forked(2, fit, replace(CONFIG, epochs=3), digits, tmp_path / "longer", tmp_path / "checkpoints")
+def test_a_longer_training_goes_on_but_a_shorter_one_is_refused(
+    pooled: Any, forked: Any, digits: Path, tmp_path: Path
+) -> None:
+    pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "short", tmp_path / "checkpoints")
+    pooled(2, fit, replace(CONFIG, epochs=3), digits, tmp_path / "longer", tmp_path / "checkpoints")
     assert [entry["step"] for entry in history(tmp_path / "longer")] == [4, 8, 12]
-    forked(2, fit, CONFIG, digits, tmp_path / "interrupted", tmp_path / "more")
+    pooled(2, fit, CONFIG, digits, tmp_path / "interrupted", tmp_path / "more")
     (folder,) = (tmp_path / "more").iterdir()
     shutil.rmtree(folder / "step-00000016")
     with pytest.raises(AssertionError, match="at step 12, and this training ends at step 8: epochs or max_steps are f"):
@@ -246,7 +248,7 @@ def test_a_profile_of_some_steps(forked: Any, digits: Path, tmp_path: Path, capf
 
 @pytest.mark.parametrize("sampling", ["balanced", "weighted"])
 def test_other_orders_train_on_any_number_of_ranks(
-    sampling: str, forked: Any, prepared_data: ModuleType, tmp_path: Path
+    sampling: str, pooled: Any, prepared_data: ModuleType, tmp_path: Path
 ) -> None:
     columns = prepared_data.digit_columns(50)
     columns["weight"] = [1.0 + row % 3 for row in range(50)]
@@ -254,7 +256,7 @@ def test_other_orders_train_on_any_number_of_ranks(
     column = "weight" if sampling == "weighted" else ""
     config = replace(CONFIG, precision="fp64", sampling=sampling, weight_column=column, drop_last=True, epochs=2)
     for world_size in (1, 2):
-        forked(world_size, fit, config, data, tmp_path / f"on-{world_size}")
+        pooled(world_size, fit, config, data, tmp_path / f"on-{world_size}")
     one, two = (load_file(tmp_path / f"on-{size}" / "model/model.safetensors") for size in (1, 2))
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-10)
@@ -303,22 +305,22 @@ def test_a_loss_that_becomes_no_number_between_reports_is_told_before_a_checkpoi
     assert not list((tmp_path / "run/checkpoints").rglob("step-*"))
 
 
-def test_weights_to_start_from(forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    forked(1, fit, replace(CONFIG, epochs=1), digits, tmp_path / "first")
+def test_weights_to_start_from(pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pooled(1, fit, replace(CONFIG, epochs=1), digits, tmp_path / "first")
     file = tmp_path / "first/model/model.safetensors"
     config = replace(CONFIG, epochs=1, seed=5, learning_rate=1e-30)
-    forked(2, fit, config, digits, tmp_path / "second", tmp_path / "checkpoints", file)
+    pooled(2, fit, config, digits, tmp_path / "second", tmp_path / "checkpoints", file)
     assert f"start from {file}: took 8 of 8 tensors" in capfd.readouterr().out
     weights = load_file(tmp_path / "second/model/model.safetensors")
     for name, tensor in load_file(file).items():
         torch.testing.assert_close(weights[name], tensor, rtol=0, atol=1e-6)
     # A restart has its own weights.
-    forked(2, fit, replace(config, epochs=2), digits, tmp_path / "third", tmp_path / "checkpoints", file)
+    pooled(2, fit, replace(config, epochs=2), digits, tmp_path / "third", tmp_path / "checkpoints", file)
     assert "start from" not in capfd.readouterr().out
 
     # Other weights under the same name are another training, which goes on from no checkpoint of this one.
     save_file({name: tensor + 1 for name, tensor in load_file(file).items()}, file)
-    forked(2, fit, config, digits, tmp_path / "other", tmp_path / "checkpoints", file)
+    pooled(2, fit, config, digits, tmp_path / "other", tmp_path / "checkpoints", file)
     assert f"start from {file}: took 8 of 8 tensors" in capfd.readouterr().out
     others = load_file(tmp_path / "other/model/model.safetensors")
     for name, tensor in load_file(file).items():
@@ -331,7 +333,7 @@ def evaluate_it(process: Process, model: Path, data: Path) -> dict[str, float]:
     return run(model, data, process, batch_size=512)
 
 
-def test_a_model_is_evaluated_on_data_read_as_it_was_trained(forked: Any, tmp_path: Path) -> None:
+def test_a_model_is_evaluated_on_data_read_as_it_was_trained(pooled: Any, tmp_path: Path) -> None:
     """Reviews in the numbers of the words of the training reviews; with the reader's options of the training."""
     data = tiny_data.write("imdb", tmp_path / "reviews", rows=20)
     config = Config(
@@ -341,8 +343,8 @@ def test_a_model_is_evaluated_on_data_read_as_it_was_trained(forked: Any, tmp_pa
         global_batch=8,
         epochs=2,
     )
-    forked(2, fit, config, data, tmp_path / "run")
-    (numbers,) = forked(1, evaluate_it, tmp_path / "run/model", data)
+    pooled(2, fit, config, data, tmp_path / "run")
+    (numbers,) = pooled(1, evaluate_it, tmp_path / "run/model", data)
     assert len(description(tmp_path / "run")["data"]["fitted"]["vocabulary"]) > 3
     assert numbers["loss"] == description(tmp_path / "run")["metrics"]["validation_loss"]
 
@@ -350,13 +352,13 @@ def test_a_model_is_evaluated_on_data_read_as_it_was_trained(forked: Any, tmp_pa
 # pp and fsdp keep what the ranks hold apart: all of it comes together in a checkpoint, and goes back.
 @pytest.mark.parametrize("strategy", ["fsdp", "pp"])
 def test_a_restart_loses_nothing_of_a_model_in_parts(
-    strategy: str, forked: Any, prepared_data: ModuleType, tmp_path: Path
+    strategy: str, pooled: Any, prepared_data: ModuleType, tmp_path: Path
 ) -> None:
     data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(48))
     config = replace(RICH, strategy=strategy, schedule="constant", clip_norm=0.5, validate_every=2)
-    forked(2, fit, replace(config, max_steps=8), data, tmp_path / "whole", tmp_path / "one")
-    forked(2, fit, replace(config, max_steps=4), data, tmp_path / "cut", tmp_path / "two")
-    forked(2, fit, replace(config, max_steps=8), data, tmp_path / "cut", tmp_path / "two")
+    pooled(2, fit, replace(config, max_steps=8), data, tmp_path / "whole", tmp_path / "one")
+    pooled(2, fit, replace(config, max_steps=4), data, tmp_path / "cut", tmp_path / "two")
+    pooled(2, fit, replace(config, max_steps=8), data, tmp_path / "cut", tmp_path / "two")
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 

@@ -48,19 +48,19 @@ def refused(process: Process, run: Run, setting: Setting) -> str:
         (4, {"schedule": "1f1b"}),
     ],
 )
-def test_every_schedule_equals_one_process(world_size: int, options: dict[str, Any], forked: Any) -> None:
-    (expected,) = forked(1, fit, ALONE, SETTING)
-    first = forked(world_size, fit, Run("pp", world_size, options), SETTING)[0]
+def test_every_schedule_equals_one_process(world_size: int, options: dict[str, Any], pooled: Any) -> None:
+    (expected,) = pooled(1, fit, ALONE, SETTING)
+    first = pooled(world_size, fit, Run("pp", world_size, options), SETTING)[0]
     assert difference(first, expected) < 1e-10
 
 
-def test_a_language_model_is_cut_by_balanced_cost(forked: Any) -> None:
+def test_a_language_model_is_cut_by_balanced_cost(pooled: Any) -> None:
     """Blocks cost alike; the embedding and the head are small."""
-    assert forked(2, layers_held, {"stage": 2}) == [
+    assert pooled(2, layers_held, {"stage": 2}) == [
         ["embedding", "block0", "block1"],
         ["block2", "block3", "norm", "head"],
     ]
-    assert forked(2, layers_held, {"schedule": "interleaved"}) == [
+    assert pooled(2, layers_held, {"schedule": "interleaved"}) == [
         ["embedding", "block0", "block2"],
         ["block1", "block3", "norm", "head"],
     ]
@@ -85,8 +85,8 @@ def layers_held(process: Process, options: dict[str, Any]) -> list[str]:
         ({"schedule": "zero_bubble", "virtual": 3}, "6 stages, but only 4 of the model's 9 layers have parameters"),
     ],
 )
-def test_what_no_pipeline_can_do_is_refused(options: dict[str, Any], words: str, forked: Any) -> None:
-    assert all(words in message for message in forked(2, refused, Run("pp", 2, options), Setting(kind="conv")))
+def test_what_no_pipeline_can_do_is_refused(options: dict[str, Any], words: str, pooled: Any) -> None:
+    assert all(words in message for message in pooled(2, refused, Run("pp", 2, options), Setting(kind="conv")))
 
 
 def evaluated(process: Process, run: Run) -> tuple[list[float], int]:
@@ -106,8 +106,8 @@ def evaluated(process: Process, run: Run) -> tuple[list[float], int]:
 
 
 @pytest.mark.parametrize("options", [{}, {"schedule": "zero_bubble"}])
-def test_evaluation_equals_one_process(options: dict[str, Any], forked: Any) -> None:
-    first, last = forked(2, evaluated, Run("pp", 2, options))
+def test_evaluation_equals_one_process(options: dict[str, Any], pooled: Any) -> None:
+    first, last = pooled(2, evaluated, Run("pp", 2, options))
     assert first == ([], 1)
     assert len(last[0]) == 3 and max(last[0]) < 1e-12 and last[1] == 1
 
@@ -186,8 +186,8 @@ def dropped(process: Process) -> list[bool]:
     return masks
 
 
-def test_stages_that_are_seeded_alike_drop_other_features(forked: Any) -> None:
-    first, second = forked(2, dropped)
+def test_stages_that_are_seeded_alike_drop_other_features(pooled: Any) -> None:
+    first, second = pooled(2, dropped)
     assert len(first) == len(second) == 128
     assert 30 < sum(first) < 98 and 30 < sum(second) < 98
     assert 30 < sum(a != b for a, b in zip(first, second, strict=True)) < 98

@@ -57,9 +57,9 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_every_number_of_ranks_writes_the_same_bytes(forked: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
+def test_every_number_of_ranks_writes_the_same_bytes(pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     for ranks in (1, 2, 3, 9):
-        numbers = forked(ranks, predict, model, digits, tmp_path / str(ranks))
+        numbers = pooled(ranks, predict, model, digits, tmp_path / str(ranks))
         expected = {"rows": ROWS, "shards": SHARDS, "shards_there": 0, "shards_copied": 0, "shards_predicted": SHARDS}
         assert numbers == [expected] * ranks
     assert len(files(tmp_path / "1")) == 2 * SHARDS + 1
@@ -99,9 +99,9 @@ def test_the_host_s_threads_decide_nothing(
 
 
 def test_they_are_the_answers_to_the_rows_in_their_order(
-    forked: Forked, model: Path, digits: Path, tmp_path: Path
+    pooled: Forked, model: Path, digits: Path, tmp_path: Path
 ) -> None:
-    forked(2, predict, model, digits, tmp_path / "out")
+    pooled(2, predict, model, digits, tmp_path / "out")
     found = rows_of(tmp_path / "out")
     assert list(found) == ["row", "key", "label", "p3", "predicted", *(f"score_{number}" for number in range(10))]
     assert found["row"] == list(range(ROWS))
@@ -120,8 +120,8 @@ def test_they_are_the_answers_to_the_rows_in_their_order(
     assert np.array_equal(np.array([found[f"score_{n}"] for n in range(10)]).T, np.concatenate(scores))
 
 
-def test_the_output_can_be_read_as_prepared_data(forked: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
-    forked(2, predict, model, digits, tmp_path / "out")
+def test_the_output_can_be_read_as_prepared_data(pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
+    pooled(2, predict, model, digits, tmp_path / "out")
     manifest = Manifest.read(tmp_path / "out")
     assert (manifest.rows, manifest.key, manifest.label, len(manifest.shards)) == (ROWS, "key", None, SHARDS)
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["predictions"]["model"] == content_hash(model)
@@ -141,12 +141,12 @@ def test_data_without_a_label(model: Path, digits: Path, prepared_data: Any, tmp
 
 
 def test_a_repeated_run_does_what_is_missing(
-    forked: Forked, model: Path, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    pooled: Forked, model: Path, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    forked(2, predict, model, digits, out)
+    pooled(2, predict, model, digits, out)
     whole, before = files(out), stamps(out)
-    (numbers, _) = forked(2, predict, model, digits, out)
+    (numbers, _) = pooled(2, predict, model, digits, out)
     assert (numbers["shards_there"], numbers["shards_predicted"]) == (SHARDS, 0)
     assert (stamps(out), files(out)) == (before, whole)
     # One file gone, one record gone, one torn, one with a flipped bit, one record torn, no manifest.
@@ -159,7 +159,7 @@ def test_a_repeated_run_does_what_is_missing(
     (out / "_shards" / "part-00004.json").write_text('{"file"')
     (out / "manifest.json").unlink()
     capfd.readouterr()
-    (numbers, *_) = forked(3, predict, model, digits, out)
+    (numbers, *_) = pooled(3, predict, model, digits, out)
     assert (numbers["shards_there"], numbers["shards_predicted"]) == (2, 5)
     assert "50 rows in 7 shards of 8: 2 of 7 shards were there\n" in capfd.readouterr().out
     assert files(out) == whole
@@ -231,22 +231,22 @@ def on_hosts(
 
 
 def test_hosts_write_their_share_each_into_a_folder_of_its_own(
-    forked: Forked, model: Path, digits: Path, tmp_path: Path
+    pooled: Forked, model: Path, digits: Path, tmp_path: Path
 ) -> None:
     """What is uploaded from several hosts is one folder: no name may come from two."""
     run(model, digits, tmp_path / "whole", ALONE, settings=SETTINGS)
     outputs = [tmp_path / "host-0", tmp_path / "host-1"]
-    forked(2, on_hosts, model, digits, outputs)
+    pooled(2, on_hosts, model, digits, outputs)
     first, second = (files(folder) for folder in outputs)
     assert not first.keys() & second.keys()
     assert first | second == files(tmp_path / "whole")
     assert "manifest.json" in first
     # Repeated where they are, and beside them from what was uploaded.
-    (numbers, _) = forked(2, on_hosts, model, digits, outputs)
+    (numbers, _) = pooled(2, on_hosts, model, digits, outputs)
     assert (numbers["shards_there"], numbers["shards_predicted"]) == (SHARDS, 0)
     (tmp_path / "whole" / "part-00003.parquet").unlink()
     fresh = [tmp_path / "new-0", tmp_path / "new-1"]
-    (numbers, _) = forked(2, on_hosts, model, digits, fresh, tmp_path / "whole")
+    (numbers, _) = pooled(2, on_hosts, model, digits, fresh, tmp_path / "whole")
     assert (numbers["shards_there"], numbers["shards_copied"], numbers["shards_predicted"]) == (0, SHARDS - 1, 1)
     found = [files(folder) for folder in fresh]
     assert not found[0].keys() & found[1].keys()
@@ -262,10 +262,10 @@ def refused(process: Process, model: Path, data: Path, out: Path, settings: Sett
 
 
 def test_what_is_of_something_else_is_refused_or_replaced(
-    forked: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
+    pooled: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    forked(2, predict, model, digits, out)
+    pooled(2, predict, model, digits, out)
     whole = files(out)
     (out / "note.txt").write_text("mine")
     other = replace(SETTINGS, batch_size=2, keep="")
@@ -276,12 +276,12 @@ def test_what_is_of_something_else_is_refused_or_replaced(
         ((digits, tmp_path / "new", other, out), "keep"),
         ((data, out, SETTINGS, None), "rows 50 instead of 20"),
     ):
-        said = forked(2, refused, model, *given)
+        said = pooled(2, refused, model, *given)
         assert said[0] == said[1] and f"{out} holds predictions of something else: " in said[0], said
         assert "on_change=fresh" in said[0] and words in said[0]
         assert files(out) == {**whole, "note.txt": b"mine"}
     fresh = replace(SETTINGS, on_change="fresh")
-    assert forked(2, refused, model, data, out, fresh, None) == ["", ""]
+    assert pooled(2, refused, model, data, out, fresh, None) == ["", ""]
     assert Manifest.read(out).rows == 20
     assert not (out / "part-00006.parquet").exists() and (out / "note.txt").read_text() == "mine"
 
@@ -311,7 +311,7 @@ def test_bad_settings_and_columns(model: Path, digits: Path, tmp_path: Path) -> 
             Settings(**given)
 
 
-def test_an_answer_that_is_no_number(forked: Forked, digits: Path, model: Path, tmp_path: Path) -> None:
+def test_an_answer_that_is_no_number(pooled: Forked, digits: Path, model: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     from drivetrain.training_scripts.models.saved_model import save_model
@@ -343,13 +343,13 @@ def by_strategy(process: Process, model: Path, data: Path, out: Path, strategy: 
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "tp"])
-def test_a_model_that_is_shared_out(strategy: str, forked: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_shared_out(strategy: str, pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     """Every rank takes part in each forward pass, also one whose shards are there."""
     run(model, digits, tmp_path / "whole", ALONE, settings=replace(SETTINGS, keep=""))
     out = tmp_path / "out"
-    forked(3 if strategy == "fsdp" else 2, by_strategy, model, digits, out, strategy)
+    pooled(3 if strategy == "fsdp" else 2, by_strategy, model, digits, out, strategy)
     (out / "part-00004.parquet").unlink()
-    (numbers, *_) = forked(3 if strategy == "fsdp" else 2, by_strategy, model, digits, out, strategy)
+    (numbers, *_) = pooled(3 if strategy == "fsdp" else 2, by_strategy, model, digits, out, strategy)
     assert (numbers["shards_there"], numbers["shards_predicted"]) == (SHARDS - 1, 1)
     expected, found = rows_of(tmp_path / "whole"), rows_of(out)
     assert found["row"] == expected["row"]
@@ -359,10 +359,10 @@ def test_a_model_that_is_shared_out(strategy: str, forked: Forked, model: Path, 
 
 
 def test_hosts_with_different_data_are_told(
-    forked: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
+    pooled: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
 ) -> None:
     other = prepared_data.write_prepared(tmp_path / "other", prepared_data.digit_columns(ROWS, seed=9))
-    for said in forked(2, on_other_data, model, [digits, other], tmp_path / "out"):
+    for said in pooled(2, on_other_data, model, [digits, other], tmp_path / "out"):
         assert "are to predict different things: data " in said
 
 

@@ -84,17 +84,17 @@ def on_two_hosts(process: Process, folders: list[Path], files: list[str]) -> tup
         return "", str(error)
 
 
-def test_hosts_with_other_data_are_told(forked: Any, tmp_path: Path) -> None:
+def test_hosts_with_other_data_are_told(pooled: Any, tmp_path: Path) -> None:
     files = ["a", "b", "c"]
     folders = [tmp_path / "host-1", tmp_path / "host-2"]
     for folder in folders:
         folder.mkdir()
         for file in files:
             (folder / file).write_text(file)
-    [(alone, _)] = forked(1, one_host, folders[0], files)
-    assert set(forked(4, on_two_hosts, folders, files)) == {(alone, "")}
+    [(alone, _)] = pooled(1, one_host, folders[0], files)
+    assert set(pooled(4, on_two_hosts, folders, files)) == {(alone, "")}
     (folders[1] / "b").write_text("other")
-    answers = forked(4, on_two_hosts, folders, files)
+    answers = pooled(4, on_two_hosts, folders, files)
     assert all(error.startswith("host 2 has other data in ") for _, error in answers), answers
 
 
@@ -151,9 +151,9 @@ def loaded(process: Process, folder: Path, how: dict[str, int]) -> list[tuple[in
 
 
 @pytest.mark.parametrize("how", [{"prefetch": 0}, {"prefetch": 4}, {"workers": 1}])
-def test_ranks_together_read_the_batches_of_one(forked: Any, digits: Path, how: dict[str, int]) -> None:
-    [alone] = forked(1, loaded, digits, {"prefetch": 0})
-    ranks = forked(3, loaded, digits, how)
+def test_ranks_together_read_the_batches_of_one(pooled: Any, digits: Path, how: dict[str, int]) -> None:
+    [alone] = pooled(1, loaded, digits, {"prefetch": 0})
+    ranks = pooled(3, loaded, digits, how)
     assert len(alone) == 8
     for number, (consumed, indices, pixels, _, num_global) in enumerate(alone):
         steps = [rank[number] for rank in ranks]

@@ -37,6 +37,8 @@ ALONE: dict[str, dict[str, Any]] = {
     "imdb_sentiment": {"dropout": 0.0},
     "mnist_cnn": {"dropout": 0.0},
 }
+# Which are started from the command line in the slow suite; the nightly one starts them all.
+COMMANDS = {("decoder_lm", 1), ("mnist_cnn", 2)}
 Forked = Callable[..., list[Any]]
 
 
@@ -59,11 +61,11 @@ def run(process: Process, config: Config, folders: Folders) -> None:
 
 
 def trained(
-    forked: Forked, ranks: int, config: Config, data: Path, folder: Path, *, start: Path | None = None
+    pooled: Forked, ranks: int, config: Config, data: Path, folder: Path, *, start: Path | None = None
 ) -> dict[str, Tensor]:
     """The weights after a training on `ranks` ranks, with the training data for validation."""
     folders = Folders(train=data, model=folder / "model", validation=data, weights=start, output=folder / "output")
-    forked(ranks, run, config, folders)
+    pooled(ranks, run, config, folders)
     history = json.loads((folder / "output" / "history.json").read_text(encoding="utf-8"))
     assert history[-1]["step"] == STEPS
     assert history[-1]["validation_accuracy"] >= 0
@@ -90,11 +92,11 @@ def test_every_recipe_has_a_config_that_says_what_it_changes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_trains_on_one_process_and_on_two(name: str, forked: Forked, tmp_path: Path) -> None:
+def test_it_trains_on_one_process_and_on_two(name: str, pooled: Forked, tmp_path: Path) -> None:
     """On as many as one likes it is the same training, augmentation included, where samples are on their own."""
     data = data_for(name, tmp_path / "data")
     config = config_of(name, precision="fp64", recipe_options=ALONE.get(name, {}))
-    weights = [trained(forked, ranks, config, data, tmp_path / str(ranks)) for ranks in (1, 2)]
+    weights = [trained(pooled, ranks, config, data, tmp_path / str(ranks)) for ranks in (1, 2)]
     difference = largest_difference(*weights)
     assert difference < 1e-9 if name in ALONE else difference > 0
 
@@ -103,39 +105,44 @@ def test_it_trains_on_one_process_and_on_two(name: str, forked: Forked, tmp_path
     ("strategy", "options"), [("fsdp", {}), ("tp", {}), ("tp", {"sequence": True}), ("cp", {}), ("pp", {})]
 )
 def test_the_language_model_is_the_same_under_the_strategies_it_is_for(
-    strategy: str, options: dict[str, Any], forked: Forked, tmp_path: Path
+    strategy: str, options: dict[str, Any], pooled: Forked, tmp_path: Path
 ) -> None:
     data = data_for("decoder_lm", tmp_path / "data")
     config = config_of("decoder_lm", precision="fp64", recipe_options=ALONE["decoder_lm"])
-    expected = trained(forked, 1, config, data, tmp_path / "one")
+    expected = trained(pooled, 1, config, data, tmp_path / "one")
     other = dataclasses.replace(config, strategy=strategy, strategy_options=json.dumps(options))
-    assert largest_difference(trained(forked, 2, other, data, tmp_path / "two"), expected) < 1e-9
+    assert largest_difference(trained(pooled, 2, other, data, tmp_path / "two"), expected) < 1e-9
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "pp"])
-def test_a_residual_network_can_be_cut(strategy: str, forked: Forked, tmp_path: Path) -> None:
+def test_a_residual_network_can_be_cut(strategy: str, pooled: Forked, tmp_path: Path) -> None:
     data = data_for("cifar10_resnet", tmp_path / "data")
     config = config_of("cifar10_resnet", strategy=strategy)
     names = load_recipe("cifar10_resnet", json.loads(config.recipe_options)).model().state_dict().keys()
-    weights = trained(forked, 2, config, data, tmp_path / "two")
+    weights = trained(pooled, 2, config, data, tmp_path / "two")
     assert weights.keys() == names
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
 
-def test_fine_tuning_starts_from_a_file(forked: Forked, tmp_path: Path) -> None:
+def test_fine_tuning_starts_from_a_file(pooled: Forked, tmp_path: Path) -> None:
     torch.manual_seed(5)
     imagenet = imagenet_resnet((2, 2, 2, 2), 1000).state_dict()
     save_file(imagenet, tmp_path / "resnet18.safetensors")
     data = data_for("ants_bees_resnet18", tmp_path / "data")
     config = config_of("ants_bees_resnet18", recipe_options={"freeze": True})
-    weights = trained(forked, 2, config, data, tmp_path / "two", start=tmp_path / "resnet18.safetensors")
+    weights = trained(pooled, 2, config, data, tmp_path / "two", start=tmp_path / "resnet18.safetensors")
     assert torch.equal(weights["layer4.1.conv2.weight"], imagenet["layer4.1.conv2.weight"])
     assert weights["fc.weight"].shape == (2, 512)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "processes"),
+    [
+        pytest.param(name, processes, marks=pytest.mark.slow if (name, processes) in COMMANDS else pytest.mark.nightly)
+        for name in NAMES
+        for processes in (1, 2)
+    ],
+)
 def test_it_trains_from_the_command_line(name: str, processes: int, tmp_path: Path) -> None:
     data = data_for(name, tmp_path / "data")
     config = dataclasses.asdict(config_of(name, validate_every=2, recipe_options=ALONE.get(name, {})))

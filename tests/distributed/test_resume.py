@@ -39,10 +39,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_resumed_equals_uninterrupted(
-    world_size: int, forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    world_size: int, pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "checkpoints"
-    forked(world_size, fit, CONFIG, digits, tmp_path / "whole", kept)
+    pooled(world_size, fit, CONFIG, digits, tmp_path / "whole", kept)
     (data_folder,) = kept.iterdir()
     assert sorted(path.name for path in data_folder.glob("step-*")) == [f"step-{s:08d}" for s in (8, 12, 16)]
     capfd.readouterr()
@@ -50,7 +50,7 @@ def test_resumed_equals_uninterrupted(
     # What a training killed in its third epoch leaves: two checkpoints, and one that was being written.
     shutil.rmtree(data_folder / "step-00000016")
     (data_folder / "step-00000012" / "manifest.json").unlink()
-    forked(world_size, fit, CONFIG, digits, tmp_path / "resumed", kept)
+    pooled(world_size, fit, CONFIG, digits, tmp_path / "resumed", kept)
 
     printed = capfd.readouterr().out
     assert "resuming from" in printed
@@ -60,98 +60,100 @@ def test_resumed_equals_uninterrupted(
     assert files(tmp_path / "resumed") == files(tmp_path / "whole")
 
 
-def test_a_finished_training_writes_its_model_again(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_finished_training_writes_its_model_again(pooled: Any, digits: Path, tmp_path: Path) -> None:
     for name in ("first", "again"):
-        forked(2, fit, CONFIG, digits, tmp_path / name, tmp_path / "checkpoints")
+        pooled(2, fit, CONFIG, digits, tmp_path / name, tmp_path / "checkpoints")
     assert files(tmp_path / "again") == files(tmp_path / "first")
 
 
-def test_another_world_size_goes_on(forked: Any, digits: Path, tmp_path: Path) -> None:
-    forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints")
-    forked(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints")
+def test_another_world_size_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
+    pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints")
+    pooled(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints")
     (data_folder,) = (tmp_path / "checkpoints").iterdir()
     assert (data_folder / "step-00000012").is_dir()
 
 
-def test_new_data_starts_afresh(forked: Any, digits: Path, prepared_data: ModuleType, tmp_path: Path) -> None:
+def test_new_data_starts_afresh(pooled: Any, digits: Path, prepared_data: ModuleType, tmp_path: Path) -> None:
     other = prepared_data.write_prepared(tmp_path / "other", prepared_data.digit_columns(50, seed=1))
-    forked(1, fit, CONFIG, digits, tmp_path / "old", tmp_path / "checkpoints")
-    forked(1, fit, CONFIG, other, tmp_path / "new", tmp_path / "checkpoints")
-    forked(1, fit, CONFIG, other, tmp_path / "fresh", tmp_path / "nothing-here-yet")
+    pooled(1, fit, CONFIG, digits, tmp_path / "old", tmp_path / "checkpoints")
+    pooled(1, fit, CONFIG, other, tmp_path / "new", tmp_path / "checkpoints")
+    pooled(1, fit, CONFIG, other, tmp_path / "fresh", tmp_path / "nothing-here-yet")
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
     assert files(tmp_path / "new") == files(tmp_path / "fresh")
 
 
-def interrupted(forked: Any, digits: Path, tmp_path: Path, config: Config = CONFIG) -> Path:
+def interrupted(pooled: Any, digits: Path, tmp_path: Path, config: Config = CONFIG) -> Path:
     """A training that was killed after its third epoch; the folder of its checkpoints."""
-    forked(2, fit, config, digits, tmp_path / "first", tmp_path / "checkpoints")
+    pooled(2, fit, config, digits, tmp_path / "first", tmp_path / "checkpoints")
     (folder,) = (tmp_path / "checkpoints").iterdir()
     shutil.rmtree(folder / "step-00000016")
     return folder
 
 
-def test_changed_fields_are_refused_by_an_unfinished_training(forked: Any, digits: Path, tmp_path: Path) -> None:
-    folder = interrupted(forked, digits, tmp_path)
+def test_changed_fields_are_refused_by_an_unfinished_training(
+    pooled: Any, forked: Any, digits: Path, tmp_path: Path
+) -> None:
+    folder = interrupted(pooled, digits, tmp_path)
     changed = replace(CONFIG, learning_rate=0.5, epochs=9)
     with pytest.raises(AssertionError, match=r"at step 12, and these changed since: learning_rate 0\.003 -> 0\.5\. Un"):
         forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
-    forked(2, fit, replace(changed, on_change="fresh"), digits, tmp_path / "second", tmp_path / "checkpoints")
-    forked(2, fit, changed, digits, tmp_path / "alone", tmp_path / "elsewhere")
+    pooled(2, fit, replace(changed, on_change="fresh"), digits, tmp_path / "second", tmp_path / "checkpoints")
+    pooled(2, fit, changed, digits, tmp_path / "alone", tmp_path / "elsewhere")
     assert files(tmp_path / "second") == files(tmp_path / "alone")
     # And the first one is still there to go on with.
-    forked(2, fit, CONFIG, digits, tmp_path / "resumed", tmp_path / "checkpoints")
+    pooled(2, fit, CONFIG, digits, tmp_path / "resumed", tmp_path / "checkpoints")
     assert files(tmp_path / "resumed") == files(tmp_path / "first")
 
 
 def test_changed_fields_can_be_resumed_with_and_then_need_no_more_words(
-    forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    folder = interrupted(forked, digits, tmp_path)
+    folder = interrupted(pooled, digits, tmp_path)
     changed = replace(CONFIG, learning_rate=0.5, on_change="resume", max_steps=14)
     capfd.readouterr()
-    forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
+    pooled(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
     printed = capfd.readouterr().out
     assert "going on although these changed since: learning_rate 0.003 -> 0.5\n" in printed
     assert "resuming from" in printed and "epoch 4/4 step 14" in printed
     # An interruption later it is what the folder holds.
-    forked(2, fit, replace(CONFIG, learning_rate=0.5), digits, tmp_path / "third", tmp_path / "checkpoints")
+    pooled(2, fit, replace(CONFIG, learning_rate=0.5), digits, tmp_path / "third", tmp_path / "checkpoints")
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
 
 
-def test_what_was_best_by_another_measure_is_forgotten(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_what_was_best_by_another_measure_is_forgotten(pooled: Any, digits: Path, tmp_path: Path) -> None:
     # It learns nothing that accuracy would show: by that the first validation stays the best.
     config = replace(CONFIG, keep_best=True, monitor="validation_accuracy", learning_rate=3.0, warmup_epochs=2.0)
-    forked(1, fit, config, digits, tmp_path / "first", tmp_path / "interrupted")
+    pooled(1, fit, config, digits, tmp_path / "first", tmp_path / "interrupted")
     (folder,) = (tmp_path / "interrupted").iterdir()
     for step in ("step-00000012", "step-00000016"):
         shutil.rmtree(folder / step)
     shutil.copytree(tmp_path / "interrupted", tmp_path / "interrupted too")
     last = replace(config, keep_best=False, on_change="resume")
-    forked(1, fit, last, digits, tmp_path / "last", tmp_path / "interrupted")
-    forked(1, fit, last, digits, tmp_path / "whole", tmp_path / "nothing here")
+    pooled(1, fit, last, digits, tmp_path / "last", tmp_path / "interrupted")
+    pooled(1, fit, last, digits, tmp_path / "whole", tmp_path / "nothing here")
     model, right = (tmp_path / name / "model/model.safetensors" for name in ("last", "whole"))
     assert model.read_bytes() == right.read_bytes()
     by_loss = replace(config, monitor="validation_loss", on_change="resume")
-    forked(1, fit, by_loss, digits, tmp_path / "by loss", tmp_path / "interrupted too")
+    pooled(1, fit, by_loss, digits, tmp_path / "by loss", tmp_path / "interrupted too")
     best = json.loads((tmp_path / "by loss/model/model.json").read_text())["best"]
     history = json.loads((tmp_path / "by loss/history.json").read_text())
     found = min((entry for entry in history if entry["step"] > 8), key=lambda entry: entry["validation_loss"])
     assert (best["value"], best["step"]) == (found["validation_loss"], found["step"])
 
 
-def test_a_finished_training_does_not_stand_in_the_way(forked: Any, digits: Path, tmp_path: Path) -> None:
-    forked(1, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
+def test_a_finished_training_does_not_stand_in_the_way(pooled: Any, digits: Path, tmp_path: Path) -> None:
+    pooled(1, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
     for number, changed in enumerate((replace(CONFIG, seed=1), replace(CONFIG, epochs=2)), start=2):
-        forked(1, fit, changed, digits, tmp_path / "beside", tmp_path / "checkpoints")
-        forked(1, fit, changed, digits, tmp_path / "alone", tmp_path / f"nothing-here-yet-{number}")
+        pooled(1, fit, changed, digits, tmp_path / "beside", tmp_path / "checkpoints")
+        pooled(1, fit, changed, digits, tmp_path / "alone", tmp_path / f"nothing-here-yet-{number}")
         assert files(tmp_path / "beside") == files(tmp_path / "alone")
         assert len(list((tmp_path / "checkpoints").iterdir())) == number
 
 
-def test_another_strategy_goes_on(forked: Any, digits: Path, tmp_path: Path) -> None:
-    folder = interrupted(forked, digits, tmp_path)
-    forked(2, fit, replace(CONFIG, strategy="fsdp"), digits, tmp_path / "sliced", tmp_path / "checkpoints")
+def test_another_strategy_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
+    folder = interrupted(pooled, digits, tmp_path)
+    pooled(2, fit, replace(CONFIG, strategy="fsdp"), digits, tmp_path / "sliced", tmp_path / "checkpoints")
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
     whole, sliced = (load_file(tmp_path / name / "model/model.safetensors") for name in ("first", "sliced"))
     for name, tensor in whole.items():

@@ -33,10 +33,11 @@ def fit(process: Process, settles: bool, config: Config, data: Path, target: Pat
 @pytest.mark.parametrize("settles", [True, False])
 @pytest.mark.parametrize("world_size", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_restart_is_equal_to_the_bit_because_buckets_are_settled(
-    world_size: int, settles: bool, forked: Any, digits: Path, tmp_path: Path
+    world_size: int, settles: bool, pooled: Any, forked: Any, digits: Path, tmp_path: Path
 ) -> None:
-    forked(world_size, fit, settles, CONFIG, digits, tmp_path / "whole", tmp_path / "one")
+    run = pooled if settles else forked
+    run(world_size, fit, settles, CONFIG, digits, tmp_path / "whole", tmp_path / "one")
     for steps in (4, 6):  # a fresh start, and one that resumes with a full batch: every rank has something to add
-        forked(world_size, fit, settles, replace(CONFIG, max_steps=steps), digits, tmp_path / "cut", tmp_path / "two")
+        run(world_size, fit, settles, replace(CONFIG, max_steps=steps), digits, tmp_path / "cut", tmp_path / "two")
     whole, cut = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
     assert (whole == cut) == settles

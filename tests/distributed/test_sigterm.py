@@ -133,8 +133,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("when", "who"),
     [
         ("step", (1,)),
-        ("step", (0,)),
-        ("step", (0, 1)),
+        pytest.param("step", (0,), marks=pytest.mark.nightly),
+        pytest.param("step", (0, 1), marks=pytest.mark.slow),
         ("validation", (1,)),
         ("save", (0, 1)),
         ("writing", (0,)),
@@ -142,7 +142,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_one_step_is_saved_and_the_next_start_goes_on(
-    when: str, who: tuple[int, ...], forked: Any, digits: Path, tmp_path: Path, whole: Path
+    when: str, who: tuple[int, ...], forked: Any, pooled: Any, digits: Path, tmp_path: Path, whole: Path
 ) -> None:
     config = replace(CONFIG, checkpoint_every="5steps") if when in ("save", "writing") else CONFIG
     kept, target = tmp_path / "checkpoints", tmp_path / "cut"
@@ -156,9 +156,9 @@ def test_one_step_is_saved_and_the_next_start_goes_on(
     (attempt,) = read_attempts(open_place(folder))
     assert (attempt.step, attempt.ended) == (step, "stopped")
 
-    forked(2, fit, config, digits, target, kept)
+    pooled(2, fit, config, digits, target, kept)
     if not whole.joinpath("model").exists():
-        forked(2, fit, CONFIG, digits, whole, tmp_path / "elsewhere")
+        pooled(2, fit, CONFIG, digits, whole, tmp_path / "elsewhere")
     expected = files(whole)
     expected["model.json"] = expected["model.json"].replace(b"1000steps", config.checkpoint_every.encode())
     assert files(target) == expected
@@ -190,7 +190,7 @@ def test_nobody_leaves_before_the_step_is_durable(forked: Any, digits: Path, tmp
     assert first == second == f"stopped by SIGTERM at step {step}, which is saved"
 
 
-def test_before_the_first_step_there_is_nothing_to_save(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_before_the_first_step_there_is_nothing_to_save(forked: Any, pooled: Any, digits: Path, tmp_path: Path) -> None:
     kept = tmp_path / "checkpoints"
     ends = forked(2, told, "begin", (0,), CONFIG, digits, tmp_path / "cut", kept)
     assert ends == ["stopped by SIGTERM before the first step: there is nothing to save yet"] * 2
@@ -198,7 +198,7 @@ def test_before_the_first_step_there_is_nothing_to_save(forked: Any, digits: Pat
     assert Store(open_place(folder)).steps() == []
     # A later start that comes no further either has lost nothing.
     config = replace(CONFIG, max_steps=6)
-    forked(2, fit, config, digits, tmp_path / "cut", kept)
+    pooled(2, fit, config, digits, tmp_path / "cut", kept)
     ends = forked(2, told, "begin", (0,), replace(CONFIG, max_steps=8), digits, tmp_path / "cut", kept)
     assert ends == ["stopped by SIGTERM at step 6, which is saved"] * 2
     assert [attempt.ended for attempt in read_attempts(open_place(folder))] == ["stopped", "finished", "stopped"]
@@ -246,7 +246,9 @@ def lost(process: Process, config: Config, data: Path, target: Path, checkpoints
     raise AssertionError("it went on")
 
 
-def test_a_rank_that_is_killed_while_a_checkpoint_is_written(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_rank_that_is_killed_while_a_checkpoint_is_written(
+    forked: Any, pooled: Any, digits: Path, tmp_path: Path
+) -> None:
     """The other leaves within 5 s, the torn checkpoint counts for nothing, and the next start ends with the same."""
     config, target = replace(CONFIG, checkpoint_every="3steps", keep_last=9), tmp_path / "cut"
     target.mkdir()
@@ -256,20 +258,22 @@ def test_a_rank_that_is_killed_while_a_checkpoint_is_written(forked: Any, digits
     (folder,) = kept.iterdir()
     assert Store(open_place(folder)).steps() == [6, 3]
     assert [attempt.ended for attempt in read_attempts(open_place(folder))] == [None]
-    forked(2, fit, config, digits, target, kept)
-    forked(2, fit, config, digits, tmp_path / "whole", tmp_path / "elsewhere")
+    pooled(2, fit, config, digits, target, kept)
+    pooled(2, fit, config, digits, tmp_path / "whole", tmp_path / "elsewhere")
     assert files(target) == files(tmp_path / "whole")
     assert records(target) == records(tmp_path / "whole")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "world_size"), [("ddp", 2), ("ddp", 3), ("fsdp", 2)])
+@pytest.mark.parametrize(
+    ("strategy", "world_size"), [("ddp", 3), ("fsdp", 2), pytest.param("ddp", 2, marks=pytest.mark.nightly)]
+)
 def test_interruption_after_interruption(
-    strategy: str, world_size: int, forked: Any, digits: Path, tmp_path: Path
+    strategy: str, world_size: int, forked: Any, pooled: Any, digits: Path, tmp_path: Path
 ) -> None:
     """Several of them within one epoch: the same samples, losses and weights."""
     config = replace(CONFIG, strategy=strategy, epochs=8, validate_every=3)
-    forked(world_size, fit, config, digits, tmp_path / "whole", tmp_path / "elsewhere")
+    pooled(world_size, fit, config, digits, tmp_path / "whole", tmp_path / "elsewhere")
     kept, target = tmp_path / "checkpoints", tmp_path / "cut"
     ends: list[str] = []
     while "done" not in ends:

@@ -90,8 +90,8 @@ def both(process: Process, kind: str, clip: float) -> None:
 
 @pytest.mark.parametrize("clip", [0.0, 0.3])
 @pytest.mark.parametrize("kind", ["conv", "batchnorm", "transformer"])
-def test_it_is_bit_for_bit_the_loop_written_by_hand(kind: str, clip: float, forked: Any) -> None:
-    forked(2, both, kind, clip)
+def test_it_is_bit_for_bit_the_loop_written_by_hand(kind: str, clip: float, pooled: Any) -> None:
+    pooled(2, both, kind, clip)
 
 
 @pytest.mark.parametrize(
@@ -102,19 +102,19 @@ def test_it_is_bit_for_bit_the_loop_written_by_hand(kind: str, clip: float, fork
     ],
     ids=str,
 )
-def test_options_that_change_nothing_but_the_way(options: dict[str, Any], forked: Any) -> None:
+def test_options_that_change_nothing_but_the_way(options: dict[str, Any], pooled: Any) -> None:
     settings = [SETTING, replace(SETTING, accumulation=3)]
-    expected = forked(1, fit_each, ALONE, settings)[0]
-    for trained, exact in zip(forked(2, fit_each, Run("ddp", 2, options), settings)[0], expected, strict=True):
+    expected = pooled(1, fit_each, ALONE, settings)[0]
+    for trained, exact in zip(pooled(2, fit_each, Run("ddp", 2, options), settings)[0], expected, strict=True):
         assert difference(trained, exact) < 1e-10, worst(trained, exact)
 
 
 @pytest.mark.parametrize("hook", ["fp16", "bf16"])
-def test_gradients_that_travel_rounded(hook: str, forked: Any) -> None:
+def test_gradients_that_travel_rounded(hook: str, pooled: Any) -> None:
     """What is rounded are gradients, not their weights: uneven parts still count as their samples do."""
     setting = replace(SETTING, optimizer="sgd", learning_rate=0.1, ema_decay=0.0)
-    (exact,) = forked(1, fit, ALONE, setting)
-    trained = forked(2, fit, Run("ddp", 2, {"communication_hook": hook}), setting)[0]
+    (exact,) = pooled(1, fit, ALONE, setting)
+    trained = pooled(2, fit, Run("ddp", 2, {"communication_hook": hook}), setting)[0]
     assert 1e-6 < difference(trained, exact) < (1e-3 if hook == "fp16" else 1e-2)
 
 
@@ -226,8 +226,8 @@ def test_layers_that_some_ranks_do_not_use(forked: Any) -> None:
         forked(2, train_two_ways, {})
 
 
-def test_ranks_without_a_sample_take_part(forked: Any) -> None:
+def test_ranks_without_a_sample_take_part(pooled: Any) -> None:
     """What torch's Join is for. The last batch of an epoch has one sample: three of four ranks have none."""
-    (exact,) = forked(1, fit, ALONE, SETTING)
-    trained = forked(4, fit, Run("ddp", 4), replace(SETTING, accumulation=2))[0]
+    (exact,) = pooled(1, fit, ALONE, SETTING)
+    trained = pooled(4, fit, Run("ddp", 4), replace(SETTING, accumulation=2))[0]
     assert difference(trained, exact) < 1e-10, worst(trained, exact)

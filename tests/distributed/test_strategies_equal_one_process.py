@@ -14,7 +14,7 @@ import pytest
 
 from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.process import Process
-from tests.distributed.strategy_runs import ALL, FIRST, Run, parameters, with_models
+from tests.distributed.strategy_runs import ALL, FIRST, Run, dealt, parameters, with_models
 from tests.distributed.strategy_training import (
     Setting,
     Trained,
@@ -27,8 +27,8 @@ from tests.distributed.strategy_training import (
 )
 
 ALONE = Run("single", 1)
-# More than half of the gradients are longer than this.
-CLIP = {"conv": 0.5, "transformer": 0.3}
+# Most gradients are longer than this, some are not.
+CLIP = {"conv": 0.33, "transformer": 0.36}
 TOLERANCE = 1e-10
 
 Reference = Callable[[Setting], Trained]
@@ -36,13 +36,13 @@ _references: dict[str, Any] = {}
 
 
 @pytest.fixture
-def reference(forked: Any) -> Callable[..., Any]:
+def reference(pooled: Any) -> Callable[..., Any]:
     """The same training in one process; computed once for all that ask."""
 
     def train(setting: Setting, function: Any = fit) -> Any:
         key = f"{function.__name__} {setting}"
         if key not in _references:
-            (_references[key],) = forked(1, function, ALONE, setting)
+            (_references[key],) = pooled(1, function, ALONE, setting)
         return _references[key]
 
     return train
@@ -53,65 +53,70 @@ def setting_for(run: Run, kind: str, **changes: Any) -> Setting:
     return Setting(kind=kind, clip_norm=CLIP[kind], ema_decay=decay, **changes)
 
 
-def equals_one_process(run: Run, kind: str, accumulation: int, reference: Reference, forked: Any) -> None:
+def equals_one_process(run: Run, kind: str, accumulation: int, reference: Reference, pooled: Any) -> None:
     expected = reference(setting_for(run, kind))
-    assert sum(norm > CLIP[kind] for norm in expected.norms) >= 10, "the bound must have been active"
+    assert 5 <= sum(norm > CLIP[kind] for norm in expected.norms) < 8, "the bound must be active in most steps"
     assert expected.losses[-2] < 0.9 * expected.losses[0], "equality is cheap where nothing is learnt"
-    first, *others = forked(run.world_size, fit, run, setting_for(run, kind, accumulation=accumulation))
+    first, *others = pooled(run.world_size, fit, run, setting_for(run, kind, accumulation=accumulation))
     assert difference(first, expected) < TOLERANCE, worst(first, expected)
     for other in others:  # what is reported is the same everywhere
         assert (other.losses, other.norms, other.evaluation) == (first.losses, first.norms, first.evaluation)
 
 
 @pytest.mark.parametrize(("run", "kind"), with_models(ALL))
-def test_training_equals_one_process(run: Run, kind: str, reference: Reference, forked: Any) -> None:
-    """Loss curve, gradient norms, parameters, moving average and evaluation, over 20 steps of AdamW with clipping."""
-    equals_one_process(run, kind, 1, reference, forked)
+def test_training_equals_one_process(run: Run, kind: str, reference: Reference, pooled: Any) -> None:
+    """Loss curve, gradient norms, parameters, moving average and evaluation, over two epochs of AdamW with clipping."""
+    equals_one_process(run, kind, 1, reference, pooled)
 
 
-@pytest.mark.parametrize(("run", "kind"), with_models(ALL, quick_ranks=2))
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        *dealt([run for run in ALL if "conv" in run.models], ("conv", "transformer"), quick_ranks=2),
+        *with_models([run for run in ALL if "conv" not in run.models], quick_ranks=2),
+    ],
+)
 def test_accumulation_in_three_pieces_equals_one_process(
-    run: Run, kind: str, reference: Reference, forked: Any
+    run: Run, kind: str, reference: Reference, pooled: Any
 ) -> None:
     """Pieces are uneven, too, and some ranks have no sample for one."""
-    equals_one_process(run, kind, 3, reference, forked)
+    equals_one_process(run, kind, 3, reference, pooled)
 
 
 @pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2))
-def test_sgd_in_single_precision(run: Run, reference: Reference, forked: Any) -> None:
+def test_sgd_in_single_precision(run: Run, reference: Reference, pooled: Any) -> None:
     """(AdamW divides by the gradient's size, which turns the rounding of a gradient of zero into a step.)"""
     setting = Setting(kind=run.models[-1], optimizer="momentum", precision="fp32", learning_rate=0.05)
-    first = forked(run.world_size, fit, run, setting)[0]
+    first = pooled(run.world_size, fit, run, setting)[0]
     assert difference(first, reference(setting)) < 2e-5, worst(first, reference(setting))
 
 
-def goes_on(run: Run, optimizer: str, reference: Any, forked: Any) -> None:
-    """5 steps, the state saved and loaded, 5 more: from one process to the strategy, back, and to itself."""
-    setting = setting_for(run, run.models[-1], optimizer=optimizer, steps=5)
+def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
+    """3 steps, the state saved and loaded, 3 more: from one process to the strategy, back, and to itself."""
+    setting = setting_for(run, run.models[-1], optimizer=optimizer, steps=3)
     expected_half, expected = reference(setting, fit_in_halves)
-    half, whole = forked(run.world_size, fit_in_halves, run, setting)[0]
+    half, whole = pooled(run.world_size, fit_in_halves, run, setting)[0]
     assert difference(whole, expected) < TOLERANCE, worst(whole, expected)
 
-    rest = replace(setting, first=5, seed=99)  # a fresh model that starts elsewhere: what counts was loaded
-    (back,) = forked(1, fit, ALONE, replace(rest, start=half))
+    rest = replace(setting, first=3, seed=99)  # a fresh model that starts elsewhere: what counts was loaded
+    (back,) = pooled(1, fit, ALONE, replace(rest, start=half))
     assert difference(back, expected) < TOLERANCE, worst(back, expected)
 
     starts = [replace(rest, start=start) for start in (expected_half, half)]
-    moved, resumed = forked(run.world_size, fit_each, run, starts)[0]
+    moved, resumed = pooled(run.world_size, fit_each, run, starts)[0]
     assert difference(moved, expected) < TOLERANCE, worst(moved, expected)
     assert identical(resumed, whole), worst(resumed, whole)
 
 
 @pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2))
-def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, forked: Any) -> None:
-    goes_on(run, "amsgrad", reference, forked)
+def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
+    goes_on(run, "amsgrad", reference, pooled)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
-@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=1))
-def test_so_does_one_with_sgd(run: Run, optimizer: str, reference: Any, forked: Any) -> None:
+@pytest.mark.parametrize(("run", "optimizer"), dealt(FIRST, ("sgd", "momentum"), quick_ranks=1))
+def test_so_does_one_with_sgd(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
     """Without momentum there is no state to keep, which must work as well."""
-    goes_on(run, optimizer, reference, forked)
+    goes_on(run, optimizer, reference, pooled)
 
 
 def clip_too_long(process: Process, run: Run, setting: Setting) -> Trained:
@@ -127,7 +132,7 @@ def leave_one_unscaled(process: Process, run: Run, setting: Setting) -> Trained:
 
 
 @pytest.mark.parametrize("mistake", [clip_too_long, leave_one_unscaled])
-@pytest.mark.parametrize("run", parameters(FIRST, quick=("ddp",)))
+@pytest.mark.parametrize("run", [run for run in FIRST if run.strategy == "ddp"], ids=lambda run: run.id)
 def test_a_small_mistake_is_noticed(run: Run, mistake: Any, reference: Reference, forked: Any) -> None:
     """What the comparison says of a clip norm that is off by 1 %, or of one gradient that was left as it is."""
     setting = setting_for(run, run.models[-1])

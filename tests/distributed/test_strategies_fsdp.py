@@ -35,10 +35,10 @@ SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=6)
     ],
     ids=str,
 )
-def test_options_that_change_nothing_but_the_way(options: dict[str, Any], forked: Any) -> None:
+def test_options_that_change_nothing_but_the_way(options: dict[str, Any], pooled: Any) -> None:
     settings = [replace(SETTING, accumulation=2)]
-    (expected,) = forked(1, fit_each, ALONE, settings)[0]
-    (trained,) = forked(2, fit_each, Run("fsdp", 2, options), settings)[0]
+    (expected,) = pooled(1, fit_each, ALONE, settings)[0]
+    (trained,) = pooled(2, fit_each, Run("fsdp", 2, options), settings)[0]
     assert difference(trained, expected) < 1e-10, worst(trained, expected)
 
 
@@ -55,10 +55,10 @@ def where_the_slices_are(process: Process, options: dict[str, Any]) -> tuple[boo
     return offloaded, forward, backward
 
 
-def test_offloading_and_fetching_ahead_reach_torch(forked: Any) -> None:
+def test_offloading_and_fetching_ahead_reach_torch(pooled: Any) -> None:
     nothing: list[list[int]] = [[]] * 4
-    assert forked(2, where_the_slices_are, {})[0] == (False, nothing, nothing)
-    offloaded, forward, backward = forked(2, where_the_slices_are, {"cpu_offload": True, "prefetch": 2})[0]
+    assert pooled(2, where_the_slices_are, {})[0] == (False, nothing, nothing)
+    offloaded, forward, backward = pooled(2, where_the_slices_are, {"cpu_offload": True, "prefetch": 2})[0]
     assert offloaded
     assert forward == [[1, 2], [2, 3], [3], []]
     assert backward == [[], [0], [1, 0], [2, 1]]
@@ -97,8 +97,8 @@ def slices_and_formats(process: Process) -> tuple[float, set[torch.dtype], set[t
     return numbers[0] / numbers[1], held, fetched, sent
 
 
-def test_a_rank_holds_a_slice_and_half_precision_travels(forked: Any) -> None:
-    answers = forked(2, slices_and_formats)
+def test_a_rank_holds_a_slice_and_half_precision_travels(pooled: Any) -> None:
+    answers = pooled(2, slices_and_formats)
     assert sum(share for share, *_ in answers) == pytest.approx(1.0)
     for share, held, fetched, sent in answers:
         assert 0.4 < share < 0.6
@@ -113,10 +113,10 @@ def count_exchanges(process: Process, run: Run, accumulation: int) -> int:
     return len(heard.formats)
 
 
-def test_accumulated_pieces_travel_once(forked: Any) -> None:
-    once = forked(2, count_exchanges, Run("fsdp", 2), 1)
+def test_accumulated_pieces_travel_once(pooled: Any) -> None:
+    once = pooled(2, count_exchanges, Run("fsdp", 2), 1)
     assert once == [4, 4]  # one for each layer with parameters
-    assert forked(2, count_exchanges, Run("fsdp", 2), 3) == once
+    assert pooled(2, count_exchanges, Run("fsdp", 2), 3) == once
 
 
 class OwnNorm(nn.Module):
@@ -153,8 +153,8 @@ def train_with_own_norm(process: Process, name: str) -> list[float]:
     return [float(process.sum(step.loss)) for step in steps]
 
 
-def test_running_statistics_of_other_kinds_stay_exact_too(forked: Any) -> None:
-    sharded, replicated = (forked(2, train_with_own_norm, name)[0] for name in ("fsdp", "ddp"))
+def test_running_statistics_of_other_kinds_stay_exact_too(pooled: Any) -> None:
+    sharded, replicated = (pooled(2, train_with_own_norm, name)[0] for name in ("fsdp", "ddp"))
     assert sharded == pytest.approx(replicated, rel=0.02)
     assert sharded[-1] < sharded[0]
 
@@ -196,9 +196,9 @@ def train_tied(process: Process, name: str) -> tuple[list[float], dict[str, Any]
     return losses, {name: tensor.numpy() for name, tensor in state.gather_model(strategy).items()}
 
 
-def test_a_parameter_that_two_layers_share(forked: Any) -> None:
-    ((expected, weights),) = forked(1, train_tied, "single")
-    (losses, found), (_, elsewhere) = forked(2, train_tied, "fsdp")
+def test_a_parameter_that_two_layers_share(pooled: Any) -> None:
+    ((expected, weights),) = pooled(1, train_tied, "single")
+    (losses, found), (_, elsewhere) = pooled(2, train_tied, "fsdp")
     assert losses == pytest.approx(expected, rel=0, abs=1e-10)
     for name, values in weights.items():
         assert found[name] == pytest.approx(values, rel=0, abs=1e-10)
@@ -226,10 +226,10 @@ def train_with_and_without_evaluation(process: Process, options: dict[str, Any])
 
 
 @pytest.mark.parametrize("reshard_after_forward", [True, False])
-def test_training_goes_on_with_its_own_parameters_after_an_evaluation(reshard_after_forward: bool, forked: Any) -> None:
+def test_training_goes_on_with_its_own_parameters_after_an_evaluation(reshard_after_forward: bool, pooled: Any) -> None:
     """An evaluation computes with the average; layers that it left whole must not be trained on."""
     options = {"reshard_after_forward": reshard_after_forward}
-    for evaluated, not_evaluated in forked(2, train_with_and_without_evaluation, options):
+    for evaluated, not_evaluated in pooled(2, train_with_and_without_evaluation, options):
         assert evaluated == not_evaluated
 
 
@@ -238,9 +238,9 @@ def where_slices_lie(process: Process, options: dict[str, Any]) -> list[str]:
     return strategy.layout.describe()
 
 
-def test_hsdp_cuts_within_a_host_by_itself(forked: Any) -> None:
+def test_hsdp_cuts_within_a_host_by_itself(pooled: Any) -> None:
     lines = ["4 ranks: replicate 2 x shard 2"]
     lines.append("  shards (slices of the same parameters, different samples): [0 1] [2 3]")
     lines.append("  replicas (same parameters, different samples): [0 2] [1 3]")
-    assert forked(4, where_slices_lie, {}) == [lines] * 4
-    assert forked(4, where_slices_lie, {"replicate": 4})[0][0] == "4 ranks: replicate 4 x shard 1"
+    assert pooled(4, where_slices_lie, {}) == [lines] * 4
+    assert pooled(4, where_slices_lie, {"replicate": 4})[0][0] == "4 ranks: replicate 4 x shard 1"

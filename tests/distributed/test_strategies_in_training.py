@@ -18,12 +18,12 @@ from tests.distributed import strategy_training
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, Trained
 
-# 50 rows in batches of 16: 16, 16, 16, 2. Five epochs are 20 steps.
+# 50 rows in batches of 16: 16, 16, 16, 2. Three epochs are 12 steps.
 CONFIG = Config(
     recipe="digits_cnn",
     recipe_options='{"channels": 8, "hidden": 32}',
     global_batch=16,
-    epochs=5,
+    epochs=3,
     precision="fp64",
     learning_rate=1e-2,
     clip_norm=1.0,
@@ -55,16 +55,16 @@ def test_a_training_equals_one_process(
     strategy: str,
     world_size: int,
     line: str,
-    forked: Any,
+    pooled: Any,
     digits: Path,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    forked(1, fit, replace(CONFIG, strategy="single"), digits, tmp_path / "one")
+    pooled(1, fit, replace(CONFIG, strategy="single"), digits, tmp_path / "one")
     capfd.readouterr()
-    forked(world_size, fit, replace(CONFIG, strategy=strategy), digits, tmp_path / "many")
+    pooled(world_size, fit, replace(CONFIG, strategy=strategy), digits, tmp_path / "many")
     (expected, expected_history), (weights, history) = results(tmp_path / "one"), results(tmp_path / "many")
-    assert history[-1]["step"] == 20
+    assert history[-1]["step"] == 12
     assert weights.keys() == expected.keys()
     for name, tensor in expected.items():
         assert tensor.dtype == torch.float64
@@ -75,7 +75,7 @@ def test_a_training_equals_one_process(
     assert history[-1]["train_loss"] < 0.7 * history[0]["train_loss"]
     printed = capfd.readouterr().out.splitlines()
     assert line in printed
-    assert any(text.startswith("epoch 5/5 step 20 train_loss=") for text in printed)
+    assert any(text.startswith("epoch 3/3 step 12 train_loss=") for text in printed)
 
 
 def fit_from_ones_own_start(process: Process, run: Run, setting: Setting) -> Trained:
@@ -83,11 +83,11 @@ def fit_from_ones_own_start(process: Process, run: Run, setting: Setting) -> Tra
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_whatever_the_ranks_drew_they_start_from_the_same(strategy: str, forked: Any) -> None:
+def test_whatever_the_ranks_drew_they_start_from_the_same(strategy: str, pooled: Any) -> None:
     """A recipe may draw from a generator that nobody seeded."""
     setting = Setting(kind="conv", steps=3)
-    (same,) = forked(1, strategy_training.fit, Run(strategy, 1), setting)
-    drawn = forked(2, fit_from_ones_own_start, Run(strategy, 2), setting)[0]
+    (same,) = pooled(1, strategy_training.fit, Run(strategy, 1), setting)
+    drawn = pooled(2, fit_from_ones_own_start, Run(strategy, 2), setting)[0]
     assert strategy_training.difference(drawn, same) < 1e-10
 
 

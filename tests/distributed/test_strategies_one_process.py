@@ -39,10 +39,10 @@ def gpu(forked: Any) -> None:
 
 
 @pytest.mark.parametrize("run", FIRST, ids=lambda run: run.strategy)
-def test_on_the_cpu(run: Run, forked: Any) -> None:
+def test_on_the_cpu(run: Run, pooled: Any) -> None:
     setting = replace(SETTING, kind=run.models[-1], accumulation=2)
-    (expected,) = forked(1, fit, ALONE, setting)
-    (trained,) = forked(1, fit, alone(run), setting)
+    (expected,) = pooled(1, fit, ALONE, setting)
+    (trained,) = pooled(1, fit, alone(run), setting)
     assert difference(trained, expected) < 1e-10, worst(trained, expected)
 
 

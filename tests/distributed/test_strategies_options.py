@@ -12,7 +12,7 @@ import torch
 
 from drivetrain.training_scripts.process import Process
 from tests.distributed.strategy_models import Memory
-from tests.distributed.strategy_runs import FEATURES, FIRST, Run, parameters
+from tests.distributed.strategy_runs import FEATURES, FIRST, Run, dealt, parameters
 from tests.distributed.strategy_training import NUM_SAMPLES, Setting, build, difference, fit, fit_each, identical, worst
 
 ALONE = Run("single", 1)
@@ -20,6 +20,9 @@ ALONE = Run("single", 1)
 
 # Whole models and models in slices; the others are held to the options by the slow tests.
 QUICK = ("ddp", "fsdp")
+
+
+HALF = [run for run in FIRST if not run.refuses & {"bf16", "fp16"}]
 
 
 def that_take(feature: str) -> list[Any]:
@@ -68,7 +71,7 @@ def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[l
             tensors = [*strategy.parameters.values(), *strategy.average.values.values()]  # type: ignore[union-attr]
             return [(t.to_local() if hasattr(t, "to_local") else t).clone() for t in tensors]  # type: ignore[operator]
 
-    for _ in range(40):
+    for _ in range(30):
         before = held()
         step = strategy.train_step(batch, num_samples=len(batch.targets), num_global_samples=NUM_SAMPLES)
         scales.append(strategy.loss_scale.value)
@@ -78,9 +81,9 @@ def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[l
 
 
 @pytest.mark.parametrize("run", that_take("fp16"))
-def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run, forked: Any) -> None:
+def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run, pooled: Any) -> None:
     setting = Setting(kind=run.models[0], precision="fp16", ema_decay=0.5, clip_norm=1.0)
-    answers = forked(run.world_size, learn_with_overflow, run, setting)
+    answers = pooled(run.world_size, learn_with_overflow, run, setting)
     scales, changed, losses = answers[0]
     assert not any(changed[:5]), "the first scale was not too large"
     assert sum(changed[-10:]) >= 8, "it does not recover"
@@ -91,18 +94,11 @@ def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run
         assert other == answers[0]
 
 
-@pytest.mark.parametrize(
-    ("run", "precision"),
-    [
-        pytest.param(*each.values, name, id=f"{each.id}-{name}", marks=each.marks)
-        for name in ("bf16", "fp16")
-        for each in that_take(name)
-    ],
-)
-def test_half_precision_learns_nearly_the_same(run: Run, precision: str, forked: Any) -> None:
-    setting = Setting(kind=run.models[-1], optimizer="momentum", precision=precision, learning_rate=0.05)
-    answers = forked(run.world_size, fit, run, setting)
-    (exact,) = forked(1, fit, ALONE, Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05))
+@pytest.mark.parametrize(("run", "precision"), dealt(HALF, ("bf16", "fp16"), quick_ranks=2, quick=QUICK))
+def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled: Any) -> None:
+    setting = Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05, steps=20)
+    answers = pooled(run.world_size, fit, run, replace(setting, precision=precision))
+    (exact,) = pooled(1, fit, ALONE, setting)
     trained = answers[0]
     assert all(values.dtype == np.float32 for values in trained.model.values())
     assert np.mean(trained.losses) == pytest.approx(np.mean(exact.losses), rel=0.02)
@@ -111,21 +107,15 @@ def test_half_precision_learns_nearly_the_same(run: Run, precision: str, forked:
 
 @pytest.mark.parametrize(
     ("run", "precision"),
-    [
-        pytest.param(*each.values, name, id=f"{each.id}-{name}", marks=each.marks)
-        for name in ("bf16", "fp16")
-        for each in parameters(
-            [run for run in FIRST if "conv" in run.models and name not in run.refuses], quick_ranks=2, quick=QUICK
-        )
-    ],
+    dealt([run for run in HALF if "conv" in run.models], ("bf16", "fp16"), quick_ranks=2, quick=QUICK),
 )
-def test_half_precision_with_a_batch_normalization(run: Run, precision: str, forked: Any) -> None:
+def test_half_precision_with_a_batch_normalization(run: Run, precision: str, pooled: Any) -> None:
     """Its running statistics stay in full precision, whatever its inputs are."""
-    exact = Setting(kind="batchnorm", optimizer="momentum", learning_rate=0.05)
+    exact = Setting(kind="batchnorm", optimizer="momentum", learning_rate=0.05, steps=20)
     common = {"activation_checkpointing": precision == "bf16"}
     half = replace(exact, precision=precision, accumulation=2, common=common)
-    (trained,) = forked(run.world_size, fit_each, run, [half])[0]
-    (expected,) = forked(run.world_size, fit_each, run, [replace(exact, accumulation=2)])[0]
+    (trained,) = pooled(run.world_size, fit_each, run, [half])[0]
+    (expected,) = pooled(run.world_size, fit_each, run, [replace(exact, accumulation=2)])[0]
     assert all(values.dtype in (np.float32, np.int64) for values in trained.model.values())
     assert np.mean(trained.losses) == pytest.approx(np.mean(expected.losses), rel=0.1)
     assert trained.losses != pytest.approx(expected.losses, rel=1e-5), "nothing was computed in half precision"
@@ -134,28 +124,28 @@ def test_half_precision_with_a_batch_normalization(run: Run, precision: str, for
 
 
 @pytest.mark.parametrize("run", that_take("activation_checkpointing"))
-def test_activation_checkpointing_changes_no_bit(run: Run, forked: Any) -> None:
+def test_activation_checkpointing_changes_no_bit(run: Run, pooled: Any) -> None:
     kinds = ["transformer", *(["batchnorm", "dropout"] if "conv" in run.models and run.deals_alike else [])]
     without = [Setting(kind=kind, steps=4, accumulation=2) for kind in kinds]
     recomputed = [Setting(**vars(each) | {"common": {"activation_checkpointing": True}}) for each in without]
-    answers = forked(run.world_size, fit_each, run, [*without, *recomputed])
+    answers = pooled(run.world_size, fit_each, run, [*without, *recomputed])
     plain, again = answers[0][: len(kinds)], answers[0][len(kinds) :]
     for one, other in zip(plain, again, strict=True):
         assert identical(one, other), worst(one, other)
 
 
 @pytest.mark.parametrize("run", that_take("fused"))
-def test_a_fused_optimizer_is_the_same_within_rounding(run: Run, forked: Any) -> None:
-    settings = [Setting(kind=run.models[0], steps=5, common=common) for common in ({}, {"fused": True})]
-    answers = forked(run.world_size, fit_each, run, settings)
+def test_a_fused_optimizer_is_the_same_within_rounding(run: Run, pooled: Any) -> None:
+    settings = [Setting(kind=run.models[0], steps=4, common=common) for common in ({}, {"fused": True})]
+    answers = pooled(run.world_size, fit_each, run, settings)
     plain, fused = answers[0]
     assert difference(plain, fused) < 1e-10, worst(plain, fused)
     assert all(group["fused"] for group in fused.values["groups"])
 
 
-def test_a_fused_optimizer_with_momentum(forked: Any) -> None:
-    settings = [Setting(optimizer="momentum", steps=5, common=common) for common in ({}, {"fused": True})]
-    plain, fused = forked(2, fit_each, Run("ddp", 2), settings)[0]
+def test_a_fused_optimizer_with_momentum(pooled: Any) -> None:
+    settings = [Setting(optimizer="momentum", steps=4, common=common) for common in ({}, {"fused": True})]
+    plain, fused = pooled(2, fit_each, Run("ddp", 2), settings)[0]
     assert difference(plain, fused) < 1e-10, worst(plain, fused)
 
 

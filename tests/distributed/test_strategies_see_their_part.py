@@ -31,7 +31,7 @@ from tests.distributed.strategy_training import (
     identical,
 )
 
-CLIP, STEPS = 0.5, 20
+CLIP, STEPS = 0.5, 8
 
 
 def imitate(kind: str, data_size: int) -> tuple[list[float], dict[str, np.ndarray[Any, Any]], float]:
@@ -42,7 +42,7 @@ def imitate(kind: str, data_size: int) -> tuple[list[float], dict[str, np.ndarra
     recipe = Recipe(kind=kind)
     torch.manual_seed(0)
     model = recipe.model().double().train()
-    optimizer = recipe.optimizer(model, learning_rate=1e-2, weight_decay=1e-2)
+    optimizer = recipe.optimizer(model, learning_rate=2e-2, weight_decay=1e-2)
     data, order = Memory(recipe, recipe.samples(NUM_SAMPLES)), Order(NUM_SAMPLES, GLOBAL_BATCH, seed=3)
     losses = []
     for step in range(STEPS):
@@ -79,11 +79,11 @@ def fit_with_size(process: Process, run: Run, setting: Setting) -> tuple[int, Tr
 
 @pytest.mark.parametrize("kind", ["batchnorm", "dropout"])
 @pytest.mark.parametrize("run", parameters([run for run in FIRST if run.deals_alike], quick_ranks=2))
-def test_each_part_is_a_forward_pass(run: Run, kind: str, forked: Any) -> None:
+def test_each_part_is_a_forward_pass(run: Run, kind: str, pooled: Any) -> None:
     if not set(run.models) & {"conv"}:
         pytest.skip(f"{run.strategy} takes no convolutional model")
     setting = Setting(kind=kind, clip_norm=CLIP, steps=STEPS)
-    answers = forked(run.world_size, fit_with_size, run, setting)
+    answers = pooled(run.world_size, fit_with_size, run, setting)
     data_size, trained = answers[0]
     losses, model, held_out_loss = imitate(kind, data_size)
     assert losses[-2] < losses[0]
@@ -100,10 +100,10 @@ def test_each_part_is_a_forward_pass(run: Run, kind: str, forked: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [run for run in FIRST if run.strategy == "tp_pp_fsdp"], ids=lambda run: run.id)
-def test_running_statistics_in_one_stage_only(run: Run, forked: Any) -> None:
+def test_running_statistics_in_one_stage_only(run: Run, pooled: Any) -> None:
     """The other stages make the same groups of ranks nevertheless: a second training in the same processes meets."""
     setting = Setting(kind="batchnorm", steps=2)
-    first, second = forked(run.world_size, fit_each, run, [setting, setting])[0]
+    first, second = pooled(run.world_size, fit_each, run, [setting, setting])[0]
     assert identical(first, second)
     assert first.model["1.num_batches_tracked"] > 0
 
@@ -126,8 +126,8 @@ def step_on_few(process: Process, run: Run, num_samples: int, accumulation: int)
 
 
 @pytest.mark.parametrize(("run", "num_samples"), [(Run("ddp", 2), 8), (Run("fsdp", 2), 8)])
-def test_layers_that_need_two_samples(run: Run, num_samples: int, forked: Any) -> None:
-    for told in forked(run.world_size, step_on_few, run, num_samples, 2):
+def test_layers_that_need_two_samples(run: Run, num_samples: int, pooled: Any) -> None:
+    for told in pooled(run.world_size, step_on_few, run, num_samples, 2):
         assert told == "4 batches"
 
 
@@ -141,9 +141,9 @@ def test_layers_that_need_two_samples(run: Run, num_samples: int, forked: Any) -
         (Run("pp", 2), 3, 1),
     ],
 )
-def test_a_single_sample_where_two_are_needed(run: Run, num_samples: int, accumulation: int, forked: Any) -> None:
+def test_a_single_sample_where_two_are_needed(run: Run, num_samples: int, accumulation: int, pooled: Any) -> None:
     """Every rank has one here, so that each says so and none waits for another."""
-    for told in forked(run.world_size, step_on_few, run, num_samples, accumulation):
+    for told in pooled(run.world_size, step_on_few, run, num_samples, accumulation):
         assert told.startswith(
             f"a batch of {num_samples} samples, dealt into {1 if run.strategy == 'pp' else run.world_size} parts"
         )
@@ -186,10 +186,10 @@ def losses_with_a_buffer(process: Process, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
-def test_every_step_begins_with_the_first_ranks_buffers(name: str, forked: Any) -> None:
+def test_every_step_begins_with_the_first_ranks_buffers(name: str, pooled: Any) -> None:
     torch.manual_seed(0)
     linear = nn.Linear(SIDE**2, CLASSES).double()
-    for rank, losses in enumerate(forked(2, losses_with_a_buffer, name)):
+    for rank, losses in enumerate(pooled(2, losses_with_a_buffer, name)):
         outputs = linear(torch.full((1, SIDE**2), 1.0 + rank, dtype=torch.float64)).detach()
         # Three steps, each with one more of the first rank's means, which are 1.
         assert losses == pytest.approx([2 * float((outputs + step).square().mean()) for step in range(3)], abs=1e-12)

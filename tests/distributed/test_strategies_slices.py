@@ -45,9 +45,9 @@ def slices(process: Process) -> list[tuple[int, float]]:
     return found
 
 
-def test_the_length_of_a_gradient_in_slices(forked: Any) -> None:
+def test_the_length_of_a_gradient_in_slices(pooled: Any) -> None:
     length = float(WHOLE.norm())
-    answers = forked(4, slices)
+    answers = pooled(4, slices)
     assert answers == [answers[0]] * 4
     assert [count for count, _ in answers[0]] == [1, 2, 2, 4, 1]
     *each, together = [norm for _, norm in answers[0]]

@@ -29,18 +29,18 @@ from tests.distributed.strategy_training import Setting, difference, fit
         (1, "tp", {}, {}, {}),
         pytest.param(4, "tp", {"sequence": True}, {}, {}, marks=pytest.mark.slow),
         (4, "fsdp_tp", {"tensor": 2, "sequence": True}, {}, {}),
-        pytest.param(4, "fsdp_tp", {"tensor": 4}, {}, {}, marks=pytest.mark.slow),
+        pytest.param(4, "fsdp_tp", {"tensor": 4}, {}, {}, marks=pytest.mark.nightly),
         pytest.param(2, "fsdp_tp", {"tensor": 1}, {}, {}, marks=pytest.mark.slow),
         pytest.param(8, "tp_pp_fsdp", {}, {}, {}, marks=pytest.mark.slow),
         pytest.param(2, "pp", {"schedule": "zero_bubble"}, {}, {}, marks=pytest.mark.slow),
     ],
 )
 def test_the_language_model_is_that_of_one_process(
-    world_size: int, name: str, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], forked: Any
+    world_size: int, name: str, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], pooled: Any
 ) -> None:
     recipe = decoder_lm.Recipe(**(vars(MODEL) | changes))
-    (expected,) = forked(1, learn, "single", {}, recipe, {})
-    first, *others = forked(world_size, learn, name, options, recipe, common)
+    (expected,) = pooled(1, learn, "single", {}, recipe, {})
+    first, *others = pooled(world_size, learn, name, options, recipe, common)
     assert distance(first, expected) < 1e-10
     for other in others:
         assert other[0] == first[0]
@@ -49,11 +49,11 @@ def test_the_language_model_is_that_of_one_process(
         assert first[2] == 2 * (4 * 2 + 2) + 1 + 2
 
 
-def test_dropout_on_split_features_has_the_masks_of_one_process(forked: Any) -> None:
+def test_dropout_on_split_features_has_the_masks_of_one_process(pooled: Any) -> None:
     """`conv` with dropout between the two layers that are split: each rank drops its own features."""
     setting = Setting(kind="dropout", steps=5)
-    (expected,) = forked(1, fit, Run("single", 1), setting)
-    trained = forked(2, fit, Run("tp", 2), setting)[0]
+    (expected,) = pooled(1, fit, Run("single", 1), setting)
+    trained = pooled(2, fit, Run("tp", 2), setting)[0]
     assert difference(trained, expected) < 1e-10
 
 
@@ -134,9 +134,9 @@ PAIR = {"up": "colwise", "down": "rowwise"}
     ],
 )
 def test_what_cannot_be_split_is_refused(
-    model: nn.Module, plan: Any, options: dict[str, Any], words: str, forked: Any
+    model: nn.Module, plan: Any, options: dict[str, Any], words: str, pooled: Any
 ) -> None:
-    assert all(words in message for message in forked(2, refused, model, plan, options))
+    assert all(words in message for message in pooled(2, refused, model, plan, options))
 
 
 def refusal_of(process: Process, recipe: Any, length: int) -> str:
@@ -148,8 +148,8 @@ def refusal_of(process: Process, recipe: Any, length: int) -> str:
     return str(caught.value)
 
 
-def test_a_sequence_that_cannot_be_shared_evenly_is_refused(forked: Any) -> None:
-    assert all("2 ranks cannot share the positions" in message for message in forked(2, refusal_of, MODEL, 7))
+def test_a_sequence_that_cannot_be_shared_evenly_is_refused(pooled: Any) -> None:
+    assert all("2 ranks cannot share the positions" in message for message in pooled(2, refusal_of, MODEL, 7))
 
 
 class NoHead(decoder_lm.Recipe):
@@ -166,13 +166,13 @@ class NoHead(decoder_lm.Recipe):
         return plan
 
 
-def test_a_model_that_ends_in_the_middle_of_a_sequence_is_refused(forked: Any) -> None:
+def test_a_model_that_ends_in_the_middle_of_a_sequence_is_refused(pooled: Any) -> None:
     recipe = NoHead(**vars(MODEL))
-    assert all("put the positions together" in message for message in forked(2, refusal_of, recipe, 8))
+    assert all("put the positions together" in message for message in pooled(2, refusal_of, recipe, 8))
 
 
-def test_a_plan_is_found_for_pairs_of_linears(forked: Any) -> None:
-    answers = forked(2, placements, nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 3), nn.Linear(3, 2)))
+def test_a_plan_is_found_for_pairs_of_linears(pooled: Any) -> None:
+    answers = pooled(2, placements, nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 3), nn.Linear(3, 2)))
     assert answers[0] == {"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}
 
 

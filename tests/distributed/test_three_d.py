@@ -20,10 +20,10 @@ def degrees(stage: int, shard: int, tensor: int, **options: Any) -> Run:
     return Run("tp_pp_fsdp", stage * shard * tensor, given)
 
 
-def compare(kind: str, run: Run, forked: Any, **changes: Any) -> float:
+def compare(kind: str, run: Run, pooled: Any, **changes: Any) -> float:
     setting = Setting(kind=kind, clip_norm=0.4, ema_decay=0.8, **{"accumulation": 3, "steps": 5, **changes})
-    (expected,) = forked(1, fit, ALONE, setting)
-    return difference(forked(run.world_size, fit, run, setting)[0], expected)
+    (expected,) = pooled(1, fit, ALONE, setting)
+    return difference(pooled(run.world_size, fit, run, setting)[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def compare(kind: str, run: Run, forked: Any, **changes: Any) -> float:
     ],
     ids=lambda value: "-".join(map(str, value.options.values())) if isinstance(value, Run) else value,
 )
-def test_pairs_of_dimensions_equal_one_process(kind: str, run: Run, forked: Any) -> None:
-    assert compare(kind, run, forked) < 1e-10
+def test_pairs_of_dimensions_equal_one_process(kind: str, run: Run, pooled: Any) -> None:
+    assert compare(kind, run, pooled) < 1e-10
 
 
 def build_twice(process: Process, run: Run) -> list[list[int]]:
@@ -45,22 +45,30 @@ def build_twice(process: Process, run: Run) -> list[list[int]]:
     return [dist.get_process_group_ranks(layout.stage_group()) for layout in layouts]
 
 
-def test_groups_are_made_by_all_ranks_together(forked: Any) -> None:
-    answers = forked(4, build_twice, degrees(2, 1, 2))
+def test_groups_are_made_by_all_ranks_together(pooled: Any) -> None:
+    answers = pooled(4, build_twice, degrees(2, 1, 2))
     assert answers == [[[0, 1]] * 2] * 2 + [[[2, 3]] * 2] * 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("schedule", ["gpipe", "interleaved", "zero_bubble"])
-@pytest.mark.parametrize(("shard", "tensor"), [(2, 1), (1, 2)])
-def test_every_schedule_equals_one_process(schedule: str, shard: int, tensor: int, forked: Any) -> None:
-    assert compare("transformer", degrees(2, shard, tensor, schedule=schedule), forked) < 1e-10
+@pytest.mark.parametrize(
+    ("schedule", "shard", "tensor"),
+    [
+        pytest.param("gpipe", 1, 2, marks=pytest.mark.slow),
+        pytest.param("interleaved", 2, 1, marks=pytest.mark.slow),
+        pytest.param("zero_bubble", 1, 2, marks=pytest.mark.slow),
+        pytest.param("gpipe", 2, 1, marks=pytest.mark.nightly),
+        pytest.param("interleaved", 1, 2, marks=pytest.mark.nightly),
+        pytest.param("zero_bubble", 2, 1, marks=pytest.mark.nightly),
+    ],
+)
+def test_every_schedule_equals_one_process(schedule: str, shard: int, tensor: int, pooled: Any) -> None:
+    assert compare("transformer", degrees(2, shard, tensor, schedule=schedule), pooled) < 1e-10
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["conv", "transformer"])
-def test_three_dimensions_equal_one_process(kind: str, forked: Any) -> None:
-    assert compare(kind, degrees(2, 2, 2), forked, steps=20) < 1e-10
+def test_three_dimensions_equal_one_process(kind: str, pooled: Any) -> None:
+    assert compare(kind, degrees(2, 2, 2), pooled) < 1e-10
 
 
 def refused(process: Process, run: Run) -> str:
@@ -69,9 +77,9 @@ def refused(process: Process, run: Run) -> str:
     return str(caught.value)
 
 
-def test_layers_that_share_features_stay_on_one_stage(forked: Any) -> None:
+def test_layers_that_share_features_stay_on_one_stage(pooled: Any) -> None:
     """`6` is split by columns and `8` by rows: what goes from one to the other is no whole tensor."""
-    (message, *_) = forked(4, refused, degrees(2, 1, 2, split=["8"]))
+    (message, *_) = pooled(4, refused, degrees(2, 1, 2, split=["8"]))
     assert "no stage can begin with '8', whose inputs are split over the tensor ranks" in message
-    (message, *_) = forked(4, refused, degrees(2, 1, 2, schedule="interleaved"))
+    (message, *_) = pooled(4, refused, degrees(2, 1, 2, schedule="interleaved"))
     assert "no way to cut the model into 4 stages" in message

@@ -46,7 +46,7 @@ def first_step(process: Process) -> list[Drawn]:
     return drawn
 
 
-def test_the_warm_up_draws_what_the_first_step_draws_again(forked: Any) -> None:
-    for drawn in forked(2, first_step):
+def test_the_warm_up_draws_what_the_first_step_draws_again(pooled: Any) -> None:
+    for drawn in pooled(2, first_step):
         warm_up, step = drawn
         assert warm_up == step

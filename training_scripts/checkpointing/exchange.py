@@ -39,7 +39,9 @@ class Exchange:
 
     def __init__(self, process: Process) -> None:
         self.rank, self.world_size = process.rank, process.world_size
-        self._sent: list[dist.Work] = []  # what is let go of is not sent
+        # What is let go of is not sent. (Memory is in no danger: a message holds its tensor, and gloo holds the message
+        # by a weak pointer, which it takes for as long as it writes.)
+        self._sent: list[dist.Work] = []
         self._group: dist.ProcessGroup | None = None
         if self.world_size > 1:
             made = dist.new_group(backend="gloo", timeout=group_timeout())

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import BACKENDS, Process
+from drivetrain.training_scripts.process import BACKENDS, Process, use_one_gloo_worker
 
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
 DATA_DIMENSIONS = ("replicate", "shard")
@@ -167,6 +167,7 @@ def lay_out(
     if not mesh or not degrees:
         return Layout(process, degrees)
     if not dist.is_initialized():  # one process alone: a group of one costs nothing and needs no port
+        use_one_gloo_worker()
         dist.init_process_group(BACKENDS[process.device.type], store=dist.HashStore(), rank=0, world_size=1)
     layout = Layout(process, degrees)
     return Layout(process, degrees, _build_mesh(layout), _build_stage_group(layout))

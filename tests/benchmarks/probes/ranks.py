@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from drivetrain.training_scripts.process import BACKENDS, Process
+from drivetrain.training_scripts.process import BACKENDS, Process, use_one_gloo_worker
 
 STORE = "store"
 """The file below `scratch` over which ranks meet; each meeting needs a new one."""
@@ -44,6 +44,7 @@ def join(number: int, processes: int, scratch: Path) -> Process:
     if cuda:
         torch.cuda.set_device(device)
     store = dist.FileStore(str(scratch / STORE), processes)
+    use_one_gloo_worker()  # as the product's ranks do
     dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
     return Process(number, processes, number, processes, device)
 

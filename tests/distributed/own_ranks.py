@@ -1,0 +1,89 @@
+"""Ranks of a test's own, forked from this process, which has imported torch once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training_scripts.process import Process
+from tests.distributed.rank_pool import FORK, how_it_died, join, trace_fatal_signals, trace_of
+
+
+def run_forked(
+    folder: Path,
+    world_size: int,
+    function: Callable[..., Any],
+    *arguments: Any,
+    timeout: float = 60,
+    collective_timeout: float = 1800,
+    may_die: Any = (),
+) -> list[Any]:
+    """What `function(process, *arguments)` returns on each rank; they meet in a file of `folder`.
+
+    A rank in `may_die` may end without an answer (None), and nobody waits for it. `collective_timeout` is that of the
+    ranks' group [s].
+    """
+    store = Path(tempfile.mkdtemp(dir=folder)) / "store"
+    meet = partial(join, store, timedelta(seconds=collective_timeout))
+    follow = follows_parent(signal.SIGKILL)
+    ranks, receivers = [], []
+    for rank in range(world_size):
+        receiver, sender = FORK.Pipe(duplex=False)
+        given = (rank, world_size, meet, follow, sender, trace_of(store, rank), function, arguments, bool(may_die))
+        ranks.append(FORK.Process(target=_rank, args=given))
+        receivers.append(receiver)
+        ranks[-1].start()
+        sender.close()  # before the next fork: a pipe ends when its rank does
+    try:
+        answers = []
+        for number, receiver in enumerate(receivers):
+            assert receiver.poll(timeout), f"rank {number} did not answer within {timeout} s"
+            try:
+                answers.append(receiver.recv())
+            except EOFError:
+                failure = None if number in may_die else how_it_died(ranks[number], trace_of(store, number))
+                answers.append((failure, None))
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.join()
+    # (All of them: what one died of, and what the others saw of it.)
+    failures = [f"rank {number}:\n{failure}" for number, (failure, _) in enumerate(answers) if failure]
+    assert not failures, "\n".join(failures)
+    return [result for _, result in answers]
+
+
+def _rank(
+    rank: int,
+    world_size: int,
+    meet: Callable[[Process], None],
+    follow: Callable[[], None],
+    sender: Any,
+    trace: Path,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    leave_alone: bool,
+) -> None:
+    follow()
+    trace_fatal_signals(trace)
+    process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
+    try:
+        if world_size > 1:
+            meet(process)
+        result = function(process, *arguments)
+        if not leave_alone:
+            process.barrier()  # nobody leaves while another still talks
+        sender.send((None, result))
+    except BaseException:
+        sender.send((traceback.format_exc(), None))
+    os._exit(0)

@@ -1,0 +1,81 @@
+"""Every group of gloo has one thread that completes its collectives: two of them corrupt the heap."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from drivetrain.training_scripts.checkpointing.exchange import Exchange
+from drivetrain.training_scripts.distribution.layout import lay_out
+from drivetrain.training_scripts.loop.agreement import Agreement
+from drivetrain.training_scripts.process import Process
+
+
+def threads_of_all_groups(process: Process) -> dict[str, int]:
+    """Of the group of all ranks, those of a mesh and of its slices, and those of messages beside the training."""
+    layout = lay_out(process, "hsdp", ("replicate", "shard"), {"replicate": 2, "shard": 2})
+    assert layout.mesh is not None
+    groups = {
+        "all": dist.group.WORLD,
+        "shard": layout.mesh["shard"].get_group(),
+        "replicate": layout.mesh["replicate"].get_group(),
+        "flattened by torch": layout.mesh._flatten().get_group(),
+        "checkpoints": Exchange(process)._group,
+        "agreement": Agreement(process)._group,
+    }
+    return {name: threads(group) for name, group in groups.items()}
+
+
+def threads(group: Any) -> int:
+    return group._get_backend(torch.device("cpu")).options._threads
+
+
+def test_every_group_has_one_thread(forked: Any) -> None:
+    for found in forked(4, threads_of_all_groups):
+        assert found == dict.fromkeys(found, 1)
+
+
+def many_at_once(process: Process, count: int) -> list[float]:
+    """Collectives of two sorts under way at the same time: one's name is longer than std::string holds in place."""
+    lay_out(process, "fsdp", ("shard",), {"shard": 1})
+    everyone = dist.group.WORLD
+    assert everyone is not None
+    assert threads(everyone) == 1
+    functional, one = torch.ops._c10d_functional, torch.ones(4)
+    results: list[Tensor] = []
+    for _ in range(count // 100):
+        results = [
+            work
+            for _ in range(50)
+            for work in (
+                functional.all_gather_into_tensor(one, 1, everyone.group_name),
+                functional.all_reduce(one, "sum", everyone.group_name),
+            )
+        ]
+        for result in results:
+            functional.wait_tensor(result)
+    return [float(result.sum()) for result in results]
+
+
+@pytest.mark.slow
+def test_many_collectives_at_once_leave_the_heap_as_it_was(forked: Any) -> None:
+    """(With two threads every other such process is aborted: "malloc(): unaligned tcache chunk detected".)"""
+    assert forked(1, many_at_once, 100_000) == [[4.0] * 100]
+
+
+def abort(process: Process) -> None:
+    if process.rank == 1:
+        os.abort()
+    process.barrier()
+
+
+@pytest.mark.parametrize("ranks", ["forked", "pooled"])
+def test_a_rank_that_is_aborted_says_where_it_was(ranks: str, request: pytest.FixtureRequest) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)rank 1:.*SIGABRT.*in abort") as failure:
+        request.getfixturevalue(ranks)(2, abort)
+    assert "most recent call first" in str(failure.value)
