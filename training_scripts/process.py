@@ -102,6 +102,9 @@ def use_one_gloo_worker() -> None:
     15 characters lies on the heap (ALLGATHER_COALESCED: how a DTensor is put together): where both write at once it is
     freed twice, or written to after it is freed, and a training on a loaded machine is aborted now and then.
 
+    All groups of a process share its devices, too. torch makes one a group, with a thread that looks for news every
+    10 ms (gloo/transport/tcp/loop.cc), and a training in slices has a dozen groups.
+
     Neither init_process_group nor new_group hands options on to gloo, hence the change to its constructor.
     """
     gloo: Any = dist.ProcessGroupGloo
@@ -109,9 +112,16 @@ def use_one_gloo_worker() -> None:
 
     def make(group: Any, store: Any, rank: int, size: int, timeout: timedelta = dist.default_pg_timeout) -> None:
         options = gloo._Options()
-        interfaces = filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(","))
-        options._devices = [gloo.create_device(interface=name) for name in interfaces] or [gloo.create_default_device()]
+        options._devices = _gloo_devices(os.getpid(), os.environ.get("GLOO_SOCKET_IFNAME", ""))
         options._timeout, options._threads = timeout, 1
         make_with_options(group, store, rank, size, options)
 
     gloo.__init__ = make
+
+
+@cache
+def _gloo_devices(pid: int, interfaces: str) -> list[Any]:
+    """Those of this process (a fork has no thread of its parent's), one for each of `interfaces`."""
+    gloo: Any = dist.ProcessGroupGloo
+    names = filter(None, interfaces.split(","))
+    return [gloo.create_device(interface=name) for name in names] or [gloo.create_default_device()]

@@ -14,7 +14,6 @@ another one's. For a pool of one process there are no others to mistake, and str
 from __future__ import annotations
 
 import faulthandler
-import gc
 import importlib
 import multiprocessing
 import os
@@ -164,6 +163,7 @@ def _serve(
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     if world_size > 1:
         join(store, timedelta(seconds=1800), process)
+    traces = Traces()
     while True:
         job = end.recv_bytes()
         for output in _OUTPUTS:
@@ -174,13 +174,12 @@ def _serve(
         try:
             surroundings, function, arguments = pickle.loads(job)
             set_up(*surroundings)
-            before = Traces()
             answer = (None, function(process, *arguments))
             process.barrier()  # nobody is at the next job while another still talks
             del arguments
             if world_size == 1 and dist.is_initialized():
                 dist.destroy_process_group()
-            before.compare()
+            traces.compare()
             forget_modules(temporary)
         except BaseException:
             answer = (traceback.format_exc(), None)
@@ -219,22 +218,21 @@ def forget_modules(folder: Path) -> None:
 
 
 class Traces:
-    """What a job could leave behind that nobody sets back."""
+    """What jobs could leave behind that nobody sets back."""
 
     def __init__(self) -> None:
         self._attributes, self._threads = _attributes(), set(threading.enumerate())
 
     def compare(self) -> None:
         """Raises AssertionError: something is left, or another one than it was."""
-        after = _attributes()
+        before, self._attributes = self._attributes, _attributes()
         changed = [
             f"{owner}.{name}"
-            for owner, names in self._attributes.items()
-            for name in names.keys() | {name for name, value in after[owner].items() if isinstance(value, FunctionType)}
-            if (now := after[owner].get(name)) is not names.get(name) and now != names.get(name)  # (nan is not nan)
+            for owner, names in before.items()
+            for name, value in self._attributes.get(owner, {}).items()
+            if value is not names.get(name) and _matters(value, names.get(name))
         ]
         assert not changed, f"changed by a job, which needs ranks of its own (`forked`): {', '.join(sorted(changed))}"
-        gc.collect()
         deadline = time.monotonic() + _THREADS_END_S
         for thread in set(threading.enumerate()) - self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -242,20 +240,19 @@ class Traces:
 
 
 def _attributes() -> dict[str, dict[str, Any]]:
-    """Of our modules and their classes, and of others that tests patch: functions, classes and plain values."""
-    found: dict[str, dict[str, Any]] = {}
-    for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("drivetrain.") or module_name in _PATCHED:
-            found[module_name] = _plain(vars(module))
-            for name, value in list(vars(module).items()):
-                if isinstance(value, type) and value.__module__ == module_name:
-                    found[f"{module_name}.{name}"] = _plain(vars(value))
+    """Of our modules and their classes, and of other modules that tests patch."""
+    found = {name: dict(vars(sys.modules[name])) for name in _PATCHED}
+    for name, module in list(sys.modules.items()):
+        if name.startswith("drivetrain."):
+            found[name] = dict(vars(module))
+            for own in found[name].values():
+                if isinstance(own, type) and own.__module__ == name:
+                    found[f"{name}.{own.__qualname__}"] = dict(vars(own))
     return found
 
 
-def _plain(attributes: Any) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in attributes.items()
-        if not name.startswith("__") and isinstance(value, FunctionType | type | int | float | str | bytes | tuple)
-    }
+def _matters(value: Any, before: Any) -> bool:
+    """Whether it was patched. (What modules keep for themselves, as caches and counters, is no patch.)"""
+    if before is None:  # an attribute that is new: a method put over an inherited one
+        return isinstance(value, FunctionType)
+    return isinstance(value, FunctionType | type | int | float | str | bytes | tuple) and value != before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,21 @@ def threads(group: Any) -> int:
 def test_every_group_has_one_thread(forked: Any) -> None:
     for found in forked(4, threads_of_all_groups):
         assert found == dict.fromkeys(found, 1)
+
+
+def loops(process: Process) -> list[int]:
+    """How many threads of this process look for news from other ranks, after each of three more groups."""
+    found: list[int] = []
+    for _ in range(3):
+        dist.new_group()
+        names = [file.read_text() for file in Path("/proc/self/task").glob("*/comm")]
+        found.append(sum(name.startswith("gloo_tcp_loop") for name in names))
+    return found
+
+
+def test_all_groups_of_a_process_share_a_thread_that_looks_for_news(forked: Any) -> None:
+    """Each wakes up 100 times a second, in each rank."""
+    assert forked(2, loops) == [[1, 1, 1]] * 2
 
 
 def many_at_once(process: Process, count: int) -> list[float]:
