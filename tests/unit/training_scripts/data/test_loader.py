@@ -99,10 +99,11 @@ def what_others_left_is_not_looked_at() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(what_others_left_is_not_looked_at: None) -> Any:
+    others = set(multiprocessing.active_children())  # ranks that other files share
     yield
     gc.collect()
     assert [thread.name for thread in threading.enumerate() if thread.name == "loader"] == []
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
 
 
 @pytest.mark.parametrize("how", HOW)
