@@ -85,13 +85,20 @@ def with_models(runs: list[Run], *, quick_ranks: int = 4) -> list[Any]:
     ]
 
 
-def dealt(runs: list[Run], values: Collection[Any], *, quick_ranks: int = 4, quick: Collection[str] = ()) -> list[Any]:
-    """Each run with one of `values`, in turns; the other pairs are left to the nightly tests."""
+def dealt(
+    runs: list[Run],
+    values: Collection[Any],
+    *,
+    quick_ranks: int = 4,
+    quick: Collection[str] = (),
+    rest: str = "nightly",
+) -> list[Any]:
+    """Each run with one of `values`, in turns; the other pairs are left to the nightly (or slow) tests."""
     found: list[Any] = []
     for number, run in enumerate(runs):
         for place, value in enumerate(values):
             is_its_turn = place == number % len(values)
-            marks = _marks(run, quick_ranks, quick) if is_its_turn else [pytest.mark.nightly]
+            marks = _marks(run, quick_ranks, quick) if is_its_turn else [getattr(pytest.mark, rest)]
             found.append(pytest.param(run, value, id=f"{run.id}-{value}", marks=marks))
     return found
 

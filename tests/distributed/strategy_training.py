@@ -119,7 +119,7 @@ def go_on(strategy: Strategy, setting: Setting) -> Trained:
     held_out = Memory(recipe, recipe.samples(23, seed=1))
     with strategy.in_evaluation():
         dtype = strategy.precision.parameters
-        evaluated = evaluate(strategy.forward, held_out, layout, batch_size=4, dtype=dtype)  # type: ignore[arg-type]
+        evaluated = evaluate(strategy.forward, held_out, layout, batch_size=8, dtype=dtype)  # type: ignore[arg-type]
     strategy.model.train()
     assert evaluated.num_samples == 23
     return Trained(losses, norms, evaluated.means, *whole_state(strategy))

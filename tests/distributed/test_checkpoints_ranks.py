@@ -29,7 +29,7 @@ from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, go_on, whole_state
 
 DDP, FSDP = Run("ddp", 2), Run("fsdp", 2)
-SETTING = Setting(kind="transformer", steps=1)
+SETTING = Setting(kind="conv", steps=1)
 
 
 class FailingPlace(FolderPlace):

@@ -42,10 +42,10 @@ def refused(process: Process, run: Run, setting: Setting) -> str:
         (2, {"schedule": "interleaved"}),
         (2, {"schedule": "zero_bubble"}),
         (2, {"schedule": "zero_bubble", "virtual": 1}),
-        (1, {"schedule": "interleaved"}),
+        pytest.param(1, {"schedule": "interleaved"}, marks=pytest.mark.slow),
         (1, {"schedule": "zero_bubble"}),
-        (3, {"schedule": "zero_bubble", "virtual": 1}),
-        (4, {"schedule": "1f1b"}),
+        pytest.param(3, {"schedule": "zero_bubble", "virtual": 1}, marks=pytest.mark.slow),
+        pytest.param(4, {"schedule": "1f1b"}, marks=pytest.mark.slow),
     ],
 )
 def test_every_schedule_equals_one_process(world_size: int, options: dict[str, Any], pooled: Any) -> None:

@@ -91,7 +91,10 @@ def test_every_recipe_has_a_config_that_says_what_it_changes(name: str) -> None:
     load_recipe(name, json.loads(config.recipe_options))
 
 
-@pytest.mark.parametrize("name", NAMES)
+# (The largest of them is fine-tuned on two processes below.)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "ants_bees_resnet18" else []) for name in NAMES]
+)
 def test_it_trains_on_one_process_and_on_two(name: str, pooled: Forked, tmp_path: Path) -> None:
     """On as many as one likes it is the same training, augmentation included, where samples are on their own."""
     data = data_for(name, tmp_path / "data")
@@ -102,7 +105,14 @@ def test_it_trains_on_one_process_and_on_two(name: str, pooled: Forked, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("strategy", "options"), [("fsdp", {}), ("tp", {}), ("tp", {"sequence": True}), ("cp", {}), ("pp", {})]
+    ("strategy", "options"),
+    [
+        ("fsdp", {}),
+        pytest.param("tp", {}, marks=pytest.mark.slow),
+        ("tp", {"sequence": True}),
+        ("cp", {}),
+        ("pp", {}),
+    ],
 )
 def test_the_language_model_is_the_same_under_the_strategies_it_is_for(
     strategy: str, options: dict[str, Any], pooled: Forked, tmp_path: Path
@@ -114,7 +124,7 @@ def test_the_language_model_is_the_same_under_the_strategies_it_is_for(
     assert largest_difference(trained(pooled, 2, other, data, tmp_path / "two"), expected) < 1e-9
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", "pp"])
+@pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "pp"])
 def test_a_residual_network_can_be_cut(strategy: str, pooled: Forked, tmp_path: Path) -> None:
     data = data_for("cifar10_resnet", tmp_path / "data")
     config = config_of("cifar10_resnet", strategy=strategy)

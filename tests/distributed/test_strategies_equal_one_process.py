@@ -63,7 +63,15 @@ def equals_one_process(run: Run, kind: str, accumulation: int, reference: Refere
         assert (other.losses, other.norms, other.evaluation) == (first.losses, first.norms, first.evaluation)
 
 
-@pytest.mark.parametrize(("run", "kind"), with_models(ALL))
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        *with_models([run for run in ALL if run.world_size <= 2 or len(run.models) == 1]),
+        *dealt(
+            [run for run in ALL if run.world_size > 2 and len(run.models) > 1], ("transformer", "conv"), rest="slow"
+        ),
+    ],
+)
 def test_training_equals_one_process(run: Run, kind: str, reference: Reference, pooled: Any) -> None:
     """Loss curve, gradient norms, parameters, moving average and evaluation, over two epochs of AdamW with clipping."""
     equals_one_process(run, kind, 1, reference, pooled)
@@ -83,7 +91,7 @@ def test_accumulation_in_three_pieces_equals_one_process(
     equals_one_process(run, kind, 3, reference, pooled)
 
 
-@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2))
+@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("ddp", "fsdp")))
 def test_sgd_in_single_precision(run: Run, reference: Reference, pooled: Any) -> None:
     """(AdamW divides by the gradient's size, which turns the rounding of a gradient of zero into a step.)"""
     setting = Setting(kind=run.models[-1], optimizer="momentum", precision="fp32", learning_rate=0.05)
@@ -108,7 +116,8 @@ def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
     assert identical(resumed, whole), worst(resumed, whole)
 
 
-@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2))
+# (test_checkpoints_strategies.py moves trainings of all of them, with AdamW, through files.)
+@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("fsdp", "pp")))
 def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
     goes_on(run, "amsgrad", reference, pooled)
 

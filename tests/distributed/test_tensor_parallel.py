@@ -22,13 +22,13 @@ from tests.distributed.strategy_training import Setting, difference, fit
 @pytest.mark.parametrize(
     ("world_size", "name", "options", "changes", "common"),
     [
-        (2, "tp", {}, {}, {}),
-        (2, "tp", {"sequence": True}, {}, {}),
+        pytest.param(2, "tp", {}, {}, {}, marks=pytest.mark.slow),
+        pytest.param(2, "tp", {"sequence": True}, {}, {}, marks=pytest.mark.slow),
         (2, "tp", {}, {"dropout": 0.2}, {}),
         (2, "tp", {"sequence": True}, {"dropout": 0.2}, {"activation_checkpointing": True}),
         (1, "tp", {}, {}, {}),
         pytest.param(4, "tp", {"sequence": True}, {}, {}, marks=pytest.mark.slow),
-        (4, "fsdp_tp", {"tensor": 2, "sequence": True}, {}, {}),
+        pytest.param(4, "fsdp_tp", {"tensor": 2, "sequence": True}, {}, {}, marks=pytest.mark.slow),
         pytest.param(4, "fsdp_tp", {"tensor": 4}, {}, {}, marks=pytest.mark.nightly),
         pytest.param(2, "fsdp_tp", {"tensor": 1}, {}, {}, marks=pytest.mark.slow),
         pytest.param(8, "tp_pp_fsdp", {}, {}, {}, marks=pytest.mark.slow),
