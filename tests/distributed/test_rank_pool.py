@@ -62,12 +62,16 @@ def change_everything(process: Process, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_a_job_sees_nothing_of_an_earlier_one(world_size: int, pooled: Any, forked: Any, tmp_path: Path) -> None:
-    before = pooled(world_size, pids)
-    first = pooled(world_size, state)
-    pooled(world_size, change_everything, tmp_path)
-    assert pooled(world_size, state) == first
-    assert pooled(world_size, pids) == before
+def test_a_job_sees_nothing_of_an_earlier_one(world_size: int, forked: Any, tmp_path: Path) -> None:
+    pool = RankPool(world_size, tmp_path)  # (not the one of all tests, which may be at its last job)
+    try:
+        before = pool.run(pids, (), 20)
+        first = pool.run(state, (), 20)
+        pool.run(change_everything, (tmp_path,), 20)
+        assert pool.run(state, (), 20) == first
+        assert pool.run(pids, (), 20) == before
+    finally:
+        pool.end()
     # And what it does see is what a rank of the test's own would.
     own = forked(world_size, state)
     assert [found[0][1:] for found in first] == [found[0][1:] for found in own]  # (Python's own starts anew in a fork)
@@ -126,11 +130,15 @@ def test_what_a_job_prints_is_its_tests(pooled: Any, capfd: pytest.CaptureFixtur
         assert capfd.readouterr().out == f"{words}\n{words}\n"
 
 
-def test_a_function_that_cannot_be_sent_is_told(pooled: Any) -> None:
-    before = pooled(1, pids)
-    with pytest.raises((AttributeError, TypeError), match="lambda"):
-        pooled(1, lambda process: None)
-    assert pooled(1, pids) == before
+def test_a_function_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
+    pool = RankPool(1, tmp_path)
+    try:
+        with pytest.raises((AttributeError, TypeError), match="lambda"):
+            pool.run(lambda process: None, (), 20)
+        assert pool.is_alive()
+        assert len(pool.run(pids, (), 20)) == 1
+    finally:
+        pool.end()
 
 
 def tell_and_wait(process: Process, told: int) -> None:
