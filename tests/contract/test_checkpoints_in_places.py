@@ -82,6 +82,11 @@ def test_list_show_verify_export(uri: str, tmp_path: Path, capsys: pytest.Captur
     assert [open_place(training).retire(f"step-000000{step}") for step in ("09", "10")] == [True, True]
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [pytest.param(kind, marks=pytest.mark.slow if kind == "s3" else []) for kind in kinds()],
+    indirect=True,
+)
 def test_a_damaged_one(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(uri, 1)
     folder = save(uri, 2)

@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine
 from tests.fixtures.sagemaker_service.playing import Playing
 
@@ -14,6 +16,7 @@ def instance_of(definition: dict[str, Any]) -> dict[str, Any]:
     return definition["Steps"][0]["Arguments"]["ProcessingResources"]["ClusterConfig"]
 
 
+@pytest.mark.slow
 def test_the_whole_life(drivetrain: CommandLine) -> None:
     # A new pipeline: planned, kept, applied from the file.
     text = drivetrain("plan", "nightly.py", "--out", "plan.json")
@@ -124,6 +127,7 @@ def test_a_conflict_is_decided_by_a_person(drivetrain: CommandLine) -> None:
     assert json.loads(drivetrain.definition())["Parameters"][0]["DefaultValue"] == 0.5
 
 
+@pytest.mark.slow
 def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(drivetrain: CommandLine) -> None:
     steps = [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}, "Unknown": [1.0, 2]}]
     file = drivetrain.folder / "theirs.json"

@@ -80,6 +80,7 @@ def test_every_definition_is_imported_and_exported_with_the_same_meaning(file: P
         assert_read_or_refused(folder)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(BASES)).flatmap(lambda name: changed(BASES[name])))
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_mutated_definitions_never_end_in_a_traceback(definition: dict[str, Any]) -> None:

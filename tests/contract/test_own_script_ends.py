@@ -63,6 +63,7 @@ def test_a_failure_names_its_rank(
         assert f'File "{SCRIPTS}/report.py"' in failure and 'raise KeyError("price")' in failure
 
 
+@pytest.mark.slow
 def test_one_rank_of_two_that_fails_ends_the_other(tmp_path: Path) -> None:
     """The other one waits for ever; nothing but the launcher ends it."""
     with start(tmp_path, "report.py", launcher="torchrun", processes=2, how="exit", **{"fail-rank": 1}) as job:

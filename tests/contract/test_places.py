@@ -173,9 +173,11 @@ def race(turns: int, act: Callable[[int, int], bool]) -> list[int]:
 
 
 def test_of_several_that_create_one_succeeds(uri: str) -> None:
+    places = [open_place(uri) for _ in range(3)]
+
     def create(turn: int, number: int) -> bool:
         try:
-            open_place(uri).create(f"a/{turn}", b"%d" % number)
+            places[number].create(f"a/{turn}", b"%d" % number)
         except FileExistsError:
             return False
         return True
@@ -184,9 +186,10 @@ def test_of_several_that_create_one_succeeds(uri: str) -> None:
 
 
 def test_of_several_that_swap_one_succeeds(uri: str) -> None:
+    places = [open_place(uri) for _ in range(3)]
     for turn in range(15):
-        open_place(uri).create(f"{turn}", b"nobody's")
-    assert race(15, lambda turn, number: open_place(uri).swap(f"{turn}", b"nobody's", b"%d's" % number)) == [1] * 15
+        places[0].create(f"{turn}", b"nobody's")
+    assert race(15, lambda turn, number: places[number].swap(f"{turn}", b"nobody's", b"%d's" % number)) == [1] * 15
 
 
 def test_swapping_what_has_changed(place: Place) -> None:

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.fixtures import preloaded
 
 README = Path(__file__).parents[2] / "README.md"
@@ -16,6 +18,7 @@ def drivetrain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return preloaded.drivetrain(*arguments, cwd=folder)
 
 
+@pytest.mark.slow
 def test_the_example(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "digits.py").write_text(example)

@@ -37,13 +37,18 @@ ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 ROWS = 20
 
 
+def left_to_slow(names: list[str]) -> list[Any]:
+    """For parametrize: the largest recipe takes seconds where the others take tenths."""
+    return [pytest.param(name, marks=pytest.mark.slow if name == "ants_bees_resnet18" else []) for name in names]
+
+
 def having(kind: type) -> pytest.MarkDecorator:
     """For the recipes alone that have an optional method."""
     found = [name for name in NAMES if isinstance(load_recipe(name, {}), kind)]
-    return pytest.mark.parametrize("name", found, indirect=True)
+    return pytest.mark.parametrize("name", left_to_slow(found), indirect=True)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=left_to_slow(NAMES))
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -433,8 +433,16 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 FAILURES = ["403 the role does not exist", "500 could not find it: not found", "404 not found", "page 404", "foreign"]
 
 
-@pytest.mark.parametrize("status", FAILURES)
-@pytest.mark.parametrize("served", SERVED, indirect=True)
+@pytest.mark.parametrize(
+    ("served", "status"),
+    [
+        # (boto3 waits between its attempts.)
+        pytest.param(kind, status, marks=pytest.mark.slow if (kind, status[:3]) == ("sagemaker", "500") else [])
+        for kind in SERVED
+        for status in FAILURES
+    ],
+    indirect=["served"],
+)
 def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registered(served: Place, status: str) -> None:
     registry = open_registry(served.url)
     registry.register("digits", content(1), {}, approval="Approved")

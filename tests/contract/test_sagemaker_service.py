@@ -364,6 +364,7 @@ def test_schedules_are_held_to_their_rules(account: TestAccount) -> None:
     client.delete_schedule(Name="good-nightly")
 
 
+@pytest.mark.slow
 def test_rules_and_targets_are_held_to_their_rules(account: TestAccount) -> None:
     client = account.client("events")
     good = '{"source": ["aws.sagemaker"]}'

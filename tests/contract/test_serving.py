@@ -34,6 +34,11 @@ NAMES = plugins.names("recipes")
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 SERVER = Path(__file__).parents[1] / "fixtures" / "server_alone.py"
 ROWS, ASKED = 20, 5
+# Takes as long as all others together: left to the slow tests, and served by a process of its own.
+LARGEST = "ants_bees_resnet18"
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == LARGEST else []) for name in NAMES]
+)
 
 Request = tuple[str, str, bytes]
 
@@ -51,12 +56,24 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+class Made(dict[str, Any]):
+    """A dictionary whose values are made when they are first asked for."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self.make(name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """For each recipe a folder with the data, and the model of a short training as its archive unpacks."""
-    found: dict[str, Path] = {}
-    for name in NAMES:
-        folder = found[name] = tmp_path_factory.mktemp(name)
+
+    def make(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
         tiny_data.write(reader_of(name), folder / "data", rows=ROWS)
         config = Config(
             recipe=name, recipe_options=json.dumps(tiny_data.SMALL.get(name, {})), global_batch=8, max_steps=1
@@ -66,7 +83,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             archive.add(folder / "trained", ".")
         (folder / "model").mkdir()
         unpack(folder / ARCHIVE, folder / "model")
-    return found
+        return folder
+
+    return Made(make)
 
 
 def dataset_of(folder: Path) -> Dataset:
@@ -164,12 +183,19 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[dict[s
 
 @pytest.fixture(scope="module")
 def served(folders: dict[str, Path], serve: Callable[..., Any]) -> dict[str, dict[str, Any]]:
-    """All recipes' models by one process, which forks for each: torch is imported once."""
-    jobs = [{"folder": folders[name] / "model", "requests": requests_of(name, folders[name])} for name in NAMES]
-    return dict(zip(NAMES, serve(jobs), strict=True))
+    """All recipes' models but the largest by one process, which forks for each: torch is imported once."""
+
+    def make(name: str) -> dict[str, Any]:
+        names = [name] if name == LARGEST else [each for each in NAMES if each != LARGEST]
+        jobs = [{"folder": folders[each] / "model", "requests": requests_of(each, folders[each])} for each in names]
+        made.update(zip(names, serve(jobs), strict=True))
+        return made[name]
+
+    made = Made(make)
+    return made
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_a_model_s_archive_answers_with_the_bits_of_the_training_s_model(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]
 ) -> None:
@@ -185,7 +211,7 @@ def test_a_model_s_archive_answers_with_the_bits_of_the_training_s_model(
         assert scores == (expected["scores"] or [None] * ASKED)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_its_modules_are_the_ones_of_the_archive(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]
 ) -> None:
@@ -195,7 +221,7 @@ def test_its_modules_are_the_ones_of_the_archive(
     assert all(file.is_relative_to(inside) for file in files)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_a_model_that_was_served_keeps_its_name(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]
 ) -> None:
@@ -204,7 +230,7 @@ def test_a_model_that_was_served_keeps_its_name(
     assert not list((folders[name] / "model").rglob("__pycache__"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_no_more_goes_along_than_loading_and_predicting_needs(name: str, folders: dict[str, Path]) -> None:
     code = folders[name] / "trained" / "code"
     files = {
@@ -225,6 +251,7 @@ def test_no_more_goes_along_than_loading_and_predicting_needs(name: str, folders
     assert {path.suffix for path in code.rglob("*") if path.is_file()} == {".py"}
 
 
+@pytest.mark.slow
 def test_another_drivetrain_on_the_path_is_not_taken(
     folders: dict[str, Path], serve: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def parameters(step: str) -> dict[str, Any]:
     return dict(found.parameters)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_prepare_data(finished: dict[str, Path], tmp_path: Path) -> None:
     raw = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
     folders = {name: tmp_path / name for name in ("train", "validation", "test")}
@@ -90,6 +91,7 @@ def test_prepare_data(finished: dict[str, Path], tmp_path: Path) -> None:
         assert "manifest.json" in contents(folder)
 
 
+@pytest.mark.slow
 def test_train(finished: dict[str, Path], tmp_path: Path) -> None:
     (archive,) = finished["train"].rglob("model.tar.gz")
     prepared = finished["prepare"]
@@ -138,6 +140,7 @@ def test_batch_predict(finished: dict[str, Path], tmp_path: Path) -> None:
     assert contents(tmp_path / "metrics") == contents(outputs / "metrics")
 
 
+@pytest.mark.slow
 def test_compare(finished: dict[str, Path], tmp_path: Path) -> None:
     """With a registry that is as empty as the run's was; it is all that the two records say differently."""
     (archive,) = finished["train"].rglob("model.tar.gz")
@@ -192,6 +195,7 @@ def test_every_component_is_compared() -> None:
     assert sorted(name for name in names if f"test_{name}" not in globals()) == []
 
 
+@pytest.mark.slow
 def test_register_model(finished: dict[str, Path], tmp_path: Path) -> None:
     """Registered by the run and from a shell, one content is one version."""
     (archive,) = finished["train"].rglob("model.tar.gz")

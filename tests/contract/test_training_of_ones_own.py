@@ -128,6 +128,7 @@ def test_each_rank_of_each_host_runs_it(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_rank_that_failed_is_the_reason_of_the_run(tmp_path: Path) -> None:
     run = run_script(tmp_path, processes=2, script="report.py", hyperparameters='{"fail-rank": 1}')
     assert run.summary.status == "Failed"

@@ -39,7 +39,7 @@ def told_at(process: Process, steps: dict[int, int], seconds: float) -> tuple[in
     raise AssertionError("nobody stopped")
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("world_size", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_one_that_is_told_stops_all_at_the_same_step(world_size: int, forked: Any) -> None:
     answers = forked(world_size, told_at, {world_size - 1: 300}, 0.001)
     assert len(set(answers)) == 1

@@ -77,11 +77,12 @@ def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, pooled: Any, dig
         assert described["metrics"]["validation_loss"] == history[-1]["validation_loss"]
 
 
-def test_a_checkpoint_in_between_is_a_model(pooled: Any, digits: Path, tmp_path: Path) -> None:
-    """The first epoch's model, from a training on three ranks that was cut in slices: as one that ended there."""
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_checkpoint_in_between_is_a_model(ranks: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
+    """The first epoch's model, from a training on several ranks that was cut in slices: as one that ended there."""
     config = replace(CONFIG, strategy="fsdp", schedule="constant", ema_decay=0.9)
-    pooled(3, fit, config, digits, tmp_path / "two")
-    pooled(3, fit, replace(config, epochs=1), digits, tmp_path / "one")
+    pooled(ranks, fit, config, digits, tmp_path / "two")
+    pooled(ranks, fit, replace(config, epochs=1), digits, tmp_path / "one")
     exported = export(tmp_path / "two", "exported", checkpoint="4")
     expected = load_file(tmp_path / "one" / "model" / "model.safetensors")
     found = load_file(exported / "model.safetensors")

@@ -47,6 +47,7 @@ def assert_equal(one: Arrays, other: Arrays) -> None:
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_slices_are_put_together_and_cut_again(pooled: Any, tmp_path: Path) -> None:
     saved = pooled(2, save, Run("fsdp", 2), tmp_path)[0]
     files = [path.name for path in sorted((tmp_path / "step-00000007").glob("rank-*"))]

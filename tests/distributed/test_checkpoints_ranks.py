@@ -29,6 +29,7 @@ from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, go_on, whole_state
 
 DDP, FSDP = Run("ddp", 2), Run("fsdp", 2)
+DDP_FIRST = [pytest.param(DDP, id=DDP.id), pytest.param(FSDP, id=FSDP.id, marks=pytest.mark.slow)]
 SETTING = Setting(kind="conv", steps=1)
 
 
@@ -149,7 +150,7 @@ def change_at_once(process: Process, run: Run, folder: Path) -> Any:
     return saved, changed
 
 
-@pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
+@pytest.mark.parametrize("run", DDP_FIRST)
 def test_weights_may_change_as_soon_as_save_returns(run: Run, pooled: Any, tmp_path: Path) -> None:
     """(A peer's asynchronous save wrote what training was changing: two steps in one checkpoint.)"""
     saved, changed = pooled(2, change_at_once, run, tmp_path)[0]
@@ -197,7 +198,7 @@ def test_a_flipped_bit_that_one_rank_sees_is_everyones(pooled: Any, tmp_path: Pa
     assert (tmp_path / "quarantine/step-00000002.1/report.json").is_file()
 
 
-@pytest.mark.parametrize("run", [DDP, FSDP], ids=lambda run: run.id)
+@pytest.mark.parametrize("run", DDP_FIRST)
 def test_hosts_that_share_no_folder(run: Run, pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     saved = pooled(2, save, run, hosts, [1])[0]
@@ -222,6 +223,7 @@ def copied_to_one_place(hosts: list[Path], place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_step_saved_again_has_one_name_on_hosts_that_share_no_folder(pooled: Any, tmp_path: Path) -> None:
     """One has its first edition whole; the other was stopped before its manifest."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
@@ -341,6 +343,7 @@ def test_no_host_commits_before_all_hosts_have_everything(pooled: Any, tmp_path:
     assert pooled(2, fail_on_one_host, hosts) == [right, right]
 
 
+@pytest.mark.slow
 def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     pooled(2, save, FSDP, hosts, [1, 2])
@@ -350,6 +353,7 @@ def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(poo
     assert manifest.read_bytes() == (hosts[0] / "step-00000002/manifest.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_host_votes_on_the_files_that_its_ranks_need(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     pooled(2, save, FSDP, hosts, [1, 2])
@@ -485,6 +489,7 @@ def test_a_rank_with_parts_of_its_own_reads_its_own_file_only(pooled: Any, tmp_p
 
 def refuse(process: Process, folder: Path) -> str:
     """A second training in the same place: only rank 0 takes the lock, all are refused."""
+    Lock.__init__.__kwdefaults__["patience_s"] = 0.5  # in the forked rank only
     with pytest.raises(InputError, match="is in use by") as refused:
         Checkpointer(FolderPlace(folder), process)
     return str(refused.value)

@@ -80,7 +80,9 @@ def contents(report: Path) -> dict[str, Any]:
     return {**found, "evaluation.json": document}
 
 
-@pytest.mark.parametrize("num_rows", [1, 5, 50])
+@pytest.mark.parametrize(
+    "num_rows", [pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 50]
+)
 def test_any_number_of_ranks_gives_the_same_bytes(
     num_rows: int, pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
@@ -351,6 +353,7 @@ def without_room(process: Process, *arguments: Any) -> str:
     return refused(process, *arguments)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_error(forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 300))
     report = tmp_path / "report"

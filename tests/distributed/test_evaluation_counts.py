@@ -74,19 +74,19 @@ cases = st.builds(
 )
 
 
+@pytest.mark.parametrize("world_size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 4))])
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(cases, min_size=20, max_size=20))
-def test_any_number_of_ranks_finds_the_same_to_the_bit(forked: Any, given_cases: list[Given]) -> None:
+def test_any_number_of_ranks_finds_the_same_to_the_bit(world_size: int, forked: Any, given_cases: list[Given]) -> None:
     (alone,) = forked(1, evaluate_each, given_cases)
     assert [result.num_samples for result, _ in alone] == [case.num_rows for case in given_cases]
     assert all(calls == [] and result.collectives == 0 for result, calls in alone)
-    for world_size in (2, 3, 4):
-        for rank in forked(world_size, evaluate_each, given_cases):
-            for case, (expected, _), (found, calls) in zip(given_cases, alone, rank, strict=True):
-                assert comparable(found) == comparable(expected), case
-                assert found.collectives == len(calls)
-                if not case.exact or case.kind not in ("binary", "multiclass", "multilabel"):
-                    assert calls == ["all_reduce"]
+    for rank in forked(world_size, evaluate_each, given_cases):
+        for case, (expected, _), (found, calls) in zip(given_cases, alone, rank, strict=True):
+            assert comparable(found) == comparable(expected), case
+            assert found.collectives == len(calls)
+            if not case.exact or case.kind not in ("binary", "multiclass", "multilabel"):
+                assert calls == ["all_reduce"]
 
 
 def fail(process: Process, case: Given, failing: dict[int, str], lost: int | None) -> str:

@@ -350,7 +350,7 @@ def test_a_model_is_evaluated_on_data_read_as_it_was_trained(pooled: Any, tmp_pa
 
 
 # pp and fsdp keep what the ranks hold apart: all of it comes together in a checkpoint, and goes back.
-@pytest.mark.parametrize("strategy", ["fsdp", "pp"])
+@pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "pp"])
 def test_a_restart_loses_nothing_of_a_model_in_parts(
     strategy: str, pooled: Any, prepared_data: ModuleType, tmp_path: Path
 ) -> None:

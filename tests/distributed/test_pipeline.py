@@ -40,7 +40,7 @@ def refused(process: Process, run: Run, setting: Setting) -> str:
         (2, {"micro_batches": 3, "split": ["6"]}),
         (1, {}),
         (2, {"schedule": "interleaved"}),
-        (2, {"schedule": "zero_bubble"}),
+        pytest.param(2, {"schedule": "zero_bubble"}, marks=pytest.mark.slow),
         (2, {"schedule": "zero_bubble", "virtual": 1}),
         pytest.param(1, {"schedule": "interleaved"}, marks=pytest.mark.slow),
         (1, {"schedule": "zero_bubble"}),

@@ -109,7 +109,7 @@ def fail_on_one(process: Process) -> None:
     ("job", "words"),
     [
         (patch_a_class, "strategies.ddp.Strategy.train_step"),
-        (leave_a_thread, "left running by a job, .* own: left"),
+        pytest.param(leave_a_thread, "left running by a job, .* own: left", marks=pytest.mark.slow),
         (fail_on_one, "rank 1:(?s:.)*the second one fails"),
     ],
 )

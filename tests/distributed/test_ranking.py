@@ -81,7 +81,7 @@ def rank_all(process: Process, several: dict[str, Case], round_bytes: int) -> di
     return found
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("ranks", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_ranks_have_the_digits_of_one(ranks: int, forked: Any) -> None:
     several = cases(ranks)
     expected = {name: whole(case) for name, case in several.items()}

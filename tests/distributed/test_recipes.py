@@ -134,6 +134,7 @@ def test_a_residual_network_can_be_cut(strategy: str, pooled: Forked, tmp_path: 
     assert all(tensor.isfinite().all() for tensor in weights.values())
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_a_file(pooled: Forked, tmp_path: Path) -> None:
     torch.manual_seed(5)
     imagenet = imagenet_resnet((2, 2, 2, 2), 1000).state_dict()

@@ -98,6 +98,14 @@ def test_changed_fields_are_refused_by_an_unfinished_training(
     with pytest.raises(AssertionError, match=r"at step 12, and these changed since: learning_rate 0\.003 -> 0\.5\. Un"):
         forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
+
+
+@pytest.mark.slow
+def test_changed_fields_may_start_afresh_beside_an_unfinished_training(
+    pooled: Any, digits: Path, tmp_path: Path
+) -> None:
+    interrupted(pooled, digits, tmp_path)
+    changed = replace(CONFIG, learning_rate=0.5, epochs=9)
     pooled(2, fit, replace(changed, on_change="fresh"), digits, tmp_path / "second", tmp_path / "checkpoints")
     pooled(2, fit, changed, digits, tmp_path / "alone", tmp_path / "elsewhere")
     assert files(tmp_path / "second") == files(tmp_path / "alone")

@@ -30,7 +30,7 @@ def fit(process: Process, settles: bool, config: Config, data: Path, target: Pat
     train(config, Folders(train=data, model=target, checkpoints=checkpoints), process)
 
 
-@pytest.mark.parametrize("settles", [True, False])
+@pytest.mark.parametrize("settles", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("world_size", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_restart_is_equal_to_the_bit_because_buckets_are_settled(
     world_size: int, settles: bool, pooled: Any, forked: Any, digits: Path, tmp_path: Path

@@ -246,6 +246,7 @@ def lost(process: Process, config: Config, data: Path, target: Path, checkpoints
     raise AssertionError("it went on")
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_while_a_checkpoint_is_written(
     forked: Any, pooled: Any, digits: Path, tmp_path: Path
 ) -> None:

@@ -66,9 +66,12 @@ def equals_one_process(run: Run, kind: str, accumulation: int, reference: Refere
 @pytest.mark.parametrize(
     ("run", "kind"),
     [
-        *with_models([run for run in ALL if run.world_size <= 2 or len(run.models) == 1]),
+        *with_models([run for run in ALL if run.world_size <= 2 or len(run.models) == 1], quick_ranks=2),
         *dealt(
-            [run for run in ALL if run.world_size > 2 and len(run.models) > 1], ("transformer", "conv"), rest="slow"
+            [run for run in ALL if run.world_size > 2 and len(run.models) > 1],
+            ("transformer", "conv"),
+            quick_ranks=2,
+            rest="slow",
         ),
     ],
 )
@@ -117,7 +120,7 @@ def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
 
 
 # (test_checkpoints_strategies.py moves trainings of all of them, with AdamW, through files.)
-@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("fsdp", "pp")))
+@pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("ddp",)))
 def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
     goes_on(run, "amsgrad", reference, pooled)
 

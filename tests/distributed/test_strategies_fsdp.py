@@ -27,6 +27,7 @@ ALONE = Run("single", 1)
 SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -153,6 +154,7 @@ def train_with_own_norm(process: Process, name: str) -> list[float]:
     return [float(process.sum(step.loss)) for step in steps]
 
 
+@pytest.mark.slow
 def test_running_statistics_of_other_kinds_stay_exact_too(pooled: Any) -> None:
     sharded, replicated = (pooled(2, train_with_own_norm, name)[0] for name in ("fsdp", "ddp"))
     assert sharded == pytest.approx(replicated, rel=0.02)

@@ -47,7 +47,9 @@ def results(target: Path) -> Results:
     [
         # With 3 ranks one has no sample of the batch of 2.
         ("ddp", 3, "  replicas (same parameters, different samples): [0 1 2]"),
-        ("fsdp", 2, "  shards (slices of the same parameters, different samples): [0 1]"),
+        pytest.param(
+            *("fsdp", 2, "  shards (slices of the same parameters, different samples): [0 1]"), marks=pytest.mark.slow
+        ),
         pytest.param("hsdp", 4, "4 ranks: replicate 1 x shard 4", marks=pytest.mark.slow),
     ],
 )

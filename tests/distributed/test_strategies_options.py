@@ -25,9 +25,9 @@ QUICK = ("ddp", "fsdp")
 HALF = [run for run in FIRST if not run.refuses & {"bf16", "fp16"}]
 
 
-def that_take(feature: str) -> list[Any]:
+def that_take(feature: str, quick: tuple[str, ...] = QUICK) -> list[Any]:
     """One run of each strategy that does not refuse."""
-    return parameters([run for run in FIRST if feature not in run.refuses], quick_ranks=2, quick=QUICK)
+    return parameters([run for run in FIRST if feature not in run.refuses], quick_ranks=2, quick=quick)
 
 
 COMMON: dict[str, dict[str, Any]] = {
@@ -94,7 +94,7 @@ def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run
         assert other == answers[0]
 
 
-@pytest.mark.parametrize(("run", "precision"), dealt(HALF, ("bf16", "fp16"), quick_ranks=2, quick=QUICK))
+@pytest.mark.parametrize(("run", "precision"), dealt(HALF, ("bf16", "fp16"), quick_ranks=2, quick=("ddp",)))
 def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled: Any) -> None:
     setting = Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05, steps=20)
     answers = pooled(run.world_size, fit, run, replace(setting, precision=precision))
@@ -107,7 +107,7 @@ def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled:
 
 @pytest.mark.parametrize(
     ("run", "precision"),
-    dealt([run for run in HALF if "conv" in run.models], ("bf16", "fp16"), quick_ranks=2, quick=QUICK),
+    dealt([run for run in HALF if "conv" in run.models], ("bf16", "fp16"), quick_ranks=2, quick=("ddp",)),
 )
 def test_half_precision_with_a_batch_normalization(run: Run, precision: str, pooled: Any) -> None:
     """Its running statistics stay in full precision, whatever its inputs are."""
@@ -123,7 +123,8 @@ def test_half_precision_with_a_batch_normalization(run: Run, precision: str, poo
         np.testing.assert_allclose(trained.model["1.running_var"], expected.model["1.running_var"], rtol=0.1)
 
 
-@pytest.mark.parametrize("run", that_take("activation_checkpointing"))
+# (Of models in slices each takes 5 s: theirs are slow.)
+@pytest.mark.parametrize("run", that_take("activation_checkpointing", quick=("ddp",)))
 def test_activation_checkpointing_changes_no_bit(run: Run, pooled: Any) -> None:
     kinds = ["transformer", *(["batchnorm", "dropout"] if "conv" in run.models and run.deals_alike else [])]
     without = [Setting(kind=kind, steps=4, accumulation=2) for kind in kinds]

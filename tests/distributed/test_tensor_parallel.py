@@ -25,7 +25,9 @@ from tests.distributed.strategy_training import Setting, difference, fit
         pytest.param(2, "tp", {}, {}, {}, marks=pytest.mark.slow),
         pytest.param(2, "tp", {"sequence": True}, {}, {}, marks=pytest.mark.slow),
         (2, "tp", {}, {"dropout": 0.2}, {}),
-        (2, "tp", {"sequence": True}, {"dropout": 0.2}, {"activation_checkpointing": True}),
+        pytest.param(
+            *(2, "tp", {"sequence": True}, {"dropout": 0.2}, {"activation_checkpointing": True}), marks=pytest.mark.slow
+        ),
         (1, "tp", {}, {}, {}),
         pytest.param(4, "tp", {"sequence": True}, {}, {}, marks=pytest.mark.slow),
         pytest.param(4, "fsdp_tp", {"tensor": 2, "sequence": True}, {}, {}, marks=pytest.mark.slow),

@@ -30,7 +30,7 @@ def compare(kind: str, run: Run, pooled: Any, **changes: Any) -> float:
     ("kind", "run"),
     [
         pytest.param("transformer", degrees(2, 1, 2), marks=pytest.mark.slow),
-        ("conv", degrees(2, 2, 1)),
+        pytest.param("conv", degrees(2, 2, 1), marks=pytest.mark.slow),
         ("transformer", degrees(1, 1, 1)),
     ],
     ids=lambda value: "-".join(map(str, value.options.values())) if isinstance(value, Run) else value,

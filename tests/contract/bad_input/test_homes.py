@@ -134,6 +134,7 @@ def in_mounts(place: Place, prepare: str, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=place.folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @needs_mounts
 def test_a_home_that_is_read_only(place: Place) -> None:
     read_only = 'mount --bind "$DRIVETRAIN_HOME" "$DRIVETRAIN_HOME" && mount -o remount,ro,bind "$DRIVETRAIN_HOME"'

@@ -100,6 +100,7 @@ def test_a_signal_stops_the_run(place: Place, number: signal.Signals) -> None:
         goes_on(place, "runs", "resume")
 
 
+@pytest.mark.slow
 def test_two_runners_on_one_execution_and_a_kill(place: Place) -> None:
     process = start(place)
     (execution,) = place.executions()
@@ -114,6 +115,7 @@ def test_two_runners_on_one_execution_and_a_kill(place: Place) -> None:
     goes_on(place, "run", "-d", "definition.json")
 
 
+@pytest.mark.slow
 def test_a_program_that_ignores_the_signal_is_ended_by_a_second_one(place: Place) -> None:
     up = str(place.folder / "up")
     program = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({up!r}, 'w'); time.sleep(600)"

@@ -66,7 +66,13 @@ def write_model(place: Place, poison: bytes, recipe: str) -> None:
     place.write("prepared/manifest.json", "{}")
 
 
-@pytest.mark.parametrize("recipe", ["processing.input.model.evil", "digits_cnn"], ids=["code", "pickle"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param("processing.input.model.evil", id="code", marks=pytest.mark.slow),
+        pytest.param("digits_cnn", id="pickle"),
+    ],
+)
 def test_evaluating_runs_nothing_of_the_model(place: Place, poison: bytes, recipe: str) -> None:
     write_model(place, poison, recipe)
     ran = place.drivetrain("run", place.write("evaluation.py", EVALUATION))

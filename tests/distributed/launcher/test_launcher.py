@@ -30,11 +30,12 @@ def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path, r
 @pytest.mark.parametrize(
     ("kind", "code", "first_line", "last_line"),
     [
-        (
+        pytest.param(
             "raise",
             1,
             "rank 1 of 2 on 127.0.0.1 failed: ValueError: boom on rank 1",
             "ValueError: boom on rank 1",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             *("kill", 75, "rank 1 of 2 on 127.0.0.1 failed: it was ended by SIGKILL", ""), marks=pytest.mark.slow
@@ -74,6 +75,7 @@ def test_a_crash_in_native_code_is_told_from_the_rank_that_torchrun_stopped(star
     assert "Fatal Python error: Aborted" in err
 
 
+@pytest.mark.slow
 def test_sigterm_ends_all(start: Start, ranks: Any, assert_gone: Any) -> None:
     process = start("--processes=2", "rank_program", "wait")
     found = ranks(process, 2)
@@ -103,6 +105,7 @@ def test_nobody_outlives_a_killed_parent(victim: str, start: Start, ranks: Any, 
     assert_gone([pid for values in found.values() for pid in (values["pid"], values["parent"])])
 
 
+@pytest.mark.slow
 def test_two_hosts_are_ranked_in_their_order(two_hosts: Any) -> None:
     processes = two_hosts("rank_program", "fine")
     for number, process in enumerate(processes):
@@ -133,6 +136,7 @@ def test_a_port_that_is_taken(start: Start, tmp_path: Path) -> None:
     assert (tmp_path / "failure").read_text() == err
 
 
+@pytest.mark.slow
 def test_hosts_that_never_resolve_are_named(start: Start, tmp_path: Path) -> None:
     process = start(
         *("--resolve-timeout=1", "rank_program", "fine"),

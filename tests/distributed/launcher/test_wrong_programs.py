@@ -36,6 +36,7 @@ def test_a_recipe_that_cannot_be_imported_as_a_step(digits: Path, tmp_path: Path
     assert "importlib" not in ended.stderr + ended.stdout
 
 
+@pytest.mark.slow
 def test_a_module_that_does_not_exist(start: Any, tmp_path: Path) -> None:
     for name, said in {
         "drivetrain.training_scripts.trian": "Did you mean 'drivetrain.training_scripts.train'?",
@@ -48,6 +49,7 @@ def test_a_module_that_does_not_exist(start: Any, tmp_path: Path) -> None:
         assert (tmp_path / "failure").read_text() == err
 
 
+@pytest.mark.slow
 def test_a_module_that_is_missing_inside_the_program_is_the_programs_own_error(start: Any, tmp_path: Path) -> None:
     (tmp_path / "broken_program.py").write_text("import nosuchmodule\n")
     ended = start("broken_program")
@@ -57,6 +59,7 @@ def test_a_module_that_is_missing_inside_the_program_is_the_programs_own_error(s
     assert os.path.isfile(tmp_path / "failure")
 
 
+@pytest.mark.slow
 def test_a_file_in_a_modules_place_is_not_run(start: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("print('it ran')\n")
     ended = start("mine.py")

@@ -75,6 +75,7 @@ def test_a_schedule_is_the_same_for_everybody() -> None:
     assert Schedule(10.0, seed=5).after(500.0) != late
 
 
+@pytest.mark.slow
 def test_the_adaptive_interval_learns_from_interruptions() -> None:
     """Machines go 60 times more often than the user thought: what was seen counts more and more."""
     costs = Costs(save=0.1, durable=0.4, restart=5.0)

@@ -56,6 +56,7 @@ def command(model: Path, data: Path, metrics: Path, *more: str, **variables: str
     )
 
 
+@pytest.mark.slow
 def test_a_folder_and_its_archive_give_the_same_numbers(model: Path, data: Path, tmp_path: Path) -> None:
     by_command = command(model, data, tmp_path / "metrics", "--report", str(tmp_path / "report"))
     assert (by_command.returncode, by_command.stderr) == (0, "")

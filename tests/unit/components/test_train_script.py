@@ -169,6 +169,7 @@ def test_bad_input(words: list[str], message: str, started: list[Started]) -> No
     assert started == []
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_command(tmp_path: Path) -> None:
     """The script is told by the launcher's own words, and nothing stands between the launcher and the platform."""
     (tmp_path / "data").mkdir()

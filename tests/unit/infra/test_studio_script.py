@@ -115,7 +115,8 @@ def test_the_space_starts_while_it_still_installs(space: Path) -> None:
     assert "ready: drivetrain 1.2" in log.read_text()
 
 
-@pytest.mark.parametrize("scheme", ["s3", pytest.param("file", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["s3", "file"])
 def test_it_installs_with_pip_that_wheel_alone(tmp_path: Path, scheme: str) -> None:
     """The index has a drivetrain, too, and a newer one: it is somebody else's."""
     index, own = tmp_path / "index", tmp_path / "own"

@@ -32,11 +32,12 @@ def test_the_weights_are_the_seconds_of_files_that_are_there(tmp_path: Path) -> 
     assert weights([tmp_path / "quick.xml", tmp_path / "slow.xml"], tmp_path) == {"tests/unit/test_long.py": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "weights",
     [
         '{"tests/test_b.py": 5, "tests/test_c.py": 9, "tests/test_gone.py": 99}',
-        pytest.param(None, marks=pytest.mark.slow),
+        None,
     ],
 )
 def test_files_are_handed_out_by_weight(tmp_path: Path, weights: str | None) -> None:

@@ -118,6 +118,7 @@ def test_a_recipe_is_given_by_its_module(
     assert result == notebook.Result(model=tmp_path / "model", history=[{"epoch": 1}])
 
 
+@pytest.mark.slow
 def test_it_trains_from_a_prompt(digits: Path, tmp_path: Path) -> None:
     lines = """
     import os

@@ -44,7 +44,8 @@ def killed_after(seconds: float, work: Callable[[], object]) -> bool:
     return os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_registration_killed_at_any_instant_and_repeated_gives_one_version(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     register(tmp_path / "warm.db")  # imports what the children then have

@@ -70,6 +70,7 @@ def shown(drivetrain: Any, home: Path) -> dict[str, Any]:
     return said["interrupted"]["fit"]
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_both_executions(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     drivetrain.write("leaving_spot.py", PIPELINE)

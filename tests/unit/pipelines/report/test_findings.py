@@ -211,6 +211,7 @@ def test_hostile_numbers_and_names(evaluation_json: dict[str, Any], decision_jso
     assert "huge" in said(parsed(decision_section(decision("c", decision_json))))
 
 
+@pytest.mark.slow
 def test_a_huge_evaluation_is_a_page_of_bounded_size(evaluation_json: dict[str, Any]) -> None:
     one = {"value": 0.5, "low": 0.4, "high": 0.6, "higher_is_better": True, "bound": 0.001}
     measures = {f"m{place}": one for place in range(2_000)}

@@ -66,6 +66,7 @@ def test_long_names_are_cut_and_told_in_full() -> None:
     assert f">{name}</text>" not in drawn and "…" in drawn
 
 
+@pytest.mark.slow
 def test_thousands_of_steps_in_bounded_time_and_size() -> None:
     names = [f"s{n}" for n in range(700)]
     everything = Dag.build(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def test_json_round_trip(pipeline: Pipeline) -> None:
     assert again.model_dump_json() == text
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(pipelines())
 def test_compile_is_a_function_of_the_spec(pipeline: Pipeline) -> None:

@@ -119,7 +119,9 @@ def test_every_way_gives_the_batches_of_the_order(folder: Path, how: str, size: 
             consumed += len(whole)
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=pytest.mark.slow if how == "two workers" else []) for how in HOW]
+)
 def test_it_starts_anywhere(folder: Path, how: str) -> None:
     data = dataset(folder, Noisy())
     for order in (

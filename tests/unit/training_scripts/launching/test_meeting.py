@@ -51,11 +51,11 @@ def test_the_first_hosts_end_is_the_others(code: int | None) -> None:
 def test_hosts_that_do_not_come_are_named() -> None:
     with held_port() as held:
         port = held.getsockname()[1]
-        thread, answers = in_thread(lambda: first_says(Cluster(HOSTS, 0, port=port), 0, join_timeout=3))
+        thread, answers = in_thread(lambda: first_says(Cluster(HOSTS, 0, port=port), 0, join_timeout=1))
         with meeting.other_host(Cluster(HOSTS, 2, port=port), Options(join_timeout=30)) as first:
             assert first.wait([])[0] is None
         thread.join(timeout=20)
-    assert str(answers[0]) == "127.0.0.2 did not come within 3 s."
+    assert str(answers[0]) == "127.0.0.2 did not come within 1 s."
 
 
 def test_a_first_host_that_is_not_there(tmp_path: Path) -> None:

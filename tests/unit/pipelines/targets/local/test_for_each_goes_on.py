@@ -53,11 +53,14 @@ def rows(runs: LocalRuns) -> list[tuple[str, str | None]]:
         return [(row.name, row.status) for row in ledger.steps(ledger.execution("latest").id)]
 
 
-@pytest.mark.parametrize("sign", [1, pytest.param(-1, marks=pytest.mark.slow)])
-def test_wherever_it_is_killed_it_goes_on_and_does_nothing_twice(tmp_path: Path, sign: int) -> None:
+@pytest.mark.parametrize(
+    ("sign", "every"),
+    [(1, 4), *(pytest.param(sign, 1, marks=pytest.mark.slow) for sign in (1, -1))],
+)
+def test_wherever_it_is_killed_it_goes_on_and_does_nothing_twice(tmp_path: Path, sign: int, every: int) -> None:
     text = json.dumps({"Steps": STEPS})
     names = ["Each", "First-0", "Second-0", "First-1", "Second-1", "Last"]
-    for at in range(1, MAX_INSTANTS):
+    for at in range(1, MAX_INSTANTS, every):
         runs = LocalRuns(tmp_path / str(at))
         if not dies(runs, text, sign * at, OPTIONS):
             break

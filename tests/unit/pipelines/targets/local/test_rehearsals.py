@@ -105,6 +105,7 @@ def test_the_result_is_that_of_an_uninterrupted_run(runs: LocalRuns, notice: str
     assert seconds == sorted(seconds) and len(seconds) >= 30
 
 
+@pytest.mark.slow
 def test_the_course_is_the_services(runs: LocalRuns) -> None:
     assert runs.start([training(runs)], interruptions=parse_all(["step=8,notice=0"])).status == "Succeeded"
     response = row(runs).response
@@ -274,7 +275,7 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_run_that_ends_in_the_middle_goes_on(runs: LocalRuns, tmp_path: Path, how: signal.Signals) -> None:
     runs.put("gate/nothing", "x")
     steps = [training(runs, WAITS, inputs={"gate": f"{BUCKET}/gate/"})]

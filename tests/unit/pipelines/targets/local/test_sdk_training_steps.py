@@ -101,6 +101,7 @@ def test_a_notebook_runs_with_its_parameters_and_what_lies_beside_it(runs: Local
     assert "there is no kernel 'conda-env' here" in log and "it's me from beside" in log
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_fails_the_step_with_its_error(runs: LocalRuns) -> None:
     summary = runs.start([notebook_step(runs, notebook(cell("1 / 0")))])
     assert (summary.status, summary.reason) == ("Failed", "report: ZeroDivisionError: division by zero")

@@ -40,7 +40,7 @@ OPTIONS = Options(pipeline="test", stubs=STUBS, max_parallel=1)
 @pytest.mark.parametrize(
     ("steps", "first", "mend"),
     [
-        ([ask("First", n=LATE), ask("Mend", failed("First"))], "First", "Mend"),
+        pytest.param([ask("First", n=LATE), ask("Mend", failed("First"))], "First", "Mend", marks=pytest.mark.slow),
         pytest.param(
             [loop("Each", ask("First", n=LATE)), ask("Mend", failed("Each"))], "Each", "Mend", marks=pytest.mark.slow
         ),

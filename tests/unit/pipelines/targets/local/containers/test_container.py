@@ -341,6 +341,11 @@ def all_of(record: processes.ProcessRecord) -> list[int]:
     return sorted({*alive, *below, *processes.with_token(record.token)})
 
 
+@pytest.mark.parametrize(
+    "every_isolation",
+    ["pid", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("mounts", "none"))],
+    indirect=True,
+)
 def test_a_killed_runner_leaves_nothing_within_five_seconds(tmp_path: Path, every_isolation: str) -> None:
     process = runner(tmp_path, every_isolation, STAY)
     until(lambda: names(tmp_path) == ["daemon", "main", "rank"])
@@ -371,7 +376,7 @@ def test_a_failing_record_starts_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("victim", ["guard", "manager"])
+@pytest.mark.parametrize("victim", [pytest.param("guard", marks=pytest.mark.slow), "manager"])
 def test_a_killed_supervisor_takes_its_job_along(tmp_path: Path, every_isolation: str, victim: str) -> None:
     running = start(job(tmp_path, *PYTHON, STAY, "/opt/ml"))
     until(lambda: names(tmp_path) == ["daemon", "main", "rank"])

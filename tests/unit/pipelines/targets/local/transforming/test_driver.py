@@ -54,7 +54,7 @@ def test_a_command_that_is_not_there_and_one_that_never_answers() -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("status", ["503", "204"])
+@pytest.mark.parametrize("status", [pytest.param("503", marks=pytest.mark.slow), "204"])
 def test_a_server_whose_ping_is_not_200_is_given_up(status: str) -> None:
     with reserve_port(HOST) as held:
         port = held.getsockname()[1]

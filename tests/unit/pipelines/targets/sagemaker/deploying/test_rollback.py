@@ -70,6 +70,7 @@ def test_all_properties_are_put_back_the_role_too(place: Place) -> None:
     assert place.plan(first).is_empty
 
 
+@pytest.mark.slow
 def test_an_edit_that_is_longer_than_a_request_is_put_back(place: Place) -> None:
     place.apply(place.wanted())
     many = [processing(f"step-{n}", note="x" * 250, other="y" * 250) for n in range(1_500)]
