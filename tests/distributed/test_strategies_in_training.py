@@ -25,7 +25,7 @@ CONFIG = Config(
     global_batch=16,
     epochs=3,
     precision="fp64",
-    learning_rate=1e-2,
+    learning_rate=3e-2,
     clip_norm=1.0,
     ema_decay=0.9,
 )
@@ -74,7 +74,7 @@ def test_a_training_equals_one_process(
     for epoch, expected_epoch in zip(history, expected_history, strict=True):
         assert epoch == pytest.approx(expected_epoch, rel=0, abs=1e-10)
     # And it learnt: otherwise equality would be cheap.
-    assert history[-1]["train_loss"] < 0.9 * history[0]["train_loss"]
+    assert history[-1]["train_loss"] < 0.7 * history[0]["train_loss"]
     printed = capfd.readouterr().out.splitlines()
     assert line in printed
     assert any(text.startswith("epoch 3/3 step 12 train_loss=") for text in printed)

@@ -16,6 +16,27 @@ def _of(file: str, tests: tuple[str, ...], *changes: tuple[str, str, str]) -> tu
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    # What a step does to the weights, where all ranks would agree on the mistake.
+    *_of(
+        "training_scripts/distribution/average.py",
+        ("training_scripts/distribution/test_average.py",),
+        ("average: the two parts are swapped", "            1.0 - self.decay,\n", "            self.decay,\n"),
+        ("average: the model keeps the averages", "            held.copy_(kept)\n", "            pass\n"),
+    ),
+    *_of(
+        "training_scripts/distribution/gradients.py",
+        ("training_scripts/distribution/test_gradients.py",),
+        (
+            "gradients: clipped 1 % too long",
+            "torch._foreach_mul_(gradients, factor)",
+            "torch._foreach_mul_(gradients, factor * 1.01)",
+        ),
+        (
+            "gradients: one is left as it was",
+            "torch._foreach_mul_(gradients, factor)",
+            "torch._foreach_mul_(gradients[1:] or gradients, factor)",
+        ),
+    ),
     # Which sample comes when.
     *_of(
         "training_scripts/data/cursor.py",
