@@ -98,11 +98,16 @@ def dealt(
     for number, run in enumerate(runs):
         for place, value in enumerate(values):
             is_its_turn = place == number % len(values)
-            marks = _marks(run, quick_ranks, quick) if is_its_turn else [getattr(pytest.mark, rest)]
+            marks = _marks(run, quick_ranks, quick, rest) if is_its_turn else [getattr(pytest.mark, rest)]
             found.append(pytest.param(run, value, id=f"{run.id}-{value}", marks=marks))
     return found
 
 
-def _marks(run: Run, quick_ranks: int, quick: Collection[str] = ()) -> list[pytest.MarkDecorator]:
+def _marks(
+    run: Run, quick_ranks: int, quick: Collection[str] = (), most_ranks: str = "nightly"
+) -> list[pytest.MarkDecorator]:
+    """`most_ranks`: the mark of runs on more than 4 ranks, which take half a minute each."""
+    if run.world_size > 4:
+        return [getattr(pytest.mark, most_ranks)]
     is_slow = run.slow or run.world_size > quick_ranks or (quick and run.strategy not in quick)
     return [pytest.mark.slow] if is_slow else []
