@@ -22,8 +22,8 @@ def _tests(verb: str, seconds: int, *needs: str, part: str = "", words: str = ""
 
 JOBS = [
     Job("setup", "make setup", 120),
-    Job("mpi", MPI.strip(), aside=True),
-    # Environments of their own, from the first second on.
+    # From the first second on: what the longest suite needs, then environments of their own.
+    Job("mpi", MPI.strip(), 5, aside=True),
     *(
         Job(f"install-{name}", f"make .venvs/{name}/.installed", seconds, needs, aside=True)
         for name, seconds, needs in (
@@ -43,7 +43,7 @@ JOBS = [
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
     Job("run", "make run", 20, ("setup",)),
-    Job("faults", 'make faults ARGS="--quick"', 240, ("setup",)),
+    Job("faults", 'make faults ARGS="--quick"', 600, ("setup",)),
     Job("bench", 'make bench ARGS="--quick --no-peers"', 180, ("setup",), alone=True),
 ]
 
