@@ -114,7 +114,8 @@ class SageMakerRegistry:
                     arns[listed.version] = listed.arn
                     found.append(Kept(listed.version, untouched=False))
             if len(found) > 1:
-                found = [Kept(kept.version, self._is_untouched(arns[kept.version])) for kept in found]
+                looked = [(kept.version, self._is_untouched(arns[kept.version])) for kept in found]
+                found = [Kept(version, untouched) for version, untouched in looked if untouched is not None]
             return found
 
         def create() -> int:
@@ -155,7 +156,8 @@ class SageMakerRegistry:
 
     def versions(self, group: str) -> list[ModelVersion]:
         """Every version of a group, the newest first: one request for each, and one for a hundred."""
-        return [self._describe(listed.arn) for listed in self._existing(group)]
+        found = [self._find_version(listed.arn) for listed in self._existing(group)]
+        return [version for version in found if version is not None]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
         """One version: a number, `latest`, or `approved` (the newest approved one)."""
@@ -225,16 +227,20 @@ class SageMakerRegistry:
             )
             for page in pages:
                 for summary in page["ModelPackageSummaryList"]:
-                    if summary.get("ModelPackageStatus") not in _GONE:
-                        found.append(self._listed(summary))
+                    if summary.get("ModelPackageStatus") not in _GONE and (listed := self._listed(summary)):
+                        found.append(listed)
         return sorted(found, reverse=True)
 
-    def _listed(self, summary: Mapping[str, Any]) -> _Listed:
+    def _listed(self, summary: Mapping[str, Any]) -> _Listed | None:
+        """None where the version is gone by now."""
         arn = str(summary["ModelPackageArn"])
         said = _HASH_IN_DESCRIPTION.search(str(summary.get("ModelPackageDescription") or ""))
         content_hash = said[1] if said else self._hashes.get(arn)
         if content_hash is None:
-            content_hash = self._hashes[arn] = self._describe(arn).content_hash
+            version = self._find_version(arn)
+            if version is None:
+                return None
+            content_hash = self._hashes[arn] = version.content_hash
         status = str(summary.get("ModelApprovalStatus") or "PendingManualApproval")
         return _Listed(int(summary["ModelPackageVersion"]), arn, status, content_hash)
 
@@ -251,9 +257,17 @@ class SageMakerRegistry:
 
     def _describe(self, arn: str) -> ModelVersion:
         with self._told(f"reading {arn}"):
-            said: dict[str, Any] = self._client.describe_model_package(ModelPackageName=arn)
-            created = said["CreationTime"].timestamp()
-            words = self._client.meta.service_model.operation_model("CreateModelPackage").input_shape.members
+            return self._read(self._client.describe_model_package(ModelPackageName=arn), arn)
+
+    def _find_version(self, arn: str) -> ModelVersion | None:
+        """As `_describe`; None where there is no such version."""
+        with self._told(f"reading {arn}", absent=True):
+            return self._read(self._client.describe_model_package(ModelPackageName=arn), arn)
+        return None
+
+    def _read(self, said: Mapping[str, Any], arn: str) -> ModelVersion:
+        created = said["CreationTime"].timestamp()
+        words = self._client.meta.service_model.operation_model("CreateModelPackage").input_shape.members
         # The status is no part of the request any more: it is what was decided last.
         package = {name: value for name, value in said.items() if name in words and name != "ModelApprovalStatus"}
         content_hash = model_package.content_hash(package)
@@ -278,8 +292,11 @@ class SageMakerRegistry:
             modified_at=changed.timestamp() if changed is not None else created,
         )
 
-    def _is_untouched(self, arn: str) -> bool:
-        version = self._describe(arn)
+    def _is_untouched(self, arn: str) -> bool | None:
+        """None where it is gone: another process that registers the same content took its own back."""
+        version = self._find_version(arn)
+        if version is None:
+            return None
         ours = model_package.properties(version.package).get(_MADE_BY) is not None
         return ours and version.modified_at == version.created_at
 
