@@ -46,13 +46,11 @@ def ranks_of(launcher: int) -> dict[int, int]:
         try:
             parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if (
-                b"drivetrain.training_scripts.launching.rank" in words[:5]
-                and b"RANK=" in (entry / "environ").read_bytes()
-            ):
-                variables = dict(
-                    line.split(b"=", 1) for line in (entry / "environ").read_bytes().split(b"\0") if b"=" in line
-                )
+            if b"drivetrain.training_scripts.launching.rank" not in words[:5]:
+                continue
+            lines = (entry / "environ").read_bytes().split(b"\0")
+            variables = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+            if b"RANK" in variables:  # not while it is being started
                 found.append((int(variables[b"RANK"]), int(entry.name)))
         except (FileNotFoundError, ProcessLookupError):
             continue
