@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -28,12 +29,15 @@ LINEAGE = "drivetrain-lineage-"
 DECISION = "drivetrain-decision-"
 # Under this name of a decision's property stands the URI of decision.json.
 DECISION_URI = DECISION + "uri"
+MOST_DESCRIPTION = 1024
 MOST_PROPERTIES = 50
 MOST_CHARACTERS = 256
 
 # A value of the card's custom details has at most 1,024 characters, so a decision record is cut into pieces.
 CARD_RECORD = "drivetrain_decision_"
 METRIC_GROUP = "drivetrain"
+
+_CONTENT_AT_END = re.compile(rf" ?{CONTENT_SAID}([0-9a-f]{{64}})$")
 
 
 def artifact(package: Mapping[str, Any]) -> str:
@@ -55,6 +59,20 @@ def properties(package: Mapping[str, Any]) -> dict[str, str]:
 def content_hash(package: Mapping[str, Any]) -> str:
     """The hash of the content; "" where it is not known."""
     return properties(package).get(CONTENT_HASH, "")
+
+
+def description_with(description: str, content_hash: str) -> str:
+    """The description, cut where it must be, and the hash at its end."""
+    said = f"{CONTENT_SAID}{content_hash}"
+    description = description[: MOST_DESCRIPTION - len(said) - 1]
+    return f"{description} {said}" if description else said
+
+
+def description_without(description: Any) -> tuple[str, str]:
+    """What the description was before the hash was put at its end, and the hash; "" where there is none."""
+    text = str(description or "")
+    found = _CONTENT_AT_END.search(text)
+    return (text[: found.start()], found[1]) if found else (text, "")
 
 
 def lineage(package: Mapping[str, Any]) -> dict[str, str]:

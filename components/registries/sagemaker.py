@@ -48,9 +48,7 @@ from drivetrain.components.registries._selection import Kept, chosen, no_group, 
 ATTEMPTS = 5
 """Of each request that fails with 5xx, throttling or a lost connection, with growing pauses (botocore's "standard")."""
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
-MOST_DESCRIPTION = 1024
 
-_HASH_IN_DESCRIPTION = re.compile(rf" ?{model_package.CONTENT_SAID}([0-9a-f]{{64}})$")
 # Says of a version that this file made it, and so may take it back.
 _MADE_BY = "drivetrain-registered-by"
 _GONE = ("Failed", "Deleting")
@@ -113,9 +111,9 @@ class SageMakerRegistry:
                 if listed.content_hash == content_hash:
                     arns[listed.version] = listed.arn
                     found.append(Kept(listed.version, untouched=False))
-            if len(found) > 1:
-                looked = [(kept.version, self._is_untouched(arns[kept.version])) for kept in found]
-                found = [Kept(version, untouched) for version, untouched in looked if untouched is not None]
+            if len(found) > 1:  # and one that is gone by now was taken back by who made it
+                there = [each for kept in found if (each := self._find_version(arns[kept.version]))]
+                found = [Kept(each.version, _is_untouched(each)) for each in there]
             return found
 
         def create() -> int:
@@ -156,8 +154,7 @@ class SageMakerRegistry:
 
     def versions(self, group: str) -> list[ModelVersion]:
         """Every version of a group, the newest first: one request for each, and one for a hundred."""
-        found = [self._find_version(listed.arn) for listed in self._existing(group)]
-        return [version for version in found if version is not None]
+        return [found for listed in self._existing(group) if (found := self._find_version(listed.arn))]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
         """One version: a number, `latest`, or `approved` (the newest approved one)."""
@@ -234,11 +231,10 @@ class SageMakerRegistry:
     def _listed(self, summary: Mapping[str, Any]) -> _Listed | None:
         """None where the version is gone by now."""
         arn = str(summary["ModelPackageArn"])
-        said = _HASH_IN_DESCRIPTION.search(str(summary.get("ModelPackageDescription") or ""))
-        content_hash = said[1] if said else self._hashes.get(arn)
+        _, content_hash = model_package.description_without(summary.get("ModelPackageDescription"))
+        content_hash = content_hash or self._hashes.get(arn)
         if content_hash is None:
-            version = self._find_version(arn)
-            if version is None:
+            if not (version := self._find_version(arn)):
                 return None
             content_hash = self._hashes[arn] = version.content_hash
         status = str(summary.get("ModelApprovalStatus") or "PendingManualApproval")
@@ -266,39 +262,26 @@ class SageMakerRegistry:
         return None
 
     def _read(self, said: Mapping[str, Any], arn: str) -> ModelVersion:
-        created = said["CreationTime"].timestamp()
+        created, changed = said["CreationTime"], said.get("LastModifiedTime")
         words = self._client.meta.service_model.operation_model("CreateModelPackage").input_shape.members
         # The status is no part of the request any more: it is what was decided last.
         package = {name: value for name, value in said.items() if name in words and name != "ModelApprovalStatus"}
-        content_hash = model_package.content_hash(package)
-        description = str(package.get("ModelPackageDescription") or "")
-        if suffix := _HASH_IN_DESCRIPTION.search(description):
-            content_hash = content_hash or suffix[1]
-            package["ModelPackageDescription"] = description[: suffix.start()]
-        if not package.get("ModelPackageDescription"):
-            package.pop("ModelPackageDescription", None)
-        changed = said.get("LastModifiedTime")
+        description, in_description = model_package.description_without(package.pop("ModelPackageDescription", None))
+        if description:
+            package["ModelPackageDescription"] = description
         return ModelVersion(
             group=str(said.get("ModelPackageGroupName", "")),
             version=int(said.get("ModelPackageVersion", 0)),
             arn=arn,
-            content_hash=content_hash,
+            content_hash=model_package.content_hash(package) or in_description,
             status=checked_approval(str(said.get("ModelApprovalStatus") or "PendingManualApproval")),
             reason=said.get("ApprovalDescription") or None,
             package=package,
             metrics=model_package.metrics(package),
             execution=model_package.lineage(package).get("execution"),
-            created_at=created,
-            modified_at=changed.timestamp() if changed is not None else created,
+            created_at=created.timestamp(),
+            modified_at=(changed or created).timestamp(),
         )
-
-    def _is_untouched(self, arn: str) -> bool | None:
-        """None where it is gone: another process that registers the same content took its own back."""
-        version = self._find_version(arn)
-        if version is None:
-            return None
-        ours = model_package.properties(version.package).get(_MADE_BY) is not None
-        return ours and version.modified_at == version.created_at
 
     def _make_group(self, group: str) -> None:
         """A group; another process may make it at the same time."""
@@ -389,9 +372,8 @@ def _request(
     request = {name: value for name, value in package.items() if name != "ModelPackageName"}
     request["ModelPackageGroupName"] = group
     request["ClientToken"] = str(uuid.UUID(hashlib.sha256(f"{group}/{content_hash}".encode()).hexdigest()[:32]))
-    said = f"{model_package.CONTENT_SAID}{content_hash}"
-    description = str(request.get("ModelPackageDescription") or "")[: MOST_DESCRIPTION - len(said) - 1]
-    request["ModelPackageDescription"] = f"{description} {said}" if description else said
+    description = str(request.get("ModelPackageDescription") or "")
+    request["ModelPackageDescription"] = model_package.description_with(description, content_hash)
     request["CustomerMetadataProperties"] = {
         **model_package.properties(package),
         model_package.CONTENT_HASH: content_hash,
@@ -402,6 +384,10 @@ def _request(
     if metrics:
         request["ModelCard"] = as_package_card(with_metrics(model_package.card(package), metrics))
     return request
+
+
+def _is_untouched(version: ModelVersion) -> bool:
+    return _MADE_BY in model_package.properties(version.package) and version.modified_at == version.created_at
 
 
 def _answer(response: Mapping[str, Any]) -> tuple[str, str, int]:
