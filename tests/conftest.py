@@ -34,6 +34,9 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 hypothesis.settings.load_profile(PROFILE)
 NIGHTLY_FACTOR = 10
 
+# Test -> the cases that its `slow_cases` names and that were not collected.
+UNKNOWN_CASES: pytest.StashKey[dict[str, set[str | None]]] = pytest.StashKey()
+
 # Seconds a file, for those above two (`make weights` writes them).
 WEIGHTS = Path(__file__).with_name("weights.json")
 
@@ -46,6 +49,19 @@ def pytest_configure() -> None:
     """A shell that starts pytest in the background has it ignore SIGINT, and so would all that the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`slow_cases("a", "b")`: these cases are slow. `slow_cases(but=["c"])`: all cases but this one are."""
+    marker = item.get_closest_marker("slow_cases")
+    if marker is None:
+        return
+    case = item.callspec.id if hasattr(item, "callspec") else None  # pyright: ignore[reportAttributeAccessIssue]
+    named = {*marker.args, *marker.kwargs.get("but", ())}
+    if (case in named) is ("but" not in marker.kwargs):
+        item.add_marker("slow")
+    function = item.nodeid.partition("[")[0]
+    item.config.stash.setdefault(UNKNOWN_CASES, {}).setdefault(function, named).discard(case)
 
 
 @pytest.hookimpl(trylast=True)

@@ -60,6 +60,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -
     return json.loads(out) if out else err
 
 
+@pytest.mark.slow_cases("s3")
 def test_list_show_verify_export(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     training = f"{uri}/1f2e-3d4c"
     for step in (9, 10):

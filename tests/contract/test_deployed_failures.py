@@ -73,8 +73,8 @@ class Faults:
 KINDS = ("denied", "denied from then on", "Ctrl-C before", "Ctrl-C after", "killed after")
 # By day each kind once, and of apply and destroy not what is tested without the command line: test_applying.py kills
 # apply after every call, test_destroying.py interrupts destroy before those that delete. All pairs are the night's.
-APPLYING = {("denied", True), ("denied from then on", False), ("Ctrl-C before", True), ("Ctrl-C after", True)}
-DESTROYING = {"denied", "killed after"}
+APPLYING = {("denied from then on", False), ("Ctrl-C after", True)}
+DESTROYING = {"killed after"}
 
 
 def tier(by_day: bool) -> pytest.MarkDecorator:

@@ -105,6 +105,7 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
     assert drivetrain("destroy", "nightly.py", "--yes").startswith("Nothing to do")
 
 
+@pytest.mark.slow
 def test_a_conflict_is_decided_by_a_person(drivetrain: CommandLine) -> None:
     drivetrain("apply", "nightly.py", "--yes")
     drivetrain.edit(lambda read: read["Parameters"][0].update(DefaultValue=0.5))

@@ -59,7 +59,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepRow, tuple[byte
     return row, results(home, row)
 
 
-@pytest.mark.slow
+# (test_spot_page.py interrupts the flagship in the slow suite, and trials of tests/faults compare the bytes.)
+@pytest.mark.nightly
 def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRow, tuple[bytes, Any]]) -> None:
     assert alone[0].response["Drivetrain"]["interruptions"] == []
     home, events = Home(tmp_path), list[Event]()

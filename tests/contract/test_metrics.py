@@ -141,6 +141,15 @@ def test_it_counts_into_its_cells(name: str, kind: Kind) -> None:
                 assert (np.abs(amounts) <= LARGEST_AMOUNT).all()
 
 
+@pytest.mark.slow_cases(
+    "auroc-multiclass",
+    "auroc-multilabel",
+    "average_precision-multiclass",
+    "average_precision-multilabel",
+    "pr_curve-multilabel",
+    "roc_curve-multiclass",
+    "roc_curve-multilabel",
+)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_parts_in_any_order_add_up_to_the_whole(name: str, kind: Kind) -> None:
     task, metric, random = task_of(kind), loaded(name)(), np.random.default_rng(7)
@@ -217,6 +226,7 @@ def test_curves_are_plain_json_and_short(name: str, kind: Kind) -> None:
     assert seen
 
 
+@pytest.mark.slow_cases("auroc-multiclass", "auroc-multilabel", "average_precision-multiclass")
 @pytest.mark.parametrize(("name", "kind"), cases(HasResolution))
 def test_coarser_ones_keep_to_their_cells_and_to_their_bounds(name: str, kind: Kind) -> None:
     metric, task = loaded(name)(), task_of(kind)

@@ -69,6 +69,7 @@ Path(sys.argv[1], "model.json").write_text("{}")
 """
 
 
+@pytest.mark.slow_cases("rewrite")
 @pytest.mark.parametrize("mode", ["auto", "rewrite"])
 def test_the_example_of_a_step_registers_where_the_model_lies(
     mode: Literal["auto", "rewrite"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

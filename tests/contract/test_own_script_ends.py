@@ -37,6 +37,7 @@ def start(tmp_path: Path, script: str, *, launcher: str, processes: int = 1, **g
     )
 
 
+@pytest.mark.slow_cases(but=["python-1-raise-1-failed: KeyError: 'price'"])
 @pytest.mark.parametrize(
     ("how", "code", "reason"),
     [
@@ -72,6 +73,7 @@ def test_one_rank_of_two_that_fails_ends_the_other(tmp_path: Path) -> None:
     assert "rank 1 of 2 on 127.0.0.1 failed: it ended with exit code 3" in errors
 
 
+@pytest.mark.slow_cases("15-75")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
 def test_a_launcher_script_is_stopped_with_all_that_it_started(
     number: signal.Signals, code: int, tmp_path: Path

@@ -74,6 +74,7 @@ def test_an_empty_place_holds_nothing(place: Place, uri: str) -> None:
     assert place.names() == {}
 
 
+@pytest.mark.slow_cases("s3-True-2097152", "s3-True-2097151", "s3-False-2097152", "s3-False-2097151")
 @pytest.mark.parametrize("data", [b"", b"x", MANY, MANY[:-1], MANY[: 3 * 4096 + 5]], ids=len)
 @pytest.mark.parametrize("page", [True, False])
 def test_what_is_written_is_read(place: Place, uri: str, data: bytes, page: bool) -> None:
@@ -172,6 +173,7 @@ def race(turns: int, act: Callable[[int, int], bool]) -> list[int]:
         return [sum(column) for column in zip(*pool.map(contend, range(3)), strict=True)]
 
 
+@pytest.mark.slow_cases("s3")
 def test_of_several_that_create_one_succeeds(uri: str) -> None:
     places = [open_place(uri) for _ in range(3)]
 
@@ -185,6 +187,7 @@ def test_of_several_that_create_one_succeeds(uri: str) -> None:
     assert race(15, create) == [1] * 15
 
 
+@pytest.mark.slow_cases("s3")
 def test_of_several_that_swap_one_succeeds(uri: str) -> None:
     places = [open_place(uri) for _ in range(3)]
     for turn in range(15):

@@ -186,6 +186,7 @@ NOT_RUN = {"regression": {"Stop"}}
 GIVEN = {"callbacks": [("--callback", "Ask1={handlers}:ask1"), ("--callback", "Ask2={handlers}:ask2")]}
 
 
+@pytest.mark.slow_cases(but=["placeholders", "cluster", "tracked", "nothing", "deploy"])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_refusal_asks_for_is_all_that_it_needs(tmp_path: Path, form: str) -> None:
     handlers = tmp_path / "laptop" / "handlers.py"
@@ -198,6 +199,7 @@ def test_what_a_refusal_asks_for_is_all_that_it_needs(tmp_path: Path, form: str)
     assert (ran.refusals > 0) == (form != "nothing")
 
 
+@pytest.mark.slow
 def test_a_tuning_without_a_number_of_trainings_tries_all_and_its_best_is_found_by_name(tmp_path: Path) -> None:
     ran = run(tmp_path, public_forms.tuned())
     tuned = ran.response("Tune")
@@ -207,6 +209,7 @@ def test_a_tuning_without_a_number_of_trainings_tries_all_and_its_best_is_found_
     assert LocalRegistry(ran.home.ledger).version("Tuned", "latest").metrics == {"auc": 0.9}
 
 
+@pytest.mark.slow
 def test_the_regression_is_registered_transformed_or_stopped_by_its_own_decision(tmp_path: Path) -> None:
     ran = run(tmp_path, public_forms.regression())
     version = LocalRegistry(ran.home.ledger).version("Regression", "latest")

@@ -43,6 +43,7 @@ def preparing_line(page: str) -> list[str]:
     return shlex.split(found[0]) if found else []
 
 
+@pytest.mark.slow_cases("digits_cnn-README.md", "digits_cnn-docs/recipes.md")
 @pytest.mark.parametrize("page", ["README.md", "docs/recipes.md"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,7 @@ def test_its_model_is_a_chain_whose_layers_have_names(recipe: Recipe) -> None:
     assert parameters == {name for name, _ in model.named_parameters()}
 
 
+@pytest.mark.slow_cases(but=["mnist_cnn", "digits_cnn"])
 def test_it_can_be_measured(name: str, recipe: Recipe) -> None:
     facts = measure(recipe, name, tiny_data.SMALL.get(name, {}))
     model = new_model(recipe)
@@ -201,6 +202,7 @@ def test_an_optimizer_of_any_part_has_the_same_groups(recipe: Recipe) -> None:
         assert all(0 < group["lr"] <= 0.5 for group in optimizer.param_groups)
 
 
+@pytest.mark.slow_cases("cifar10_resnet")
 def test_it_learns(recipe: Recipe, dataset: Dataset) -> None:
     model = new_model(recipe)
     batch = dataset.batch(np.arange(16, dtype=np.int64))

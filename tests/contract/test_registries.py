@@ -71,7 +71,8 @@ def environ(more: dict[str, str]) -> contextlib.AbstractContextManager[Any]:
     return mock.patch.dict(os.environ, more)
 
 
-@pytest.fixture(params=kinds())
+# (Importing MLflow takes as long as all the cases of another registry.)
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.slow if kind == "mlflow" else []) for kind in kinds()])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     module = offers(request.param)
     with module.place(tmp_path) as (location, environment), environ(environment):
@@ -375,6 +376,7 @@ def test_processes_that_register_the_same_at_once_make_one_version_each(url: str
     assert len(happened(registry)) == (5 if registry.keeps_history else 0)
 
 
+@pytest.mark.slow_cases("sagemaker")
 def test_threads_may_share_a_registry(registry: Registry) -> None:
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda n: registry.register("digits", content(n % 8), {}), range(24)))
@@ -413,6 +415,7 @@ ASKED: dict[str, Callable[[Registry], Any]] = {
 }
 
 
+@pytest.mark.slow_cases("sagemaker")
 def test_a_registry_that_cannot_be_reached_is_one_error_and_never_an_empty_one(place: Place) -> None:
     registry = open_registry(place.url)
     registry.register("digits", content(1), {}, approval="Approved")
@@ -433,14 +436,19 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 FAILURES = ["403 the role does not exist", "500 could not find it: not found", "404 not found", "page 404", "foreign"]
 
 
+@pytest.mark.slow_cases(
+    but=[
+        "kubeflow-403 the role does not exist",
+        "kubeflow-500 could not find it: not found",
+        "kubeflow-404 not found",
+        "kubeflow-page 404",
+        "kubeflow-foreign",
+        "sagemaker-403 the role does not exist",
+    ]
+)
 @pytest.mark.parametrize(
     ("served", "status"),
-    [
-        # (boto3 waits between its attempts.)
-        pytest.param(kind, status, marks=pytest.mark.slow if (kind, status[:3]) == ("sagemaker", "500") else [])
-        for kind in SERVED
-        for status in FAILURES
-    ],
+    [(kind, status) for kind in SERVED for status in FAILURES],
     indirect=["served"],
 )
 def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registered(served: Place, status: str) -> None:

@@ -195,6 +195,7 @@ def served(folders: dict[str, Path], serve: Callable[..., Any]) -> dict[str, dic
     return made
 
 
+@pytest.mark.slow
 @EACH
 def test_a_model_s_archive_answers_with_the_bits_of_the_training_s_model(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]

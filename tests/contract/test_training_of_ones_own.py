@@ -112,6 +112,7 @@ def test_a_script_runs_as_it_is(tmp_path: Path) -> None:
     assert run.found("model.txt", "model") == "trained on ['a.csv']\n"
 
 
+@pytest.mark.slow
 def test_a_launcher_script_of_ones_own_is_the_entry_point(tmp_path: Path) -> None:
     """It comes with the other files of its folder, also those that are no Python, and starts what it likes."""
     run = run_script(tmp_path, script="launch.sh", source=SCRIPTS, launcher="python")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
@@ -59,6 +61,7 @@ def pipe() -> Pipeline:
 '''
 
 
+@pytest.mark.slow
 def test_a_tuning_of_a_component_finds_the_best_and_hands_it_on(tmp_path: Path) -> None:
     file = tmp_path / "own_tuning.py"
     file.write_text(FILE)

@@ -39,6 +39,7 @@ def told_at(process: Process, steps: dict[int, int], seconds: float) -> tuple[in
     raise AssertionError("nobody stopped")
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("world_size", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_one_that_is_told_stops_all_at_the_same_step(world_size: int, forked: Any) -> None:
     answers = forked(world_size, told_at, {world_size - 1: 300}, 0.001)
@@ -48,6 +49,7 @@ def test_one_that_is_told_stops_all_at_the_same_step(world_size: int, forked: An
     assert looks < 30  # a look at each step would be 300
 
 
+@pytest.mark.slow
 def test_all_are_told_at_other_steps(forked: Any) -> None:
     answers = forked(3, told_at, {0: 100, 1: 102, 2: 99}, 0.0)
     assert len(set(answers)) == 1

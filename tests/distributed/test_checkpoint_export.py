@@ -57,6 +57,7 @@ def folder(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow_cases("tp", "pp", "ddp", "fsdp with an average, in half")
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     config = CUTS[cut]
@@ -77,6 +78,7 @@ def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, pooled: Any, dig
         assert described["metrics"]["validation_loss"] == history[-1]["validation_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_checkpoint_in_between_is_a_model(ranks: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
     """The first epoch's model, from a training on several ranks that was cut in slices: as one that ended there."""
@@ -93,6 +95,7 @@ def test_a_checkpoint_in_between_is_a_model(ranks: int, pooled: Any, digits: Pat
     assert load_model(exported)[2]["step"] == 4
 
 
+@pytest.mark.slow
 def test_raw_weights_and_everything(pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(2, fit, CUTS["tp"], digits, tmp_path)
     everything = load_file(export(tmp_path, "all.safetensors", "--optimizer"))
@@ -106,6 +109,7 @@ def test_raw_weights_and_everything(pooled: Any, digits: Path, tmp_path: Path) -
     assert any(name.startswith("optimizer/") for name in everything)
 
 
+@pytest.mark.slow
 def test_the_exported_is_a_start_for_another_training(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """A folder and a file as `weights`: with no step of any size, what comes out is what went in."""
     pooled(2, fit, CUTS["fsdp"], digits, tmp_path / "first")

@@ -64,6 +64,7 @@ def keep(process: Process, run: Run, folder: Path) -> Arrays:
     return model_of(strategy)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_torch_reads_what_a_training_kept(pooled: Any, tmp_path: Path) -> None:
     kept = pooled(2, keep, Run("fsdp", 2), tmp_path)[0]

@@ -364,6 +364,7 @@ def test_a_host_votes_on_the_files_that_its_ranks_need(pooled: Any, tmp_path: Pa
         assert (host / "quarantine/step-00000002.1/report.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_copy_that_nobody_needs_has_no_vote(pooled: Any, tmp_path: Path) -> None:
     """The platform restores everything on every host, and may have been interrupted in it."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
@@ -377,6 +378,7 @@ def test_a_copy_that_nobody_needs_has_no_vote(pooled: Any, tmp_path: Path) -> No
     assert equal(loaded, saved)
 
 
+@pytest.mark.slow
 def test_another_number_of_ranks_needs_all_files(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     saved = pooled(2, save, FSDP, hosts, [1])[0]
@@ -391,6 +393,7 @@ def test_another_number_of_ranks_needs_all_files(pooled: Any, tmp_path: Path) ->
     assert equal(loaded, saved)
 
 
+@pytest.mark.slow
 def test_a_host_without_anything_is_no_reason_to_start_afresh(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     pooled(2, save, FSDP, hosts, [1])
@@ -431,6 +434,7 @@ def test_each_rank_goes_on_with_its_own_random_numbers(pooled: Any, tmp_path: Pa
     assert [numbers for numbers, _ in pooled(2, draw_after_load, DDP, tmp_path)] == drawn
 
 
+@pytest.mark.slow
 def test_on_another_number_of_ranks_random_numbers_start_anew(pooled: Any, tmp_path: Path) -> None:
     pooled(2, draw_after_save, tmp_path)
     found = pooled(3, draw_after_load, Run("ddp", 3), tmp_path)

@@ -115,6 +115,7 @@ RING = list(pairwise([*RUNS, SINGLE]))
 STAR = [pair for run in RUNS[1:] for pair in ((run, SINGLE), (SINGLE, run))]
 
 
+@pytest.mark.slow_cases("pp-2-stage=2-tp-2-tensor=2", "fsdp-2-pp-2-stage=2", "cp-2-ddp-2")
 @pytest.mark.parametrize(
     ("run", "other"),
     [
@@ -131,6 +132,7 @@ def test_another_strategy_loads_it(run: Run, other: Run, saved_by: Saved, pooled
 
 
 # (Of ddp, fsdp and pp restarts of whole trainings show it: test_resume.py, test_loop.py.)
+@pytest.mark.slow
 @pytest.mark.parametrize("run", parameters(RUNS[1:], quick_ranks=2, quick=("cp", "tp")))
 def test_training_goes_on_bit_by_bit(run: Run, saved_by: Saved, pooled: Any) -> None:
     check(run, run, saved_by, pooled)
@@ -147,6 +149,7 @@ def test_every_strategy_loads_it(run: Run, saved_by: Saved, pooled: Any) -> None
             assert identical(went_on, trained)
 
 
+@pytest.mark.slow_cases("sgd", "amsgrad", "momentum")
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "amsgrad", "adafactor"])
 def test_what_optimizers_keep(optimizer: str, pooled: Any, tmp_path: Path) -> None:
     """No state at all, entries of one sort or several, of other shapes than the parameter's."""

@@ -19,6 +19,7 @@ from tests.distributed import strategy_models
 from tests.distributed.language_model_training import MODEL, distance, learn
 
 
+@pytest.mark.slow_cases("2-options1-changes1-common1")
 @pytest.mark.parametrize(
     ("world_size", "options", "changes", "common"),
     [

@@ -98,6 +98,7 @@ def test_any_number_of_ranks_gives_the_same_bytes(
         assert contents(tmp_path / str(world_size)) == expected
 
 
+@pytest.mark.slow
 def test_data_that_is_too_large_to_be_held(
     forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +138,7 @@ def test_what_the_report_says(pooled: Any, prepared_data: ModuleType, model: Pat
     assert "multiclass_classification_metrics" in json.loads((tmp_path / "report/model_quality.json").read_text())
 
 
+@pytest.mark.slow_cases("fsdp-3-1e-06", "tp-2-1e-05", "pp-2-1e-05")
 @pytest.mark.parametrize(
     ("strategy", "world_size", "within"),
     [
@@ -243,6 +245,7 @@ def test_a_value_that_the_manifest_does_not_list(
         assert "'west'" in said and "'site'" in said
 
 
+@pytest.mark.slow
 def test_strategies_whose_ranks_hold_the_whole_model(
     pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
@@ -263,6 +266,7 @@ def test_predictions_need_a_folder(pooled: Any, model: Path, tmp_path: Path) -> 
     assert "--report" in said
 
 
+@pytest.mark.slow
 def test_a_metric_that_was_asked_for_by_name_must_be_defined(
     pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
@@ -421,6 +425,7 @@ class Metric:
 """
 
 
+@pytest.mark.slow
 def test_a_metric_of_ones_own(
     forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow_cases("50", "1", "7")
 @pytest.mark.parametrize("num_rows", [1, 2, 7, 50])
 def test_the_same_bytes_from_any_number_of_ranks(
     num_rows: int, forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

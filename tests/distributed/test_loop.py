@@ -115,6 +115,7 @@ def test_one_record_a_step_from_the_first_rank_alone(
         assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_metrics_that_cannot_be_written_end_no_training(
     forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,6 +191,7 @@ def test_the_best_model_is_handed_on(pooled: Any, digits: Path, tmp_path: Path) 
     assert all(torch.equal(weights[name], tensor) for name, tensor in expected.items())
 
 
+@pytest.mark.slow
 def test_a_restart_loses_nothing(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """With dropout, a moving average, the best model so far, and the patience of early stopping; to the bit."""
     config, kept = replace(RICH, validate_every=3), tmp_path / "checkpoints"
@@ -246,6 +248,7 @@ def test_a_profile_of_some_steps(forked: Any, digits: Path, tmp_path: Path, capf
     assert "3 steps recorded in" in capfd.readouterr().out
 
 
+@pytest.mark.slow_cases("weighted")
 @pytest.mark.parametrize("sampling", ["balanced", "weighted"])
 def test_other_orders_train_on_any_number_of_ranks(
     sampling: str, pooled: Any, prepared_data: ModuleType, tmp_path: Path
@@ -305,6 +308,7 @@ def test_a_loss_that_becomes_no_number_between_reports_is_told_before_a_checkpoi
     assert not list((tmp_path / "run/checkpoints").rglob("step-*"))
 
 
+@pytest.mark.slow
 def test_weights_to_start_from(pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pooled(1, fit, replace(CONFIG, epochs=1), digits, tmp_path / "first")
     file = tmp_path / "first/model/model.safetensors"
@@ -333,6 +337,7 @@ def evaluate_it(process: Process, model: Path, data: Path) -> dict[str, float]:
     return run(model, data, process, batch_size=512)
 
 
+@pytest.mark.slow
 def test_a_model_is_evaluated_on_data_read_as_it_was_trained(pooled: Any, tmp_path: Path) -> None:
     """Reviews in the numbers of the words of the training reviews; with the reader's options of the training."""
     data = tiny_data.write("imdb", tmp_path / "reviews", rows=20)

@@ -33,6 +33,7 @@ def refused(process: Process, run: Run, setting: Setting) -> str:
     return ""
 
 
+@pytest.mark.slow_cases("2-options5", "2-options3")
 @pytest.mark.parametrize(
     ("world_size", "options"),
     [
@@ -54,6 +55,7 @@ def test_every_schedule_equals_one_process(world_size: int, options: dict[str, A
     assert difference(first, expected) < 1e-10
 
 
+@pytest.mark.slow
 def test_a_language_model_is_cut_by_balanced_cost(pooled: Any) -> None:
     """Blocks cost alike; the embedding and the head are small."""
     assert pooled(2, layers_held, {"stage": 2}) == [

@@ -264,6 +264,7 @@ def refused(process: Process, model: Path, data: Path, out: Path, settings: Sett
     return ""
 
 
+@pytest.mark.slow
 def test_what_is_of_something_else_is_refused_or_replaced(
     pooled: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
 ) -> None:
@@ -345,6 +346,7 @@ def by_strategy(process: Process, model: Path, data: Path, out: Path, strategy: 
     return run(model, data, out, process, settings=replace(SETTINGS, strategy=strategy, keep=""))
 
 
+@pytest.mark.slow_cases("tp")
 @pytest.mark.parametrize("strategy", ["fsdp", "tp"])
 def test_a_model_that_is_shared_out(strategy: str, pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     """Every rank takes part in each forward pass, also one whose shards are there."""

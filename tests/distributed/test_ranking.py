@@ -81,6 +81,7 @@ def rank_all(process: Process, several: dict[str, Case], round_bytes: int) -> di
     return found
 
 
+@pytest.mark.slow_cases("3")
 @pytest.mark.parametrize("ranks", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_ranks_have_the_digits_of_one(ranks: int, forked: Any) -> None:
     several = cases(ranks)
@@ -145,6 +146,7 @@ def measure(process: Process, order: str) -> tuple[int, int, int]:
     return tracemalloc.get_traced_memory()[1], int(moved[0]), int(moved[1])
 
 
+@pytest.mark.slow_cases("sorted")
 @pytest.mark.parametrize("order", ["random", "sorted"])
 def test_memory_is_bounded(order: str, forked: Any) -> None:
     ranks = 3

@@ -51,6 +51,7 @@ def read(process: Process, name: str, folder: Path, options: dict[str, Any], col
     return reader.content_hash, digest.hexdigest(), hashed, shared
 
 
+@pytest.mark.slow_cases("image_folder", "npz", "mnist", "text")
 @pytest.mark.parametrize("name", plugins.names("readers"))
 def test_one_copy_a_host_the_same_everywhere(
     name: str, forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -92,6 +92,7 @@ def test_every_recipe_has_a_config_that_says_what_it_changes(name: str) -> None:
 
 
 # (The largest of them is fine-tuned on two processes below.)
+@pytest.mark.slow_cases("mnist_cnn", "cifar10_resnet")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name == "ants_bees_resnet18" else []) for name in NAMES]
 )
@@ -104,6 +105,7 @@ def test_it_trains_on_one_process_and_on_two(name: str, pooled: Forked, tmp_path
     assert difference < 1e-9 if name in ALONE else difference > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "options"),
     [
@@ -124,6 +126,7 @@ def test_the_language_model_is_the_same_under_the_strategies_it_is_for(
     assert largest_difference(trained(pooled, 2, other, data, tmp_path / "two"), expected) < 1e-9
 
 
+@pytest.mark.slow_cases("pp")
 @pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "pp"])
 def test_a_residual_network_can_be_cut(strategy: str, pooled: Forked, tmp_path: Path) -> None:
     data = data_for("cifar10_resnet", tmp_path / "data")

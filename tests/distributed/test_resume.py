@@ -37,6 +37,7 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_resumed_equals_uninterrupted(
     world_size: int, pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -60,12 +61,14 @@ def test_resumed_equals_uninterrupted(
     assert files(tmp_path / "resumed") == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_finished_training_writes_its_model_again(pooled: Any, digits: Path, tmp_path: Path) -> None:
     for name in ("first", "again"):
         pooled(2, fit, CONFIG, digits, tmp_path / name, tmp_path / "checkpoints")
     assert files(tmp_path / "again") == files(tmp_path / "first")
 
 
+@pytest.mark.slow
 def test_another_world_size_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints")
     pooled(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints")
@@ -129,6 +132,7 @@ def test_changed_fields_can_be_resumed_with_and_then_need_no_more_words(
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]
 
 
+@pytest.mark.slow
 def test_what_was_best_by_another_measure_is_forgotten(pooled: Any, digits: Path, tmp_path: Path) -> None:
     # It learns nothing that accuracy would show: by that the first validation stays the best.
     config = replace(CONFIG, keep_best=True, monitor="validation_accuracy", learning_rate=3.0, warmup_epochs=2.0)
@@ -150,6 +154,7 @@ def test_what_was_best_by_another_measure_is_forgotten(pooled: Any, digits: Path
     assert (best["value"], best["step"]) == (found["validation_loss"], found["step"])
 
 
+@pytest.mark.slow
 def test_a_finished_training_does_not_stand_in_the_way(pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(1, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
     for number, changed in enumerate((replace(CONFIG, seed=1), replace(CONFIG, epochs=2)), start=2):

@@ -107,6 +107,7 @@ def told(process: Process, when: str, who: tuple[int, ...], *arguments: Any) -> 
     return "done"
 
 
+@pytest.mark.slow
 def test_a_save_that_is_longer_than_there_is_time_is_told_of_once(
     forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,6 +191,7 @@ def test_nobody_leaves_before_the_step_is_durable(forked: Any, digits: Path, tmp
     assert first == second == f"stopped by SIGTERM at step {step}, which is saved"
 
 
+@pytest.mark.slow
 def test_before_the_first_step_there_is_nothing_to_save(forked: Any, pooled: Any, digits: Path, tmp_path: Path) -> None:
     kept = tmp_path / "checkpoints"
     ends = forked(2, told, "begin", (0,), CONFIG, digits, tmp_path / "cut", kept)
@@ -204,6 +206,7 @@ def test_before_the_first_step_there_is_nothing_to_save(forked: Any, pooled: Any
     assert [attempt.ended for attempt in read_attempts(open_place(folder))] == ["stopped", "finished", "stopped"]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_being_written_is_finished(forked: Any, digits: Path, tmp_path: Path) -> None:
     config = replace(CONFIG, epochs=1)
     ends = forked(2, told, "model", (0,), config, digits, tmp_path / "cut", tmp_path / "checkpoints")
@@ -312,6 +315,7 @@ def rehearsed(process: Process, file: Path, *arguments: Any) -> str:
     return "done"
 
 
+@pytest.mark.slow
 def test_an_interruption_at_an_exact_step(forked: Any, digits: Path, tmp_path: Path) -> None:
     arguments = (tmp_path / "reached", CONFIG, digits, tmp_path / "cut", tmp_path / "checkpoints")
     assert forked(2, rehearsed, *arguments) == ["stopped by SIGTERM at step 6, which is saved"] * 2

@@ -88,12 +88,14 @@ def both(process: Process, kind: str, clip: float) -> None:
     assert max(float((one - other).abs().max()) for one, other in zip(tensors, start, strict=True)) > 1e-3
 
 
+@pytest.mark.slow_cases("transformer-0.0", "batchnorm-0.3", "batchnorm-0.0", "conv-0.3")
 @pytest.mark.parametrize("clip", [0.0, 0.3])
 @pytest.mark.parametrize("kind", ["conv", "batchnorm", "transformer"])
 def test_it_is_bit_for_bit_the_loop_written_by_hand(kind: str, clip: float, pooled: Any) -> None:
     pooled(2, both, kind, clip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -109,6 +111,7 @@ def test_options_that_change_nothing_but_the_way(options: dict[str, Any], pooled
         assert difference(trained, exact) < 1e-10, worst(trained, exact)
 
 
+@pytest.mark.slow_cases("fp16")
 @pytest.mark.parametrize("hook", ["fp16", "bf16"])
 def test_gradients_that_travel_rounded(hook: str, pooled: Any) -> None:
     """What is rounded are gradients, not their weights: uneven parts still count as their samples do."""

@@ -63,6 +63,7 @@ def equals_one_process(run: Run, kind: str, accumulation: int, reference: Refere
         assert (other.losses, other.norms, other.evaluation) == (first.losses, first.norms, first.evaluation)
 
 
+@pytest.mark.slow_cases("tp-2-tensor=2-transformer", "fsdp-2-transformer", "pp-2-stage=2-transformer")
 @pytest.mark.parametrize(
     ("run", "kind"),
     [
@@ -80,6 +81,7 @@ def test_training_equals_one_process(run: Run, kind: str, reference: Reference, 
     equals_one_process(run, kind, 1, reference, pooled)
 
 
+@pytest.mark.slow_cases("cp-2-transformer", "tp-2-tensor=2-conv", "pp-2-stage=2-conv", "fsdp-2-conv")
 @pytest.mark.parametrize(
     ("run", "kind"),
     [
@@ -94,6 +96,7 @@ def test_accumulation_in_three_pieces_equals_one_process(
     equals_one_process(run, kind, 3, reference, pooled)
 
 
+@pytest.mark.slow_cases("fsdp-2")
 @pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("ddp", "fsdp")))
 def test_sgd_in_single_precision(run: Run, reference: Reference, pooled: Any) -> None:
     """(AdamW divides by the gradient's size, which turns the rounding of a gradient of zero into a step.)"""
@@ -120,6 +123,7 @@ def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
 
 
 # (test_checkpoints_strategies.py moves trainings of all of them, with AdamW, through files.)
+@pytest.mark.slow_cases("ddp-2")
 @pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("ddp",)))
 def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
     goes_on(run, "amsgrad", reference, pooled)

@@ -227,6 +227,7 @@ def train_with_and_without_evaluation(process: Process, options: dict[str, Any])
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reshard_after_forward", [True, False])
 def test_training_goes_on_with_its_own_parameters_after_an_evaluation(reshard_after_forward: bool, pooled: Any) -> None:
     """An evaluation computes with the average; layers that it left whole must not be trained on."""

@@ -84,6 +84,7 @@ def fit_from_ones_own_start(process: Process, run: Run, setting: Setting) -> Tra
     return strategy_training.fit(process, run, replace(setting, seed=process.rank))
 
 
+@pytest.mark.slow_cases("fsdp")
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_whatever_the_ranks_drew_they_start_from_the_same(strategy: str, pooled: Any) -> None:
     """A recipe may draw from a generator that nobody seeded."""

@@ -38,6 +38,7 @@ def gpu(forked: Any) -> None:
         pytest.skip("there is no GPU")
 
 
+@pytest.mark.slow_cases("fsdp_tp", "tp_pp_fsdp", "hsdp", "pp_ddp", "fsdp", "pp")
 @pytest.mark.parametrize("run", FIRST, ids=lambda run: run.strategy)
 def test_on_the_cpu(run: Run, pooled: Any) -> None:
     setting = replace(SETTING, kind=run.models[-1], accumulation=2)

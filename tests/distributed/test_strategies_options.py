@@ -80,6 +80,7 @@ def learn_with_overflow(process: Process, run: Run, setting: Setting) -> tuple[l
     return scales, changed, losses
 
 
+@pytest.mark.slow_cases("fsdp-2")
 @pytest.mark.parametrize("run", that_take("fp16"))
 def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run, pooled: Any) -> None:
     setting = Setting(kind=run.models[0], precision="fp16", ema_decay=0.5, clip_norm=1.0)
@@ -94,6 +95,7 @@ def test_fp16_halves_its_scale_and_skips_the_step_on_all_ranks_together(run: Run
         assert other == answers[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "precision"), dealt(HALF, ("bf16", "fp16"), quick_ranks=2, quick=("ddp",)))
 def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled: Any) -> None:
     setting = Setting(kind=run.models[-1], optimizer="momentum", learning_rate=0.05, steps=20)
@@ -105,6 +107,7 @@ def test_half_precision_learns_nearly_the_same(run: Run, precision: str, pooled:
     assert trained.losses != pytest.approx(exact.losses, rel=1e-5), "nothing was computed in half precision"
 
 
+@pytest.mark.slow_cases("ddp-2-bf16")
 @pytest.mark.parametrize(
     ("run", "precision"),
     dealt([run for run in HALF if "conv" in run.models], ("bf16", "fp16"), quick_ranks=2, quick=("ddp",)),
@@ -124,6 +127,7 @@ def test_half_precision_with_a_batch_normalization(run: Run, precision: str, poo
 
 
 # (Of models in slices each takes 5 s: theirs are slow.)
+@pytest.mark.slow
 @pytest.mark.parametrize("run", that_take("activation_checkpointing", quick=("ddp",)))
 def test_activation_checkpointing_changes_no_bit(run: Run, pooled: Any) -> None:
     kinds = ["transformer", *(["batchnorm", "dropout"] if "conv" in run.models and run.deals_alike else [])]
@@ -135,6 +139,7 @@ def test_activation_checkpointing_changes_no_bit(run: Run, pooled: Any) -> None:
         assert identical(one, other), worst(one, other)
 
 
+@pytest.mark.slow_cases("fsdp-2")
 @pytest.mark.parametrize("run", that_take("fused"))
 def test_a_fused_optimizer_is_the_same_within_rounding(run: Run, pooled: Any) -> None:
     settings = [Setting(kind=run.models[0], steps=4, common=common) for common in ({}, {"fused": True})]
@@ -150,13 +155,21 @@ def test_a_fused_optimizer_with_momentum(pooled: Any) -> None:
     assert difference(plain, fused) < 1e-10, worst(plain, fused)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", [run for run in FIRST if run.strategy in ("ddp", "fsdp")], ids=lambda run: run.id)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, id=run.id, marks=pytest.mark.slow if run.strategy == "ddp" else pytest.mark.nightly)
+        for run in FIRST
+        if run.strategy in ("ddp", "fsdp")
+    ],
+)
 def test_compiled_layers_are_the_same_within_rounding(
     run: Run, forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
-    settings = [Setting(kind="batchnorm", steps=3, common=common) for common in ({}, {"compile": True})]
+    # (Adam would make a step of what is rounding in the gradient of a bias before a normalization.)
+    exact = Setting(kind="batchnorm", optimizer="momentum", learning_rate=0.05, steps=3)
+    settings = [replace(exact, common=common) for common in ({}, {"compile": True})]
     plain, compiled = forked(run.world_size, fit_each, run, settings, timeout=600)[0]
     assert difference(plain, compiled) < 1e-10, worst(plain, compiled)
     assert list((tmp_path / "compiled").rglob("*.so")), "nothing was compiled"

@@ -73,6 +73,7 @@ def test_what_cannot_be(run: Run, setting: Setting, message: str, forked: Any) -
         forked(run.world_size, refused, run, setting)
 
 
+@pytest.mark.slow_cases("adafactor")
 @pytest.mark.parametrize("optimizer", ["adafactor", "rprop"])
 def test_optimizers_that_cannot_step_on_slices(optimizer: str, forked: Any) -> None:
     message = f"{optimizer} of the recipe cannot step on slices of parameters, as strategy 'fsdp'.*'ddp'"

@@ -19,6 +19,7 @@ from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, difference, fit
 
 
+@pytest.mark.slow_cases("1-tp-options4-changes4-common4")
 @pytest.mark.parametrize(
     ("world_size", "name", "options", "changes", "common"),
     [

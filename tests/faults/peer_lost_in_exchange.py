@@ -19,7 +19,7 @@ from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 
 FAULT = "a rank SIGKILLed in the exchange of a save while the others are frozen: all notice within 5 s"
-TRIALS, QUICK, AT_ONCE = 500, 60, 2
+TRIALS, QUICK, AT_ONCE = 500, 30, 2
 PRELOAD = ("drivetrain.training_scripts.checkpointing.exchange", "drivetrain.training_scripts.launching.failure")
 
 _NOTICED_WITHIN_S = 5.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "preempted 50 times one after the other (ddp, fsdp; 2, 3, 4 ranks): weights, metrics, samples equal"
-TRIALS, QUICK, AT_ONCE = 40, 2, 2
+TRIALS, QUICK, AT_ONCE = 40, 1, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 

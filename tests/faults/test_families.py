@@ -28,6 +28,7 @@ def test_it_has_what_a_campaign_asks_for(name: str) -> None:
     assert all(isinstance(module, str) for module in found.preload)
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_on_with_what_is_missing_until_its_time_is_over(tmp_path: Path) -> None:
     chosen = family("checkpoint_clock")
     context, line = campaign.forkserver([chosen]), Line(io.StringIO())

@@ -11,6 +11,7 @@ from drivetrain.training_scripts.measure import measure
 from drivetrain.training_scripts.recipe import load_recipe
 
 
+@pytest.mark.slow_cases(but=["digits_cnn", "mnist_cnn", "imdb_sentiment"])
 @pytest.mark.parametrize("recipe", plugins.names("recipes"))
 def test_facts_are_those_of_the_recipe(recipe: str) -> None:
     path = SHIPPED / f"{recipe}{SUFFIX}"

@@ -37,6 +37,7 @@ def mutant(find: str, replace: str, test: str = TEST) -> Mutant:
     return Mutant("m", CODE, find, replace, (test,))
 
 
+@pytest.mark.slow_cases("made0-came0")
 @pytest.mark.parametrize(
     ("made", "came"),
     [
@@ -52,6 +53,7 @@ def test_what_came_of_it(copy: Copy, tmp_path: Path, made: Mutant, came: tuple[s
         assert {name: (tmp_path / tree / name).read_text() for name in FILES} == FILES
 
 
+@pytest.mark.slow
 def test_tests_that_cannot_run_notice_nothing(copy: Copy) -> None:
     made = mutant("10", "11", "tests/unit/test_gone.py")
     process = copy.start(made, 1)

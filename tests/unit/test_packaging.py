@@ -93,6 +93,7 @@ def test_every_python_file_lies_in_a_package() -> None:
     assert lost == []
 
 
+@pytest.mark.slow_cases(but=["infra", "components"])
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_dependencies_run_one_way(folder: str) -> None:
     for path in python_files(folder):
@@ -132,6 +133,7 @@ def test_imports_are_found_wherever_a_module_makes_them(tmp_path: Path) -> None:
     assert imports(file) >= {"typed", "later"}
 
 
+@pytest.mark.slow
 def test_nothing_but_the_command_line_imports_the_command_line() -> None:
     for folder in FOLDERS:
         for path in python_files(folder):

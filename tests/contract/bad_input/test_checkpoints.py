@@ -45,6 +45,7 @@ class Poison:
         return os.mkdir, ("owned",)
 
 
+@pytest.mark.slow_cases("step_10/.metadata-torch.distributed.checkpoint")
 @pytest.mark.parametrize(
     ("files", "words"),
     [
@@ -123,6 +124,7 @@ def test_a_damaged_one_is_named_and_nothing_is_written(place: Place) -> None:
     assert place.files() == before
 
 
+@pytest.mark.slow_cases(but=["'/etc/passwd'"])
 @pytest.mark.parametrize(
     "name", ["../../secret", "/etc/passwd", "a/../../../secret", "manifest.json", "x\x1b[31m"], ids=ascii
 )
@@ -150,6 +152,7 @@ def _rewrite(manifest: Path, change: Any) -> None:
     manifest.write_bytes(b'{"sha256":"%s",\n"manifest":%s}\n' % (hashlib.sha256(text).hexdigest().encode(), text))
 
 
+@pytest.mark.slow_cases(but=["../../secret"])
 @pytest.mark.parametrize("file", ["../../secret", "../step-00000004/rank-00000-of-00001.safetensors", "no-such-file"])
 def test_an_index_that_leads_elsewhere(place: Place, file: str) -> None:
     place.write("secret", "topsecret")
@@ -160,6 +163,7 @@ def test_an_index_that_leads_elsewhere(place: Place, file: str) -> None:
     assert place.drivetrain("checkpoints", "verify", "./ck").code == 1
 
 
+@pytest.mark.slow_cases(but=['{"format": 1, "tensors": []}-state.json'])
 @pytest.mark.parametrize("name", ["index.json", "state.json"])
 @pytest.mark.parametrize(
     "content", [b"[" * 200_000, b'{"format": 1, "tensors": []}', b"\xff\xfe", b'{"tensors": {"x": {"shape": [-1]}}}']

@@ -23,6 +23,7 @@ def one_row_of_a_class() -> bytes:
     return b"".join([*others, b"100007," + nine.partition(b",")[2]])
 
 
+@pytest.mark.slow_cases(but=["empty"])
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -53,6 +53,7 @@ def folder(ledger: Path) -> None:
     ledger.mkdir()
 
 
+@pytest.mark.slow_cases("rubbish")
 @pytest.mark.parametrize("spoil", [rubbish, cut, zeros, folder])
 def test_a_ledger_that_is_none(place: Place, spoil: Callable[[Path], None]) -> None:
     ledger = place.home / "ledger.db"
@@ -97,6 +98,7 @@ def test_a_home_that_cannot_be_made(place: Place) -> None:
     place.error_of(ran, "/proc/nowhere cannot be used", "Give another folder by --home")
 
 
+@pytest.mark.slow_cases(but=["with space"])
 @pytest.mark.parametrize("name", ["with space", "nön-ascii 😀", "quo'te\"s;$(touch owned)", "-new\nline %41?#"])
 def test_a_home_with_an_odd_name(place: Place, name: str) -> None:
     home = place.folder / "homes" / name
@@ -109,6 +111,7 @@ def test_a_home_with_an_odd_name(place: Place, name: str) -> None:
     assert not list(place.folder.rglob("owned*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["with späce 😀", "quo'te\"s;$(touch owned)"])
 def test_a_pipeline_in_a_folder_with_an_odd_name(place: Place, name: str) -> None:
     file = place.write(f"{name}/example.py", PIPELINE)
@@ -151,6 +154,7 @@ def test_a_home_that_is_read_only(place: Place) -> None:
     assert ran.returncode == 2 and "Give another folder by --home" in ran.stderr, ran
 
 
+@pytest.mark.slow
 @needs_mounts
 def test_a_disk_that_fills(place: Place) -> None:
     """One error, and a ledger that is whole; with room again the same command goes on and loses nothing."""
@@ -172,6 +176,7 @@ def test_a_disk_that_fills(place: Place) -> None:
     assert place.step("small")[0] == "Succeeded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_stream_that_is_closed(place: Place, stream: str) -> None:
     """A scheduler may start programs so: what is said must not end what is done."""

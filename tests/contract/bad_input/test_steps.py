@@ -106,6 +106,7 @@ def test_a_program_that_ends_badly(place: Place, program: str, words: list[str])
     assert place.files() == set()
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out(place: Place) -> None:
     first = processing("first", "x = bytearray(1 << 33)")
 

@@ -83,6 +83,7 @@ def goes_on(place: Place, *command: str) -> None:
     assert list(place.temporary.iterdir()) == []
 
 
+@pytest.mark.slow_cases(but=["SIGINT"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_stops_the_run(place: Place, number: signal.Signals) -> None:
     process = start(place)

@@ -66,6 +66,7 @@ def write_model(place: Place, poison: bytes, recipe: str) -> None:
     place.write("prepared/manifest.json", "{}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe",
     [

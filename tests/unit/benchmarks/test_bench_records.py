@@ -149,6 +149,7 @@ def test_a_peer_that_fails_is_left_out_and_ours_is_not() -> None:
         in_turn({"kfp": fails}, rounds=1)
 
 
+@pytest.mark.slow
 def test_a_peer_that_cannot_be_installed_is_told_in_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "conductor").mkdir()
     (tmp_path / "conductor" / "requirements.txt").write_text("conductor=1\n", encoding="utf-8")
@@ -175,6 +176,7 @@ def test_a_command_that_fails_says_nothing_of_its_time(tmp_path: Path) -> None:
         ran.checked()
 
 
+@pytest.mark.slow
 def test_a_command_past_its_limit_is_killed_with_its_children(tmp_path: Path) -> None:
     # The child holds a lock for as long as it lives, at most 30 s.
     child = (

@@ -88,6 +88,7 @@ def test_a_folder_without_a_model(data: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "metrics/metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_bad_data_is_one_line_from_the_program(model: Path, data: Path, tmp_path: Path) -> None:
     (data / "part-00001.parquet").unlink()
     ended = command(model, data, tmp_path / "metrics", DRIVETRAIN_FAILURE_FILE=str(tmp_path / "failure"))

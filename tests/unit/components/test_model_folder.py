@@ -94,6 +94,7 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in target.iterdir()) < 1024
 
 
+@pytest.mark.slow
 def test_many_small_files_are_a_bomb_too(tmp_path: Path) -> None:
     packed = archive(tmp_path / "model.tar.gz", {f"zeros{number}": bytes(9 << 20) for number in range(8)})
     target = tmp_path / "target"
@@ -103,6 +104,7 @@ def test_many_small_files_are_a_bomb_too(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in target.iterdir()) <= 64 << 20
 
 
+@pytest.mark.slow
 def test_a_bomb_in_a_header_is_not_read_into_memory(tmp_path: Path) -> None:
     """An extended header says its own length; a whole one of zeros would come to lie in memory."""
     header = tarfile.TarInfo("x")

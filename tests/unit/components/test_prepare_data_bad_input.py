@@ -316,6 +316,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert re.search(r"the disk is full: (No space left on device|Disk quota exceeded) while writing to ", message)
 
 
+@pytest.mark.slow
 def test_a_file_size_limit_ends_with_code_2(tmp_path: Path) -> None:
     """A real failing write, seen from outside: one line, exit code 2, empty folders."""
     (tmp_path / "raw.csv").write_text(noise(20_000))
@@ -332,6 +333,7 @@ def test_a_file_size_limit_ends_with_code_2(tmp_path: Path) -> None:
     assert [path for side in SIDES for path in (tmp_path / side).rglob("*")] == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     """A small file system of its own, where the kernel lets an ordinary user mount one."""
     (tmp_path / "raw.csv").write_text(noise(20_000))

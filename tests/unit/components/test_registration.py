@@ -207,6 +207,7 @@ def test_a_record_too_long_for_a_card_is_kept_without_its_metrics(model: Path) -
     assert all(len(text) <= 1024 for text in custom.values())
 
 
+@pytest.mark.slow
 def test_a_decision_on_many_slices_and_classes_fits_into_a_card(model: Path) -> None:
     record = decision(content_hash(model))
     metrics = [f"metric{n}" for n in range(40)]

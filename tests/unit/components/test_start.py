@@ -391,6 +391,7 @@ def header_bomb() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.slow_cases("one", "many")
 @pytest.mark.parametrize("make", [lambda: bomb(1 << 27), lying_bomb, header_bomb], ids=["one", "many", "header"])
 def test_a_decompression_bomb_is_refused_within_a_second(tmp_path: Path, make: Callable[[], bytes]) -> None:
     (tmp_path / "a").write_bytes(make())

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[3]
+CONFTEST = str(ROOT / "tests/conftest.py")
 PROPERTY = """
 import random
 from hypothesis import given, settings, strategies as st
@@ -76,3 +77,38 @@ def test_the_nightly_profile_draws_more_and_others(tmp_path: Path) -> None:
     night, next_night = drawn(tmp_path, "nightly"), drawn(tmp_path, "nightly")
     assert night[:2] == next_night[:2] == (50, 1000)
     assert night != next_night
+
+
+CASES = """
+import pytest
+
+@pytest.mark.slow_cases("b")
+@pytest.mark.parametrize("case", ["a", "b", "c"])
+def test_named(case): ...
+
+@pytest.mark.slow_cases(but=["a"])
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_but(case): ...
+
+@pytest.mark.slow_cases("z")
+@pytest.mark.parametrize("case", ["a"])
+def test_gone(case): ...
+"""
+
+
+def test_cases_can_be_slow(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    (tmp_path / "test_cases.py").write_text(CASES)
+    words = ("-m", "pytest", "-q", "--collect-only", "-m", "slow", "-p", "no:cacheprovider", "-p", "no:xdist")
+    done = subprocess.run([sys.executable, *words, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path)
+    found = [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+    assert found == ["test_named[b]", "test_but[b]"]
+
+
+def test_every_slow_case_is_one(request: pytest.FixtureRequest) -> None:
+    """Of the tests that were collected with this one, as a whole run of the suite collects them all."""
+    if any("::" in str(word) for word in request.config.args):
+        pytest.skip("only some cases were collected")
+    unknown = request.config.stash.get(request.config.pluginmanager.get_plugin(CONFTEST).UNKNOWN_CASES, {})
+    assert not {test: cases for test, cases in unknown.items() if cases}

@@ -73,6 +73,7 @@ def test_a_registration_killed_at_any_instant_and_repeated_gives_one_version(tmp
     assert killed >= 10 and made_before < 50, "the kills came too late to say anything"
 
 
+@pytest.mark.slow
 def test_versions_have_no_gaps_whatever_was_killed(tmp_path: Path) -> None:
     chance = random.Random(3)
     path = tmp_path / "ledger.db"

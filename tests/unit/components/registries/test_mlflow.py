@@ -10,6 +10,8 @@ from drivetrain.components.registries.mlflow import MlflowRegistry
 from tests.fixtures.failing_proxy import closed_port
 from tests.fixtures.mlflow_server import VARIABLES, new_database
 
+pytestmark = pytest.mark.slow  # importing MLflow takes as long as all of them
+
 CONTENTS = [hashlib.sha256(bytes([n])).hexdigest() for n in range(3)]
 
 

@@ -66,6 +66,7 @@ def test_a_run_goes_on_with_the_answer(drivetrain) -> None:
     assert drivetrain("runs", "callback", "--home", drivetrain.home) == "No step waits for an answer.\n"
 
 
+@pytest.mark.slow
 def test_a_run_fails_with_the_reason(drivetrain) -> None:
     process, token = started(drivetrain)
     with process:
@@ -74,6 +75,7 @@ def test_a_run_fails_with_the_reason(drivetrain) -> None:
     assert process.returncode == 1 and "the reviewer said no" in out
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_answered_and_goes_on_when_it_is_resumed(drivetrain) -> None:
     process, token = started(drivetrain)
     with process:

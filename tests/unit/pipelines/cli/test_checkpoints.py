@@ -81,6 +81,7 @@ def checkpoints(drivetrain, capfd: pytest.CaptureFixture[str]) -> Called:
     return Called(drivetrain, capfd)
 
 
+@pytest.mark.slow
 def test_of_the_newest_run(run, checkpoints: Called, drivetrain) -> None:
     run(train="s3://bucket/runs/checkpoints/train/")
     place = drivetrain.home / "s3/bucket/runs/checkpoints/train"
@@ -134,6 +135,7 @@ def test_a_run_without_any(run, checkpoints: Called) -> None:
     assert "No execution 'nightl'" in checkpoints.error("list", "nightl")
 
 
+@pytest.mark.slow
 def test_a_place(checkpoints: Called, drivetrain) -> None:
     folder = save(drivetrain.folder / "build" / "checkpoints", 5)
     for where in (folder, "build/checkpoints", "./build/checkpoints", folder / "step-00000005"):

@@ -84,6 +84,7 @@ def deployed(drivetrain, account: TestAccount) -> tuple[Any, TestAccount, list[s
     return drivetrain, account, given
 
 
+@pytest.mark.slow
 def test_the_settings_of_a_pipeline_that_is_not_here_say_where_it_is(deployed) -> None:
     drivetrain, account, given = deployed
     place = dict(each.removeprefix("--set=deployment.").split("=") for each in given)

@@ -150,6 +150,7 @@ def log_of(home: Path) -> str:
     return "".join(path.read_text() for path in sorted(home.glob("runs/*/fit/*/logs/*.log")))
 
 
+@pytest.mark.slow
 def test_a_run_leaves_spot_machines_and_goes_on(drivetrain, failed: Path) -> None:
     assert "most interruptions: 3" in log_of(failed)
     text = drivetrain("runs", "resume", "latest", "--set", "spot=false", "--home", failed)
@@ -164,6 +165,7 @@ def test_a_run_leaves_spot_machines_and_goes_on(drivetrain, failed: Path) -> Non
     assert [path.read_text() for path in failed.glob("s3/*/pipelines/nightly/checkpoints/fit/*/step-1")] == ["1"]
 
 
+@pytest.mark.slow_cases("both", "data")
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -184,6 +186,7 @@ def test_another_training_is_refused_on_resume(drivetrain, failed: Path, given: 
     assert "1 done before" in text
 
 
+@pytest.mark.slow
 def test_the_machines_and_what_may_grow_change_on_resume(drivetrain, failed: Path) -> None:
     changes = ("--set", "epochs=4", "--set", "make_on=ml.m5.xlarge")
     text = drivetrain("runs", "resume", "latest", *changes, "--home", failed)
@@ -191,6 +194,7 @@ def test_the_machines_and_what_may_grow_change_on_resume(drivetrain, failed: Pat
     assert "step 3" in log_of(failed)  # which only a training that goes on prints
 
 
+@pytest.mark.slow
 def test_other_interruptions_are_asked_for_on_resume(drivetrain, failed: Path) -> None:
     text = drivetrain("runs", "resume", "latest", "--interrupt", "step=500", "--home", failed)
     assert "never came to step 500" in text

@@ -84,6 +84,7 @@ def test_the_last_execution_and_its_state(nightly: Any, account: TestAccount) ->
     assert "● running" in nightly("list", "--deployed")
 
 
+@pytest.mark.slow
 def test_what_others_did_is_told(nightly: Any, account: TestAccount) -> None:
     by_hand(account, "theirs")
     edited = json.dumps({**DEFINITION, "Metadata": {"a": "b"}})
@@ -99,6 +100,7 @@ def test_what_others_did_is_told(nightly: Any, account: TestAccount) -> None:
     assert "applying again ends it" in nightly("list", "--deployed")
 
 
+@pytest.mark.slow
 def test_every_page_is_read_and_as_many_are_shown_as_asked_for(
     drivetrain: Any, account: TestAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_one_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_said(acco
     assert found == {"secret": "not readable", "seen": "not ours"}
 
 
+@pytest.mark.slow_cases(but=["70-5"])
 @pytest.mark.parametrize(("columns", "names"), [("70", 5), ("60", 4), ("44", 3)])
 def test_no_line_is_wider_than_the_terminal(
     nightly: Any, monkeypatch: pytest.MonkeyPatch, columns: str, names: int

@@ -152,6 +152,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert error == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
 def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:

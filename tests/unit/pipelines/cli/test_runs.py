@@ -127,6 +127,7 @@ def test_a_killed_run_is_interrupted_at_once_and_the_same_command_continues_it(d
     assert len(json.loads(drivetrain("runs", "list", "--json", *at_home))) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_run_can_be_resumed_by_name_or_left_for_a_fresh_one(drivetrain) -> None:
     execution = killed(drivetrain)
     drivetrain.home = drivetrain.folder / "killed"

@@ -16,6 +16,7 @@ from drivetrain.pipelines.cli import main
 ALL = (["settings", "retraining"], ["definition"], ["patch"])
 
 
+@pytest.mark.slow_cases("definition")
 @pytest.mark.parametrize("which", ALL, ids=lambda which: which[0])
 def test_it_prints_and_writes_the_same(which: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["schema", *which]) == 0
@@ -28,6 +29,7 @@ def test_it_prints_and_writes_the_same(which: list[str], tmp_path: Path, capsys:
     assert (tmp_path / "s.json").read_text() == printed
 
 
+@pytest.mark.slow
 def test_its_bytes_do_not_depend_on_the_process() -> None:
     program = "from drivetrain.pipelines.cli import main\n" + "".join(f"main.run({['schema', *one]})\n" for one in ALL)
     command = [sys.executable, "-c", program]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def test_random_json_is_read_or_refused(raw: Any, value: Any) -> None:
         use(definition, value)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(TEXTS)), st.data())
 @settings(deadline=None, max_examples=200)
 def test_mutated_definitions_are_read_or_refused(name: str, data: st.DataObject) -> None:

@@ -127,6 +127,7 @@ def test_everything_lies_inside_the_picture() -> None:
     assert width == WIDTH
 
 
+@pytest.mark.slow
 def test_thousands_of_interruptions_stay_a_page_that_opens() -> None:
     picture = timeline(times(3000))
     assert picture is not None

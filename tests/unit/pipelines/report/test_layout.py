@@ -73,6 +73,7 @@ def test_many_long_edges_are_drawn_straight_instead_of_bent(monkeypatch: pytest.
     assert all(len(chain) == 2 for chain in arranged.chains.values())
 
 
+@pytest.mark.slow
 def test_thousands_of_steps_are_laid_out_in_bounded_time() -> None:
     chance = random.Random(1)
     names = [f"s{n}" for n in range(3000)]

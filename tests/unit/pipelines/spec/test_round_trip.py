@@ -72,6 +72,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
     return Pipeline(name="random", steps=steps, parameters=PARAMETERS)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(pipelines())
 def test_json_round_trip(pipeline: Pipeline) -> None:

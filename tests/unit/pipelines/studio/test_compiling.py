@@ -54,6 +54,7 @@ def test_an_edit_that_does_not_fit(tmp_path: Path) -> None:
     assert [note for note in left.notes if "steps.lost.Description" in note]
 
 
+@pytest.mark.slow
 def test_nothing_else_compiles_a_pipeline_without_its_edits() -> None:
     found = {
         path.relative_to(ROOT).as_posix()

@@ -66,6 +66,7 @@ def chosen(numbers: list[int]) -> Definition:
     return altered(change)
 
 
+@pytest.mark.slow
 @given(st.permutations(range(len(EDITS))), st.data())
 @settings(deadline=None, max_examples=80)
 def test_edits_that_do_not_meet_are_all_kept(order: list[int], data: st.DataObject) -> None:
@@ -78,6 +79,7 @@ def test_edits_that_do_not_meet_are_all_kept(order: list[int], data: st.DataObje
     assert len(differences(code, merged.definition)) == len(merged.edits)
 
 
+@pytest.mark.slow
 @given(versions(2))
 @settings(deadline=None, max_examples=70)
 def test_code_that_has_not_changed_takes_every_edit(two: tuple[Definition, Definition]) -> None:

@@ -25,6 +25,7 @@ from tests.fixtures.changed_definitions import JSON, RETRAINING, altered, versio
 Definition = dict[str, Any]
 
 
+@pytest.mark.slow
 @given(versions(3))
 @settings(deadline=None, max_examples=70)
 def test_a_patch_gives_what_the_merge_gave(three: tuple[Definition, Definition, Definition]) -> None:
@@ -148,6 +149,7 @@ def test_a_step_under_no_condition_is_refused() -> None:
         patch.apply(RETRAINING)
 
 
+@pytest.mark.slow_cases("text22-anchors and aliases are not allowed")
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -137,6 +137,7 @@ def test_absence_in_the_object_that_earlier_fields_chose() -> None:
         assert str(why) == 'list.b is 3; wanted: {"exists": false}'
 
 
+@pytest.mark.slow
 def test_many_objects_are_matched_quickly() -> None:
     rows = [{"a": place, "b": place + 1, "c": place + 2} for place in range(300)]
     event = {"x": rows, "y": rows, "z": rows}
@@ -248,6 +249,7 @@ _patterns = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(pattern=_patterns, event=_events)
 def test_agrees_with_moto(pattern: dict[str, Any], event: dict[str, Any]) -> None:

@@ -136,6 +136,7 @@ _timings: st.SearchStrategy[Timing] = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     timing=_timings,

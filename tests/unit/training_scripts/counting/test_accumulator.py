@@ -51,6 +51,9 @@ def test_a_slice_is_an_evaluation_of_its_samples(kind: Kind) -> None:
     assert set(result.slices[2].undefined.values()) == {"there is no sample"}
 
 
+@pytest.mark.slow_cases(
+    "-binary", "-multiclass", "-multilabel", "id-binary", "id-multiclass", "id-multilabel", "id-regression"
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key", ["", "id"])
 def test_a_replicate_is_an_evaluation_of_the_samples_drawn(kind: Kind, key: str) -> None:
@@ -105,6 +108,7 @@ def test_intervals_hold_the_value_and_narrow() -> None:
     assert 5 < widths[0] / widths[1] < 20  # about the root of 100
 
 
+@pytest.mark.slow_cases(but=["0.0001-False"])
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("width", [1e-6, 1e-4, 1.0])
 def test_an_interval_of_bins_holds_that_of_exact_replicates(width: float, exact: bool) -> None:
@@ -192,6 +196,7 @@ def test_batches_of_other_sizes_count_the_same() -> None:
     assert all(evaluated(ALONE, replace(given, batch_size=size)) == expected for size in (1, 3, 50))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_samples() -> None:
     given = Given("binary", 900, sliced=True)
     found, columns = samples(given)

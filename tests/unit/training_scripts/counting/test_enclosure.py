@@ -40,6 +40,7 @@ def test_advice_comes_with_a_wide_bound() -> None:
     assert enclosure.value("look closer", wide=0.125).advice == ""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(FRACTIONS, st.integers(0, 50)), min_size=1).filter(lambda pairs: any(w for _, w in pairs)))
 def test_means(pairs: list[tuple[Fraction, int]]) -> None:

@@ -60,6 +60,7 @@ def test_entries_have_each_score_once(pairs: list[tuple[float, bool]]) -> None:
     assert entries.negatives.tolist() == [sum(not one for other, one in pairs if other == score) for score in expected]
 
 
+@pytest.mark.slow
 @given(st.lists(SAMPLES, min_size=1, max_size=4))
 def test_merged_entries_are_those_of_all(several: list[list[tuple[float, bool]]]) -> None:
     found = merged([entries_of([ranking(pairs)]) for pairs in several])

@@ -82,6 +82,7 @@ def test_a_bin_begins_at_its_edge(resolution: int) -> None:
     assert np.array_equal(bins_of(np.nextafter(edges[high], 0), resolution), high - 1)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1, width=32)), RESOLUTIONS)
 def test_float32_and_float64_have_one_bin(scores: list[float], resolution: int) -> None:

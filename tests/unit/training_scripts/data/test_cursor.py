@@ -14,6 +14,7 @@ FIRST_OF_A_THOUSAND = [126, 187, 942, 81, 192, 226, 222, 905]
 FIRST_OF_A_BILLION = [600935495, 630027118, 70763872, 811711075]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(num_samples=st.integers(1, 3000), key=st.text(max_size=10))
 def test_a_permutation_of_any_size(num_samples: int, key: str) -> None:
@@ -30,6 +31,7 @@ def test_every_seed_and_epoch_has_its_own_order() -> None:
     assert tuple(range(1000)) not in orders
 
 
+@pytest.mark.slow
 def test_the_order_is_spread_evenly() -> None:
     """Over many keys each sample comes first about equally often: chi-square over 16 samples, 4,000 keys."""
     first = [int(permute(np.zeros(1, dtype=np.uint64), 16, key=str(key))[0]) for key in range(4000)]
@@ -70,6 +72,7 @@ def test_a_batch_in_a_billion_needs_no_table(position: int) -> None:
     assert ((batch >= 0) & (batch < 10**9)).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**63))
 def test_a_whole_epoch_of_a_million_is_a_permutation(seed: int) -> None:

@@ -106,6 +106,7 @@ def nothing_is_left(what_others_left_is_not_looked_at: None) -> Any:
     assert set(multiprocessing.active_children()) <= others
 
 
+@pytest.mark.slow_cases("2-two workers", "3-two workers")
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_every_way_gives_the_batches_of_the_order(folder: Path, how: str, size: int) -> None:
@@ -119,6 +120,7 @@ def test_every_way_gives_the_batches_of_the_order(folder: Path, how: str, size: 
             consumed += len(whole)
 
 
+@pytest.mark.slow_cases("a worker")
 @pytest.mark.parametrize(
     "how", [pytest.param(how, marks=pytest.mark.slow if how == "two workers" else []) for how in HOW]
 )
@@ -264,6 +266,7 @@ def test_the_thread_reads_no_further_than_it_was_told(folder: Path, monkeypatch:
         assert progressed.wait_for(lambda: len(read) == 1 + 4, timeout=20)
 
 
+@pytest.mark.slow
 def test_a_read_that_hangs_holds_nobody_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank whose peer is lost is to be gone within 5 s, also where its data lie in a network folder that is gone."""
     data, hangs, answers = dataset(folder), threading.Event(), threading.Event()

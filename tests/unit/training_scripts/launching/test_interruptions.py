@@ -73,6 +73,7 @@ def test_a_bound_needs_a_place_to_count_in() -> None:
         Options(max_interruptions=-1)
 
 
+@pytest.mark.slow
 def test_the_launcher_counts_for_any_program(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         "import os, signal, sys\n"

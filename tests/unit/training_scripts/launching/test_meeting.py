@@ -37,6 +37,7 @@ def first_says(cluster: Cluster, code: int | None, join_timeout: float = 30) -> 
             others.tell(code)
 
 
+@pytest.mark.slow_cases("3", "None")
 @pytest.mark.parametrize("code", [0, 3, -9, None])
 def test_the_first_hosts_end_is_the_others(code: int | None) -> None:
     with held_port() as held:
@@ -48,6 +49,7 @@ def test_the_first_hosts_end_is_the_others(code: int | None) -> None:
     assert answers == [None]
 
 
+@pytest.mark.slow
 def test_hosts_that_do_not_come_are_named() -> None:
     with held_port() as held:
         port = held.getsockname()[1]

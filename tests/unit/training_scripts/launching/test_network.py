@@ -9,6 +9,7 @@ import pytest
 from drivetrain.training_scripts.launching import network
 
 
+@pytest.mark.slow
 def test_waiting_ends_when_every_name_has_an_address() -> None:
     asked: list[str] = []
 

@@ -36,6 +36,7 @@ def table(task: Task, samples: Samples) -> list[list[int]]:
     return found
 
 
+@pytest.mark.slow_cases("multiclass")
 @pytest.mark.parametrize("kind", CLASSES)
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())

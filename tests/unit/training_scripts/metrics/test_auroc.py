@@ -87,6 +87,7 @@ def test_more_samples_than_int64_has_pairs() -> None:
     assert value.bound == pytest.approx(unsure / 2 / pairs)
 
 
+@pytest.mark.slow_cases("multilabel")
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.sampled_from([0, 4]))

@@ -58,6 +58,7 @@ def test_of_very_many_classes_each_has_fewer_points() -> None:
     assert len(found) == 300 and 100_000 // 600 < max(len(curve["x"]) for curve in found.values()) <= 100_000 // 300
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(drawn())
 def test_exact_ones_have_a_point_for_each_of_few_scores(samples: tuple[list[float], list[bool]]) -> None:

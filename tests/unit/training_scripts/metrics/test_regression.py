@@ -83,6 +83,7 @@ numbers = st.one_of(
 )
 
 
+@pytest.mark.slow_cases(but=["mape"])
 @pytest.mark.parametrize("name", TRUE)
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())

@@ -79,6 +79,7 @@ def test_several_classes_have_a_curve_each_but_for_those_that_have_none() -> Non
     assert not isinstance(Metric(), HasExact)  # it has no value
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(drawn())
 def test_exact_ones_have_a_point_for_each_of_few_scores(samples: tuple[list[float], list[bool]]) -> None:

@@ -170,6 +170,7 @@ def test_files_without_a_state_dict(value: Any, tmp_path: Path) -> None:
         read_weights(save(value, tmp_path / "weights.pth"))
 
 
+@pytest.mark.slow_cases(but=["weights.safetensors"])
 @pytest.mark.parametrize("name", ["weights.safetensors", "weights.pth", "weights.old"])
 def test_damage_is_told_or_changes_values_only(name: str, pretrained: dict[str, Tensor], tmp_path: Path) -> None:
     whole = save(pretrained, tmp_path / name).read_bytes()

@@ -59,6 +59,7 @@ def test_other_places_are_free(runs: LocalRuns, holder: subprocess.Popen[str]) -
     assert runs.start([runs.training("train", TRAIN, checkpoints=other)]).status == "Succeeded"
 
 
+@pytest.mark.slow
 def test_one_place_however_it_is_written(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with home.checkpoint_lock(PLACE, "first", "train"):

@@ -90,6 +90,7 @@ class KilledError(BaseException):
 CHANGES = ["request.json", "definition.json", "ledger", "after the ledger", "outputs", "end"]
 
 
+@pytest.mark.slow_cases(but=["with the definition-after the ledger"])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("again", [False, True], ids=["as it was", "with the definition"])
 def test_a_runner_that_dies_while_it_enters_another_definition_leaves_one_that_goes_on(

@@ -78,6 +78,7 @@ def expected() -> str:
     return str(value)
 
 
+@pytest.mark.slow_cases(but=["1-5s"])
 @pytest.mark.parametrize("notice", ["0", "5s"])
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_the_result_is_that_of_an_uninterrupted_run(runs: LocalRuns, notice: str, hosts: int) -> None:
@@ -119,6 +120,7 @@ def test_the_course_is_the_services(runs: LocalRuns) -> None:
     assert response["TrainingTimeInSeconds"] >= response["BillableTimeInSeconds"] >= 1
 
 
+@pytest.mark.slow
 def test_a_run_without_a_rehearsal_has_a_course_too(runs: LocalRuns) -> None:
     assert runs.start([training(runs)]).status == "Succeeded"
     response = row(runs).response
@@ -140,11 +142,13 @@ def test_a_run_without_a_rehearsal_has_a_course_too(runs: LocalRuns) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_on_machines_that_stay_has_nothing_to_tell(runs: LocalRuns) -> None:
     assert runs.start([training(runs, spot=False)]).status == "Succeeded"
     assert "Drivetrain" not in row(runs).response
 
 
+@pytest.mark.slow
 def test_machines_on_demand_fail_too(runs: LocalRuns) -> None:
     summary = runs.start([training(runs, spot=False)], interruptions=parse_all(["step=8,notice=0"]))
     assert summary.status == "Succeeded" and values(runs) == {"value-127.0.0.1": expected()}
@@ -191,6 +195,7 @@ def test_an_interrupted_step_is_not_taken_from_the_cache(runs: LocalRuns) -> Non
     assert row(runs).status == "Succeeded"
 
 
+@pytest.mark.slow
 def test_what_never_came_is_said(runs: LocalRuns) -> None:
     summary = runs.start([training(runs)], interruptions=parse_all(["step=8,notice=0", "step=500"]))
     assert summary.status == "Succeeded"
@@ -320,6 +325,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_what_a_training_says_of_itself_is_known_while_it_runs(runs: LocalRuns, tmp_path: Path) -> None:
     text = tmp_path / "definition.json"
     text.write_text(runs.text([training(runs, SAYS)]))

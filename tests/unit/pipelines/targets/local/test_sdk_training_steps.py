@@ -86,6 +86,7 @@ def executed(runs: LocalRuns, execution: str) -> list[dict[str, Any]]:
         return json.load(file)["cells"]
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_with_its_parameters_and_what_lies_beside_it(runs: LocalRuns) -> None:
     text = notebook(
         cell("name = 'nobody'", "parameters"), cell("print(name, open('beside.txt').read())"), cell("1 + 1")

@@ -195,6 +195,7 @@ def test_the_same_request_with_another_selection_is_another_request(runs: LocalR
     assert Runner(runs.home).find_interrupted('{"Steps": []}', {}, Options(pipeline="test", selected=("a",))) is None
 
 
+@pytest.mark.slow
 def test_only_a_run_that_takes_the_others_from_the_same_execution_goes_on(
     runs: LocalRuns, steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

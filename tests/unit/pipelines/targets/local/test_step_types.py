@@ -335,6 +335,7 @@ def test_a_lambda_without_a_handler_is_refused_before_anything_starts(runs: Loca
         runs.start([lambda_step()], functions={"call": "nowhere.py:handler"})
 
 
+@pytest.mark.slow
 def test_a_lambda_takes_and_gives_at_most_6_mb(runs: LocalRuns, functions: dict[str, str], tmp_path: Path) -> None:
     summary = runs.start([lambda_step(number=1, payload="x" * (6 << 20))], functions=functions)
     assert summary.status == "Failed" and "Lambda takes at most 6,291,456" in str(summary.reason)

@@ -72,6 +72,7 @@ def supervisors(runs: LocalRuns) -> list[Any]:
         return [record for row in ledger.attempts(ledger.execution("latest").id) for record in row.processes]
 
 
+@pytest.mark.slow_cases("2", "15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_the_jobs_and_leaves_a_run_that_can_go_on(
     runs: LocalRuns, tmp_path: Path, number: signal.Signals
@@ -109,6 +110,7 @@ def test_a_signal_stops_the_jobs_and_leaves_a_run_that_can_go_on(
     assert [event.step for event in runs.of(StepStarted)] == ["second", "third"]
 
 
+@pytest.mark.slow
 def test_a_killed_runner_leaves_nothing_and_the_same_request_finds_the_run(runs: LocalRuns, tmp_path: Path) -> None:
     steps = [runs.processing("first", "pass"), runs.processing("second", WAIT, outputs=["out"], DependsOn=["first"])]
     process = in_a_process(runs, steps, tmp_path)
@@ -137,6 +139,7 @@ def test_a_killed_runner_leaves_nothing_and_the_same_request_finds_the_run(runs:
     assert runner.find_interrupted(runs.text(steps), {}, options) is None
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_share_a_home(runs: LocalRuns, tmp_path: Path) -> None:
     program = "open('/opt/ml/processing/output/out/x', 'w').write('x')"
     steps = [runs.processing(name, program, outputs=["out"], cache=True) for name in "abc"]
@@ -146,6 +149,7 @@ def test_runs_at_the_same_time_share_a_home(runs: LocalRuns, tmp_path: Path) -> 
         assert [execution.status for execution in ledger.executions()] == ["Succeeded"] * 3
 
 
+@pytest.mark.slow
 def test_a_step_that_takes_too_long_is_ended(runs: LocalRuns) -> None:
     summary = runs.start([runs.processing("slow", WAIT, outputs=["out"], max_run=1)])
     assert summary.status == "Failed"

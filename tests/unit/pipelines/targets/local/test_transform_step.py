@@ -292,6 +292,7 @@ def test_a_model_of_this_run_and_one_of_another_maker(runs: LocalRuns) -> None:
     assert outputs(runs) == {"a.csv.out": "30\n"}
 
 
+@pytest.mark.slow
 def test_of_several_containers_each_is_given_what_the_one_before_it_answered(runs: LocalRuns, tmp_path: Path) -> None:
     """An inference pipeline: code that doubles, code from elsewhere that is told how, and a command for an image."""
     data = runs.put("in/a.csv", "1,2\n3,4\n")

@@ -275,6 +275,7 @@ def test_what_the_service_would_refuse_is_refused() -> None:
         compiled(step(load, raw="s3://b/k"), deployment=role)
 
 
+@pytest.mark.slow
 def test_the_wire_form_has_a_limit() -> None:
     many = [step(load, name=f"s{i}", raw="s3://b/k") for i in range(1000)]
     built = compiled(*many)

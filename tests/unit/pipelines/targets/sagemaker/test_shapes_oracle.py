@@ -225,6 +225,7 @@ def mutated(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return step, arguments
 
 
+@pytest.mark.slow
 @given(mutated())
 @settings(max_examples=150, deadline=None)
 def test_mutated_requests_are_refused_where_botocore_refuses_them(case: tuple[str, dict[str, Any]]) -> None:

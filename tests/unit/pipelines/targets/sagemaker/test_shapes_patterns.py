@@ -42,6 +42,7 @@ def test_every_pattern_answers_at_once_whatever_it_is_given(pattern: str) -> Non
     assert time.process_time() - start < 5
 
 
+@pytest.mark.slow_cases("L")
 @pytest.mark.parametrize("name", ["L", "M", "N", "P", "S", "Z"])
 def test_unicode_classes_hold_exactly_their_characters(name: str) -> None:
     # \x07 stands in the class because that of marks has no ASCII member, and an empty class is no class.

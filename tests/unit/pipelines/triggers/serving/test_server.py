@@ -664,6 +664,7 @@ def test_what_waited_is_told_and_counts_no_more(world: World, tmp_path: Path) ->
     assert [one.name for one in History(world.home.root / "serving").of("retrain")] == [first]
 
 
+@pytest.mark.slow
 def test_a_run_that_a_killed_server_left_behind_is_waited_for(world: World) -> None:
     import fcntl
 

@@ -98,6 +98,7 @@ def test_settings_that_are_none(environment: dict[str, str], monkeypatch: pytest
         Objects("some").list("")
 
 
+@pytest.mark.slow_cases("429")
 @pytest.mark.parametrize("fault", ["409", "500", "502", "503", "504", "429", "dropped", "answer lost"])
 def test_there_is_an_end(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
     objects.list("")
@@ -112,6 +113,7 @@ def test_there_is_an_end(fault: str, objects: Objects, faults: Any, proxy: S3Pro
         assert f"the last: {fault} " in str(caught.value) and "(by a test)" in str(caught.value)
 
 
+@pytest.mark.slow_cases(but=["answer cut", "stalled"])
 @pytest.mark.parametrize("fault", ["stalled", "answer stalled", "answer half stalled", "answer cut"])
 def test_a_service_that_stands_still_or_breaks_off_is_left(
     fault: str, proxy: S3Proxy, objects: Objects, faults: Any

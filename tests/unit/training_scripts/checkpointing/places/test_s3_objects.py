@@ -53,6 +53,24 @@ def remove(objects: Objects) -> None:
 VERBS = [put, create, swap, upload, remove]
 
 
+@pytest.mark.slow_cases(
+    "409-put",
+    "409-upload",
+    "429-put",
+    "429-create",
+    "429-swap",
+    "429-upload",
+    "429-remove",
+    "500-upload",
+    "502-create",
+    "503-upload",
+    "504-upload",
+    "dropped-swap",
+    "dropped-upload",
+    "answer lost-upload",
+    "answer cut-upload",
+    "done and 500-upload",
+)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("fault", [fault for fault in ALL if "stalled" not in fault])
 def test_a_request_that_fails_is_made_again(
@@ -97,6 +115,7 @@ def test_a_completion_whose_answer_is_lost_was_one(fault: str, objects: Objects,
     assert not faults.ahead
 
 
+@pytest.mark.slow_cases(but=["503"])
 @pytest.mark.parametrize("fault", ["answer cut", "answer half stalled", "503"])
 def test_content_that_breaks_off_is_fetched_again(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
     objects.upload("a", DATA)

@@ -275,6 +275,7 @@ def test_a_stop_before_the_command_runs_still_ends_it(tmp_path: Path, isolation:
     assert finish(running, 20).stopped
 
 
+@pytest.mark.slow_cases("none")
 def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path, isolation: str) -> None:
     running = start(job(tmp_path, *PYTHON, STAY, "/opt/ml"))
     until(lambda: names(tmp_path) == ["daemon", "main", "rank"])
@@ -285,6 +286,7 @@ def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path
     assert 0.2 < time.monotonic() - started < 10
 
 
+@pytest.mark.slow
 def test_the_time_limit_stops_the_command(tmp_path: Path, isolation: str) -> None:
     result = run(tmp_path, *PYTHON, GRACEFUL.replace("CODE", "5"), time_limit_s=1.0)
     assert names(tmp_path) == ["ready", "saved"]
@@ -341,6 +343,7 @@ def all_of(record: processes.ProcessRecord) -> list[int]:
     return sorted({*alive, *below, *processes.with_token(record.token)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "every_isolation",
     ["pid", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("mounts", "none"))],

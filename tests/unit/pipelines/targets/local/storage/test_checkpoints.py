@@ -54,6 +54,7 @@ def test_only_what_the_job_had_brought_itself_goes(tmp_path: Path) -> None:
     assert names(store) == ["earlier/weights", "kept"] and not store.path(f"{PLACE}step-1").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fails", "left"), [(False, ["4"]), (True, ["1", "2", "4"])])
 def test_the_disk_is_bounded_by_a_job_that_succeeds(runs: LocalRuns, fails: bool, left: list[str]) -> None:
     summary = runs.start([runs.training("train", PROGRAM.replace("FAILS", str(fails)), checkpoints=PLACE)])

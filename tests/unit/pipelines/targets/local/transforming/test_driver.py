@@ -53,6 +53,7 @@ def test_a_command_that_is_not_there_and_one_that_never_answers() -> None:
             Server([sys.executable, "-c", "raise SystemExit(3)"], port)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("status", [pytest.param("503", marks=pytest.mark.slow), "204"])
 def test_a_server_whose_ping_is_not_200_is_given_up(status: str) -> None:

@@ -186,6 +186,7 @@ def test_time_ends_a_tuning_of_which_no_training_ends(runs: LocalRuns, monkeypat
     assert found["Drivetrain"]["over"] == "MaxRuntimeInSeconds 120 is over"
 
 
+@pytest.mark.slow
 def test_a_training_whose_time_is_over_is_stopped_and_keeps_what_it_has(runs: LocalRuns) -> None:
     definition = training(runs, HOPELESS, StoppingCondition={"MaxRuntimeInSeconds": 1})
     summary = runs.start([tuning(definition, ranges=categories(x=["bad"]), most=1)], image_commands=COMMAND)
@@ -337,6 +338,7 @@ def test_what_failed_is_run_again_and_what_did_not_is_kept(runs: LocalRuns, tmp_
     assert starts(tmp_path) == ["a", "b", "a", "b"]
 
 
+@pytest.mark.slow
 def test_another_configuration_begins_anew_and_leaves_nothing_of_the_old(runs: LocalRuns, tmp_path: Path) -> None:
     fail = runs.processing("fail", "import sys; sys.exit(1)", inputs={}, DependsOn=["tune"])
     step = noting(runs, tmp_path / "notes", "Random")

@@ -71,6 +71,7 @@ def test_a_grid_has_every_combination_once_in_order() -> None:
     assert found == list(product("abc", "12"))
 
 
+@pytest.mark.slow
 def test_bayes_gets_closer_than_chance() -> None:
     ranges = (Continuous("x", -5, 5), Continuous("y", 1e-4, 1, "Logarithmic"))
 

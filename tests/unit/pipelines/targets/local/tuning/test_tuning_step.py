@@ -125,6 +125,7 @@ def test_metrics_are_in_the_ledger_under_each_training(runs: LocalRuns) -> None:
     assert [value for name, value in found if name == "loss"] == [first[-1], second[-1]]
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_tuning(runs: LocalRuns) -> None:
     def tuned() -> list[str]:
         summary = runs.start([tuning(training(runs), strategy="Bayesian", most=5)], image_commands=COMMAND)

@@ -179,6 +179,7 @@ def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", [False, True])
 def test_after_two_crashes_with_different_code_only_an_edit_is_drift(place: Place, edited: bool) -> None:
     place.apply(place.wanted())
@@ -248,6 +249,7 @@ def test_drift_is_refused_unless_named(place: Place) -> None:
     assert place.plan(wanted).is_empty
 
 
+@pytest.mark.slow
 def test_drift_that_the_code_has_too_is_no_hindrance(place: Place) -> None:
     place.apply(place.wanted())
     place.edit(Steps=definition("ml.m5.4xlarge")["Steps"])
@@ -294,6 +296,7 @@ def test_a_new_plan_is_advised_as_this_one_was_made(place: Place) -> None:
     assert str(refused.value).endswith(f"Make a new plan: {again}")
 
 
+@pytest.mark.slow_cases(but=["tags"])
 @pytest.mark.parametrize("what", ["edit", "tags", "trigger", "deleted", "code"])
 def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
     place.apply(place.wanted(triggers=(place.schedule(),)))
@@ -324,6 +327,7 @@ def test_a_plan_for_another_place_is_refused(place: Place) -> None:
         apply(place.account, place.wanted(), replace(plan, account="999999999999"))
 
 
+@pytest.mark.slow_cases(but=["put_rule"])
 @pytest.mark.parametrize("denied", ["create_schedule", "put_rule", "put_targets"])
 def test_a_new_pipeline_is_taken_back_when_what_starts_it_is_refused(place: Place, denied: str) -> None:
     wanted = place.wanted(triggers=(place.rule(), place.schedule()))
@@ -336,6 +340,7 @@ def test_a_new_pipeline_is_taken_back_when_what_starts_it_is_refused(place: Plac
     assert place.plan(wanted).is_empty
 
 
+@pytest.mark.slow_cases(but=["update_schedule"])
 @pytest.mark.parametrize("denied", ["update_schedule", "put_rule", "delete_rule", "remove_targets", "delete_tags"])
 def test_an_update_is_taken_back_when_a_part_is_refused(place: Place, denied: str) -> None:
     first, second = scenario(place, update=True)
@@ -446,6 +451,7 @@ class Interrupted(Account):
         return said
 
 
+@pytest.mark.slow_cases(but=["put_object"])
 @pytest.mark.parametrize("moment", ["put_object", "add_tags", "update_pipeline"])
 def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, moment: str) -> None:
     first = place.wanted()
@@ -498,6 +504,7 @@ class EditedThenDenied(Denying):
         return super().call(service, operation, about=about, **arguments)
 
 
+@pytest.mark.slow_cases("update")
 @pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
 def test_what_somebody_wrote_since_is_not_taken_back(place: Place, update: bool) -> None:
     if update:
@@ -539,6 +546,7 @@ def test_a_role_that_cannot_be_assumed_is_said_before_anything_refers_to_it(plac
     assert not place.state()["pipelines"]
 
 
+@pytest.mark.slow
 def test_a_definition_that_is_longer_than_a_request_goes_through_the_bucket(place: Place) -> None:
     many = {**definition(), "Steps": [processing(f"step-{n}", note="x" * 250, other="y" * 250) for n in range(1_500)]}
     wanted = place.wanted(definition=many)

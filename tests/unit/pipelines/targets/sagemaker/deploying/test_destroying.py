@@ -72,6 +72,7 @@ def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> No
     assert not any(line.startswith("deleted 1 objects") for line in told)
 
 
+@pytest.mark.slow
 def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -> None:
     longer = replace(place, name=f"{NAME}-too")
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
@@ -107,6 +108,7 @@ def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
         assert place.state() == EMPTY, number
 
 
+@pytest.mark.slow
 def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
@@ -146,6 +148,7 @@ def test_code_that_a_copy_made_in_studio_uses_stays(place: Place) -> None:
     assert left["objects"] == [wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("denied", ["list_pipelines", "describe_pipeline"])
 def test_where_other_pipelines_cannot_be_read_the_code_stays_and_it_is_said(place: Place, denied: str) -> None:
     place.apply(place.wanted())

@@ -54,6 +54,7 @@ def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) ->
     ]
 
 
+@pytest.mark.slow_cases(but=["given0-Did you mean 'MinAccuracy'"])
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -306,6 +306,7 @@ def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
     assert consequences(place.account, new, None, None)["roles"][jobs]["removed"] == []
 
 
+@pytest.mark.slow_cases(but=["origin3--d theirs.json --name nightly"])
 @pytest.mark.parametrize(
     ("origin", "given"),
     [

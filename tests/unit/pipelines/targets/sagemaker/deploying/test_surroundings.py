@@ -24,6 +24,7 @@ from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Plac
 DAILY = resource_name(NAME, "daily")
 
 
+@pytest.mark.slow
 def test_a_schedule_that_somebody_disabled_is_drift(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     place.apply(wanted)
@@ -48,6 +49,7 @@ def test_a_schedule_that_somebody_disabled_is_drift(place: Place) -> None:
     assert place.plan(wanted).is_empty
 
 
+@pytest.mark.slow
 def test_a_change_of_the_code_is_no_drift(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.schedule(), place.rule())))
     changed = place.wanted(
@@ -63,6 +65,7 @@ def test_a_change_of_the_code_is_no_drift(place: Place) -> None:
     assert place.plan(changed).is_empty
 
 
+@pytest.mark.slow_cases(but=["pipeline.Description-edit0"])
 @pytest.mark.parametrize(
     ("where", "edit"),
     [
@@ -190,6 +193,7 @@ def test_what_a_schedule_passes_on_is_told_without_secrets(place: Place) -> None
     assert "canary" not in drifted.text() + "\n".join(lines(drifted)) + str(drifted.refusal())
 
 
+@pytest.mark.slow
 def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     place.apply(wanted)
@@ -214,6 +218,7 @@ def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
     assert place.plan(wanted).is_empty
 
 
+@pytest.mark.slow
 def test_schedules_that_outlived_their_pipeline_are_taken_over(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.schedule(), place.schedule(name="other"))))
     place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
@@ -225,6 +230,7 @@ def test_schedules_that_outlived_their_pipeline_are_taken_over(place: Place) -> 
     assert place.plan(wanted).is_empty
 
 
+@pytest.mark.slow
 def test_a_start_that_is_over_is_not_said_again(place: Place) -> None:
     """The service takes none, and a schedule whose start is over begins at once, as one without a start does."""
     began = datetime(2020, 1, 1, tzinfo=UTC)
@@ -257,6 +263,7 @@ def pipeline_of(place: Place, **more: Any) -> Pipeline:
     return Pipeline(**{**given, **more})
 
 
+@pytest.mark.slow
 def test_what_pull_is_told(place: Place) -> None:
     pipeline = pipeline_of(place)
     wanted = place.wanted(triggers=desired_triggers(pipeline, place.account, place.wanted().arn))

@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from drivetrain.pipelines import Pipeline, fail
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
@@ -101,6 +103,7 @@ def test_the_tags_of_the_stack_that_made_a_rule_make_no_difference(place: Place)
     assert place.plan(place.wanted(triggers=(rule,))).is_empty
 
 
+@pytest.mark.slow
 def test_a_schedule_that_others_made_for_the_pipeline_is_not_ours(place: Place) -> None:
     ours = place.schedule()
     place.apply(place.wanted(triggers=(ours,)))
