@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
-test: setup  ## The quick tests (under ten minutes on two cores)
+test: setup  ## The quick tests (five minutes on two cores)
 	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk' $(ARGS)
 
 test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
