@@ -23,7 +23,7 @@ LENGTH, VOCABULARY, WIDTH, HEADS = 8, 10, 8, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`kind`: conv, transformer, batchnorm, bn1d or dropout.
+    """`kind`: conv, transformer, idle (a transformer with layers that nothing uses), batchnorm, bn1d or dropout.
 
     `optimizer_kind`: adamw, amsgrad, sgd, momentum, rprop or adafactor.
     """
@@ -33,8 +33,12 @@ class Recipe:
     columns: tuple[str, ...] = ()
 
     @property
+    def reads_text(self) -> bool:
+        return self.kind in ("transformer", "idle")
+
+    @property
     def num_classes(self) -> int | None:
-        return None if self.kind == "transformer" else CLASSES
+        return None if self.reads_text else CLASSES
 
     def model(self) -> nn.Module:
         return MODELS[self.kind]()
@@ -43,7 +47,7 @@ class Recipe:
         raise NotImplementedError("samples are in memory")
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        if self.kind == "transformer":
+        if self.reads_text:
             return functional.cross_entropy(outputs.transpose(1, 2), targets, reduction="none").mean(dim=1)
         return functional.cross_entropy(outputs, targets, reduction="none")
 
@@ -73,19 +77,19 @@ class Recipe:
 
     def tensor_plan(self) -> dict[str, str]:
         """How tensor parallelism splits the layers, by pattern of module names."""
-        if self.kind == "transformer":
+        if self.reads_text:
             inward = {f"*.{name}": "colwise" for name in ("query", "key", "value", "up")}
             return inward | {f"*.{name}": "rowwise" for name in ("output", "down")}
         return {"6": "colwise", "8": "rowwise"}
 
     def context_plan(self) -> dict[str, int]:
         """The buffers with an entry for each position, for context parallelism."""
-        return {"*.positions": 0} if self.kind == "transformer" else {}
+        return {"*.positions": 0} if self.reads_text else {}
 
     def samples(self, count: int, *, seed: int = 0) -> Batch:
         """Samples that a model can learn something from; inputs in float64."""
         generator = torch.Generator().manual_seed(seed)
-        if self.kind == "transformer":
+        if self.reads_text:
             text = torch.randint(VOCABULARY, (count, 1), generator=generator)
             text = (text + 3 * torch.arange(LENGTH + 1)) % VOCABULARY  # each token follows from the one before
             noise = torch.randint(VOCABULARY, text.shape, generator=generator)
@@ -183,14 +187,19 @@ def fully_connected() -> nn.Module:
     )
 
 
-def transformer() -> nn.Module:
+def transformer(*, idle: bool = False) -> nn.Module:
     head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY))
-    return nn.Sequential(Embedding(), Block(), Block(), head)
+    model = nn.Sequential(Embedding(), Block(), Block(), head)
+    if idle:
+        for block in (model[1], model[2]):
+            block.idle = nn.Linear(WIDTH, WIDTH)
+    return model
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "conv": convolutional,
     "transformer": transformer,
+    "idle": lambda: transformer(idle=True),
     "batchnorm": lambda: convolutional(norm=True),
     "dropout": lambda: convolutional(dropout=0.3),
     "bn1d": fully_connected,

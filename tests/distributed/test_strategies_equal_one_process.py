@@ -10,10 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.strategy import load_strategy
+from tests.distributed.strategy_models import Recipe
 from tests.distributed.strategy_runs import ALL, FIRST, Run, dealt, parameters, with_models
 from tests.distributed.strategy_training import (
     Setting,
@@ -123,6 +127,33 @@ def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
 
 
 # (test_checkpoints_strategies.py moves trainings of all of them, with AdamW, through files.)
+def idle_runs() -> list[Run]:
+    """Each strategy's first run on a transformer; those that must be told that layers may be unused are."""
+    found: list[Run] = []
+    for run in FIRST:
+        if "transformer" in run.models:
+            _, options = load_strategy(run.strategy, {})
+            told = {"find_unused_parameters": True} if hasattr(options, "find_unused_parameters") else {}
+            found.append(replace(run, options={**run.options, **told}))
+    return found
+
+
+@pytest.mark.parametrize("run", parameters(idle_runs(), quick=("cp", "pp_ddp")))
+def test_what_no_rank_uses_stays_as_it_is(run: Run, reference: Reference, pooled: Any) -> None:
+    """Without a gradient: with one of zeros AdamW would decay it."""
+    setting = Setting(kind="idle", steps=3)
+    expected = reference(setting)
+    idle = [name for name in expected.model if "idle" in name]
+    assert len(idle) == 4
+    trained = pooled(run.world_size, fit, run, setting)[0]
+    assert difference(trained, expected) < TOLERANCE, worst(trained, expected)
+    torch.manual_seed(setting.seed)
+    begun = Recipe(kind="idle").model().state_dict()
+    for name in idle:
+        assert np.array_equal(trained.model[name], begun[name].numpy()), name
+        assert not any(key.startswith(name) for key in trained.optimizer), name
+
+
 @pytest.mark.slow_cases("ddp-2")
 @pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("ddp",)))
 def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
