@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html and pipel
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -75,14 +75,25 @@ def look_up(
     if limit is not None and age > limit:
         given = step.raw["CacheConfig"]["ExpireAfter"]
         return Explanation(False, (f"the result of {earlier.execution} is older than {given}",))
-    for written in ledger.written(earlier.execution, step.name):
-        if not _is_as_written(written, store.path(written.uri)):
-            return Explanation(False, (f"{written.uri}, which {earlier.execution} wrote, is gone or changed",))
+    for uri in damaged(earlier.execution, step.name, ledger, store):
+        return Explanation(False, (gone_or_changed(uri, earlier.execution),))
     warnings = (
         *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
     )
     return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)
+
+
+def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:
+    """The URIs that a step wrote and under which something else lies now, or nothing."""
+    for written in ledger.written(execution, step):
+        if not _is_as_written(written, store.path(written.uri)):
+            yield written.uri
+
+
+def gone_or_changed(uri: str, execution: str) -> str:
+    """As it is said to people."""
+    return f"{uri}, which {execution} wrote, is gone or changed"
 
 
 def _missed(

@@ -84,7 +84,9 @@ class Execution:
         ledger: LedgerWriter,
         observer: Observer,
         selection: Selection | None = None,
+        damaged: Mapping[str, str] | None = None,
     ) -> None:
+        """`damaged`: steps that run again though they were done -> why."""
         self._definition = definition
         self._facts = facts
         self._options = options
@@ -94,6 +96,7 @@ class Execution:
         self._home = home
         self._scope = scope
         self._selection = selection
+        self._damaged = dict(damaged or {})
         self._scheduler = Scheduler(definition)
         self._control = Control(Slots(options.workers))
         self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
@@ -295,6 +298,8 @@ class Execution:
     def _start(self, ready: _Ready) -> None:
         step, explanation = ready.step, ready.explanation
         why = explanation.reasons if explanation is not None and explanation.fields else ()
+        if lost := self._damaged.pop(step.name, None):
+            why = (lost,)
         number = self._ledger.start_step(
             self._facts.id,
             step.name,

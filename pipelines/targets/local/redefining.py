@@ -1,4 +1,5 @@
-"""An execution goes on with another definition: what is the same stays done, the rest is done again.
+"""An execution goes on with another definition, or with outputs that are damaged: what is the same stays done, the
+rest is done again.
 
 Made for a training that moves from spot machines to on-demand ones: only its own step has changed, and its checkpoints
 lie where they lay.
@@ -23,9 +24,11 @@ from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 _PENDING = "redefinition.json"
 
 
-def changed_steps(old: Definition, new: Definition, values: Collection[str] = ()) -> set[str]:
+def changed_steps(
+    old: Definition, new: Definition, values: Collection[str] = (), damaged: Collection[str] = ()
+) -> set[str]:
     """The steps of `new` that are not as in `old` or refer to a parameter among `values`, which has another value now;
-    and all that need one of them."""
+    those among `damaged`; and all that need one of them."""
     changed = {
         step.name
         for step in new.walk()
@@ -33,6 +36,7 @@ def changed_steps(old: Definition, new: Definition, values: Collection[str] = ()
         or step.own_fields != old.step(step.name).own_fields
         or step.branch != old.step(step.name).branch
         or any(get.parameter in values for get in step.references)
+        or step.name in damaged
     }
     needs = dependencies(new)
     grown = True
@@ -67,13 +71,18 @@ class Redefinition:
     forgotten: tuple[str, ...]
 
     @staticmethod
-    def begin(execution: str, old: Request, new: Request, ledger: LedgerWriter) -> Redefinition:
-        """Find out what is to be done, and keep it; nothing is changed yet."""
+    def begin(
+        execution: str, old: Request, new: Request, ledger: LedgerWriter, damaged: Collection[str] = ()
+    ) -> Redefinition:
+        """Find out what is to be done, and keep it; nothing is changed yet.
+
+        Args:
+            damaged: steps of which something is lost that they had written.
+        """
         before, after = read(old.text, f"execution {execution}"), read(new.text, "the new definition")
         names = {*old.parameters, *new.parameters}
-        again = changed_steps(
-            before, after, {name for name in names if old.parameters.get(name) != new.parameters.get(name)}
-        )
+        values = {name for name in names if old.parameters.get(name) != new.parameters.get(name)}
+        again = changed_steps(before, after, values, damaged)
         left = {*again, *(set(before.by_name) - set(after.by_name))}
         uris = [
             written.uri

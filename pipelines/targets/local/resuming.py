@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.for_each import child_name
 from drivetrain.pipelines.targets.events import StepFinished
+from drivetrain.pipelines.targets.local.cache import damaged, gone_or_changed
 from drivetrain.pipelines.targets.local.containers.processes import end_survivors
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.scheduler import DONE, Scheduler, taken_care_of
@@ -33,6 +35,27 @@ def settle_earlier_attempts(execution: str, home: Home, store: ObjectStore, ledg
             ledger.finish_step(execution, attempt.step, "Succeeded", number=attempt.number)
         else:
             discard(folder)
+
+
+def damaged_steps(execution: str, selected: Collection[str], store: ObjectStore, ledger: Ledger) -> dict[str, str]:
+    """Steps that are done, but something is gone or changed of what they wrote -> what. For a step of an iteration that
+    of its ForEach is given. What another step of the execution has written since counts as its own.
+
+    Args:
+        selected: the steps that this execution runs; empty for all. (Those of the others are looked at in selecting.)
+    """
+    found: dict[str, str] = {}
+    for row in ledger.steps(execution):
+        name = row.parent or row.name
+        if row.status not in DONE or name in found or (selected and name not in selected):
+            continue
+        writer = row.cache_of or execution
+        for uri in damaged(writer, row.name, ledger, store):
+            by = ledger.writer_of(uri)
+            if by[0] != execution or by[1] == row.name:
+                found[name] = gone_or_changed(uri, writer)
+                break
+    return found
 
 
 def take_up(

@@ -30,7 +30,7 @@ from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.other_training import refuse_another_training
 from drivetrain.pipelines.targets.local.redefining import Redefinition, given_parameters
 from drivetrain.pipelines.targets.local.request import Request
-from drivetrain.pipelines.targets.local.resuming import settle_earlier_attempts
+from drivetrain.pipelines.targets.local.resuming import damaged_steps, settle_earlier_attempts
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
 from drivetrain.pipelines.targets.local.selecting import Selection, reference, select
 from drivetrain.pipelines.targets.local.storage.disk import go_on, no_space
@@ -97,7 +97,7 @@ class Runner:
             store = ObjectStore(self.home.objects, options.data)
             put_assets(store, assets)
             request = self._with_reference(request)
-            self._select(definition, request)
+            self._select(definition, request, store)
         # The time of start is only known once the ledger has it; nothing that is checked depends on it.
         masking = self._check(definition, request, id, store)
         with (
@@ -162,11 +162,13 @@ class Runner:
             ledger.facts = self._facts(request, row.id, row.started)
             if text is not None:
                 self._refuse_another_training(definition, request, saved, row, steps, store)
-                settle_earlier_attempts(row.id, self.home, store, ledger)
-                Redefinition.begin(row.id, saved, request, ledger).complete(row.id, ledger, store)
+            settle_earlier_attempts(row.id, self.home, store, ledger)
+            damaged = damaged_steps(row.id, request.options.selected, store, ledger)
+            if text is not None or damaged:
+                Redefinition.begin(row.id, saved, request, ledger, damaged).complete(row.id, ledger, store)
             elif request != saved:
                 request.save(self.home.run(row.id))
-            return self._run(definition, request, row.id, row.started, store, ledger, resumed=True)
+            return self._run(definition, request, row.id, row.started, store, ledger, resumed=True, damaged=damaged)
 
     def _saved(self, row: ExecutionRow, ledger: LedgerWriter) -> Request:
         """What an execution runs, once another definition that a dead runner had begun to enter is entered."""
@@ -242,7 +244,7 @@ class Runner:
             source = reference(ledger, request.options.pipeline, request.options.selected_from)
         return replace(request, options=replace(request.options, selected_from=source))
 
-    def _select(self, definition: Definition, request: Request) -> Selection | None:
+    def _select(self, definition: Definition, request: Request, store: ObjectStore) -> Selection | None:
         """What is run, where that is not all; None where it is.
 
         Raises:
@@ -252,7 +254,7 @@ class Runner:
             return None
         graph.check(definition)
         with Ledger(self.home) as ledger:
-            return select(definition, request.options.selected, ledger, request.options.selected_from)
+            return select(definition, request.options.selected, ledger, store, request.options.selected_from)
 
     def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> Masking:
         """Refuse what cannot run; gives what must not be kept."""
@@ -279,6 +281,7 @@ class Runner:
         ledger: LedgerWriter,
         *,
         resumed: bool,
+        damaged: Mapping[str, str] | None = None,
     ) -> Summary:
         execution = Execution(
             home=self.home,
@@ -289,7 +292,8 @@ class Runner:
             store=store,
             ledger=ledger,
             observer=self.observer,
-            selection=self._select(definition, request),
+            selection=self._select(definition, request, store),
+            damaged=damaged or {},
         )
         status, seconds, reason = execution.run(resumed=resumed)
         return Summary(id, status, seconds, reason)

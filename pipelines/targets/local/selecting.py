@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.selection import check_selection
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.cache import damaged, gone_or_changed
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.scheduler import DONE, outer_waits
 from drivetrain.pipelines.targets.local.step_types import condition
+from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
 _REFERENCES = ("Succeeded", "CompletedWithFailures", "Failed", "Stopped")
 
@@ -61,7 +63,9 @@ def reference(ledger: Ledger, pipeline: str, given: str | None) -> str | None:
     return row.id
 
 
-def select(definition: Definition, names: Iterable[str], ledger: Ledger, source: str | None) -> Selection:
+def select(
+    definition: Definition, names: Iterable[str], ledger: Ledger, store: ObjectStore, source: str | None
+) -> Selection:
     """What is run and what is reused.
 
     Raises:
@@ -72,13 +76,20 @@ def select(definition: Definition, names: Iterable[str], ledger: Ledger, source:
     rows = {} if source is None else {row.name: row for row in ledger.steps(source)}
     for step in definition.walk():
         if step.name in chosen:
-            _check_needs(step, chosen, rows, source)
+            for row in _needed(step, chosen, rows, source):
+                writer = row.cache_of or row.execution
+                for uri in damaged(writer, row.name, ledger, store):
+                    raise UserError(
+                        f"--select {step.name}: it needs {row.name}, and {gone_or_changed(uri, writer)}. Select "
+                        f"{row.name}, too, or name another execution by --from."
+                    )
     reused = {name: rows[name] for name in before if name in rows and rows[name].status in DONE}
     return Selection(chosen, source, reused)
 
 
-def _check_needs(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow], source: str | None) -> None:
-    """
+def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow], source: str | None) -> list[StepRow]:
+    """What a selected step needs of steps that are not.
+
     Raises:
         UserError: the reference does not give what a selected step needs of steps that are not.
     """
@@ -111,3 +122,4 @@ def _check_needs(step: StepNode, chosen: frozenset[str], rows: Mapping[str, Step
                 f"--select {step.name}: in execution {source} the condition {name} took the other branch. Select "
                 f"{name}, too, or name another execution by --from."
             )
+    return [rows[name] for name in sorted(needed - chosen)]

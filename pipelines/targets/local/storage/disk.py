@@ -1,10 +1,12 @@
-"""A full disk, as one clear error."""
+"""What the disk has for certain, and a full disk as one clear error."""
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
 
@@ -14,6 +16,15 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 class DiskFullError(UserError):
     """No space is left for what the runner itself has to write. What the ledger holds is whole."""
+
+
+def make_durable(path: Path) -> None:
+    """Wait until the disk has a file's bytes, or a folder's names: then they outlast the machine's power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.storage.copying import copy, copy_and_hash, decompress
+from drivetrain.pipelines.targets.local.storage.disk import make_durable
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MAX_KEY_BYTES = 1024
@@ -152,17 +153,19 @@ class ObjectStore:
                 raise _conflict(target, uri)
 
     def adopt(self, staged: Path, uri: str) -> None:
-        """Move a file, or the files of a folder, to its place. May be repeated after an interruption: what has been
-        moved already is no longer staged."""
+        """Move a file, or the files of a folder, to its place; the disk has the names at the end. May be repeated after
+        an interruption: what has been moved already is no longer staged."""
         target = self._writable(uri)
-        if staged.is_dir():
-            if not target.exists():
-                self._replace(staged, target, uri)
-                return
-            for name, path in list(walk(staged)):
-                self._replace(path, target / name, f"{uri.rstrip('/')}/{name}")
+        moved: list[tuple[Path, Path, str]] = []
+        if staged.is_dir() and target.exists():
+            moved += [(path, target / name, f"{uri.rstrip('/')}/{name}") for name, path in walk(staged)]
         elif staged.exists():
-            self._replace(staged, target, uri)
+            moved.append((staged, target, uri))
+        for source, place, shown in moved:
+            self._replace(source, place, shown)
+        above = {folder for _, place, _ in moved for folder in place.parents if folder.is_relative_to(self.root)}
+        for folder in above:
+            make_durable(folder)
 
     def remove(self, uri: str, *, below: str) -> None:
         """Remove one object, where it is there, and the folders below a prefix that it leaves empty; nobody else may

@@ -1,7 +1,8 @@
 """What a job leaves: merged from its hosts, checked, hashed, and staged in the attempt's folder.
 
 Nothing reaches its place in the store here. The stage holds every output; the ledger then enters the step as succeeded
-together with the list of moves, and the moves are renames, which can be repeated.
+together with the list of moves, and the moves are renames, which can be repeated. The disk has every byte before the
+ledger says so: a ledger that names what is lost would let later steps read what is left of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Move, ObjectEntry
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError
+from drivetrain.pipelines.targets.local.storage.disk import make_durable
 from drivetrain.pipelines.targets.local.storage.objects import StoredObject, digest_of, sha256_of, stamp_of, walk
 
 BASE = "/opt/ml"
@@ -41,12 +43,15 @@ class Publication:
         found: list[tuple[StoredObject, str]] = []
         below = uri.rstrip("/")
         for key, path in walk(staged) if staged.is_dir() else [("", staged)]:
+            make_durable(path)
             about = path.stat()
             place = f"{below}/{key}" if key else uri
             stored = StoredObject(key or below.rpartition("/")[2], place, path, about.st_size, about.st_mtime_ns)
             checksum = sha256_of(path)
             found.append((stored, checksum))
             self.objects.append(ObjectEntry(place, checksum, stored.bytes, stored.mtime_ns))
+        for folder in (*_folders(staged), staged.parent):
+            make_durable(folder)
         objects = sorted((stored for stored, _ in found), key=lambda item: item.name)
         self.moves.append(Move(str(staged.relative_to(self.folder)), uri))
         self.artifacts.append(
@@ -60,6 +65,11 @@ class Publication:
                 bytes=sum(item.bytes for item in objects),
             )
         )
+
+
+def _folders(staged: Path) -> Iterator[Path]:
+    if staged.is_dir():
+        yield from (Path(folder) for folder, _, _ in os.walk(staged, topdown=False))
 
 
 def merge(output: str, folders: Mapping[str, Path], roots: Mapping[str, Path], target: Path) -> None:
