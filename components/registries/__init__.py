@@ -178,6 +178,25 @@ class Registry(Protocol):
         ...
 
 
+def make_champion(
+    registry: Registry, group: str, version: int, *, reason: str | None = None, by: str | None = None
+) -> list[ModelVersion]:
+    """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
+    approved version, in every registry and for whoever asks it without us.
+
+    Whatever ends it half-way, the champion is the one before or the new one.
+
+    Returns:
+        The version as it is then, and those that were rejected, the newest first.
+    """
+    found = registry.set_status(group, version, "Approved", reason=reason, by=by)
+    newer = [each for each in registry.versions(group) if each.version > version and each.status == "Approved"]
+    said = f"version {version} is the champion again" + (f": {reason}" if reason else "")
+    # The champion is the last to go, so that none in between takes its place.
+    rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
+    return [found, *reversed(rejected)]
+
+
 def open_registry(url: str) -> Registry:
     """The registry at `KIND:LOCATION`, such as `local:PATH`; `local` alone is the one of this folder's runs, and `auto`
     what $DRIVETRAIN_REGISTRY names, else `local`.

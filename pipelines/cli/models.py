@@ -159,7 +159,9 @@ def approve(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Approve a version.
+    """Approve a version: it is the champion from then on.
+
+    The champion is the newest approved version: newer ones that are approved are rejected, as `rollback` does.
 
     \b
     Example:
@@ -181,6 +183,47 @@ def reject(
     _decide(group, version, "Rejected", reason, registry, home, as_json)
 
 
+@app.command()
+def rollback(
+    group: Group,
+    to: Annotated[
+        int | None,
+        typer.Option("--to", metavar="VERSION", help="The approved version that is to be the champion again."),
+    ] = None,
+    reason: Reason = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Go back to the version that was approved before.
+
+    Newer approved versions are rejected, since the newest one that is approved is the champion.
+
+    \b
+    Examples:
+      drivetrain models rollback retraining -m "wrong at night"
+      drivetrain models rollback retraining --to 1
+    """
+    from drivetrain.pipelines.cli.registry import opened
+    from drivetrain.pipelines.errors import UserError
+
+    approved = [each.version for each in opened(registry, home).versions(group) if each.status == "Approved"]
+    if not approved:
+        raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
+    if to is None and len(approved) == 1:
+        raise UserError(
+            f"version {approved[0]} of {group!r} is the only approved one: there is none to go back to. Reject it "
+            f"(drivetrain models reject {group} {approved[0]}), or approve another one."
+        )
+    if to is not None and to not in approved[1:]:
+        earlier = ", ".join(map(str, approved[1:])) or "none"
+        raise UserError(
+            f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
+            f"make any other version the champion, approve it (drivetrain models approve {group} {to})."
+        )
+    _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
+
+
 app.command()(models_predict.predict)
 
 
@@ -189,6 +232,7 @@ def _decide(
 ) -> None:
     import getpass
 
+    from drivetrain.components.registries import make_champion
     from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import paint, say, say_json
     from drivetrain.pipelines.report.words import approval_words, printable
@@ -199,7 +243,11 @@ def _decide(
         by = getpass.getuser()
     except (KeyError, OSError):
         by = None  # a container without a name for its user
-    after = models.set_status(group, before.version, status, reason=reason, by=by)
+    rejected: list[ModelVersion] = []
+    if status == "Approved":
+        after, *rejected = make_champion(models, group, before.version, reason=reason, by=by)
+    else:
+        after = models.set_status(group, before.version, status, reason=reason, by=by)
     if as_json:
         from drivetrain.pipelines.cli.registered import version_json
 
@@ -208,6 +256,8 @@ def _decide(
     version_name = paint(f"{printable(after.group)} version {after.version}", "bold")
     was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"
     say(f"{version_name} is {paint(approval_words(after.status), after.status)}{was}")
+    for each in rejected:
+        say(f"version {each.version}, which was approved, is {paint(approval_words(each.status), each.status)}")
 
 
 def _overall(version: ModelVersion) -> list[tuple[str, float]]:

@@ -24,7 +24,14 @@ import pytest
 
 from drivetrain.components.errors import InputError
 from drivetrain.components.model_card import as_package_card, model_card
-from drivetrain.components.registries import APPROVALS, Registry, RegistryError, kinds, open_registry
+from drivetrain.components.registries import (
+    APPROVALS,
+    Registry,
+    RegistryError,
+    kinds,
+    make_champion,
+    open_registry,
+)
 
 PLACES = Path(__file__).parent / "registries"
 
@@ -413,6 +420,48 @@ ASKED: dict[str, Callable[[Registry], Any]] = {
     "groups": lambda registry: registry.groups(),
     "set_status": lambda registry: registry.set_status("digits", 1, "Rejected"),
 }
+
+
+def test_an_older_version_can_be_the_champion_again(registry: Registry) -> None:
+    for n in range(1, 5):
+        registry.register("digits", content(n), {})
+    for n in (1, 2, 4):
+        registry.set_status("digits", n, "Approved", reason=f"good {n}")
+    found, *rejected = make_champion(registry, "digits", 1, reason="worse at night", by="ada")
+    assert (found.version, found.status, found.reason) == (1, "Approved", "worse at night")
+    assert [(each.version, each.status) for each in rejected] == [(4, "Rejected"), (2, "Rejected")]
+    assert {each.reason for each in rejected} == {"version 1 is the champion again: worse at night"}
+    assert registry.champion("digits") == found
+    assert registry.version("digits", 3).status == "PendingManualApproval"
+    assert make_champion(registry, "digits", 1, reason="worse at night") == [found]  # and again changes nothing
+    (found,) = make_champion(registry, "digits", 4)
+    assert registry.champion("digits") == found
+
+
+@pytest.mark.parametrize("killed_after", range(4))
+def test_a_rollback_that_is_ended_half_way_leaves_one_champion_or_the_other(
+    killed_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = open_registry(f"local:{tmp_path / 'models.db'}")
+    for n in range(1, 5):
+        registry.register("digits", content(n), {}, approval="Approved")
+    left, decide = killed_after, registry.set_status
+
+    def set_status(*arguments: Any, **more: Any) -> Any:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        return decide(*arguments, **more)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(registry, "set_status", set_status)
+        make_champion(registry, "digits", 1)
+    champion = registry.champion("digits")
+    assert champion is not None and champion.version == 4
+    make_champion(registry, "digits", 1)
+    champion = registry.champion("digits")
+    assert champion is not None and champion.version == 1
 
 
 @pytest.mark.slow_cases("sagemaker")

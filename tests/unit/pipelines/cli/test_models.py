@@ -62,6 +62,31 @@ def test_approve_and_reject(models) -> None:
     assert "drivetrain models approve" not in models("show", "digits", "2")
 
 
+def test_rollback(models, drivetrain) -> None:
+    at_home = ("--home", drivetrain.home)
+    assert "no champion to go back from" in drivetrain.error("models", "rollback", "digits", *at_home)
+    models("approve", "digits", "1")
+    assert "the only approved one" in drivetrain.error("models", "rollback", "digits", *at_home)
+    models("approve", "digits", "2")
+    assert "approved before it are: 1." in drivetrain.error("models", "rollback", "digits", "--to", "2", *at_home)
+    assert models("rollback", "digits", "-m", "wrong at night") == (
+        "digits version 1 is approved already\nversion 2, which was approved, is rejected\n"
+    )
+    assert json.loads(models("show", "digits", "approved", "--json"))["version"] == 1
+    assert json.loads(models("show", "digits", "2", "--json"))["reason"] == (
+        "version 1 is the champion again: wrong at night"
+    )
+
+
+def test_an_older_version_that_is_approved_is_the_champion(models) -> None:
+    models("approve", "digits", "2")
+    assert models("approve", "digits", "1").splitlines() == [
+        "digits version 1 is approved (was waiting for approval)",
+        "version 2, which was approved, is rejected",
+    ]
+    assert json.loads(models("show", "digits", "approved", "--json"))["version"] == 1
+
+
 def test_decisions_as_json(models) -> None:
     approved = json.loads(models("approve", "digits", "2", "-m", "good", "--json"))
     assert (approved["version"], approved["status"], approved["reason"]) == (2, "Approved", "good")
