@@ -148,16 +148,28 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
     built = step(component, cluster=cluster, environment=_environment(job), **values)
     name = "submit-" + component.name.replace("_", "-")
-    source = job.source or source or _folder_of_recipe(values.get("recipe"))
+    source = job.source or source or _folder_of_own_code(values)
     return Pipeline(name=name, description=component.summary or None, steps=(built,)), source
 
 
-def _folder_of_recipe(recipe: Any) -> Path | None:
-    """The current folder, where a recipe of the user's own lies in it: it has to go along."""
+def _folder_of_own_code(values: Mapping[str, Any]) -> Path | None:
+    """The current folder, where a script or a recipe of the user's own lies in it: it has to go along.
+
+    Raises:
+        UserError: the script that is named is not there.
+    """
     from drivetrain.pipelines.recommend.facts_places import recipe_file
 
-    found = recipe_file(recipe, Path.cwd()) if isinstance(recipe, str) else None
-    return Path.cwd() if found is not None and found.is_relative_to(Path.cwd()) else None
+    here, recipe, script = Path.cwd(), values.get("recipe"), values.get("script")
+    if script and "source" not in values:
+        if not (here / script).is_file():
+            raise UserError(
+                f"--set script={script}: no such file in {here}. Start from the folder of the script, or name that "
+                "folder: --source DIR."
+            )
+        return here
+    found = recipe_file(recipe, here) if isinstance(recipe, str) else None
+    return here if found is not None and found.is_relative_to(here) else None
 
 
 def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
@@ -245,7 +257,12 @@ def _read_config(component: Component[..., Any], file: Path) -> dict[str, Any]:
         name: json.dumps(value) if isinstance(value, dict | list) else str(value)
         for name, value in read_yaml(file).items()
     }
-    return read_values(component, texts, where=f"{file}: ")
+    values = read_values(component, texts, where=f"{file}: ")
+    for name in component.inputs.keys() & values.keys():
+        # A path is meant from where it was written.
+        if (file.parent / values[name]).exists():
+            values[name] = str((file.parent / values[name]).resolve())
+    return values
 
 
 def read_values(component: Component[..., Any], given: Mapping[str, str], *, where: str = "--set ") -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.secret_names import looks_secret
 from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.spec.file_systems import is_file_system
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
 from drivetrain.pipelines.spec.steps import (
@@ -67,8 +66,8 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
                     f"{default!r} is no S3 URI. A pipeline parameter is read by the service: use s3://..., or give the "
                     "path in the settings, from where it is uploaded."
                 )
-            if isinstance(value, str) and ".." in value.split("/") and not is_file_system(value):
-                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a path."
+            if isinstance(value, str) and value.startswith("s3://") and ".." in value.split("/"):
+                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a URI."
 
 
 @rule

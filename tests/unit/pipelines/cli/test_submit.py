@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,31 @@ def test_a_recipe_of_ones_own_goes_along(tmp_path: Path, monkeypatch: pytest.Mon
     elsewhere.mkdir()
     job = Job(component="train", given=job.given, source=elsewhere)
     assert one_step_pipeline(job)[1] == elsewhere
+
+
+def test_a_script_in_the_current_folder_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    job = Job(component="train-script", given=("train=data", "script=train.py"))
+    assert one_step_pipeline(job)[1] == tmp_path
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert one_step_pipeline(replace(job, source=elsewhere))[1] == elsewhere
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(UserError, match=r"--set script=train.py: no such file in .*/elsewhere\. .* --source DIR"):
+        one_step_pipeline(job)
+
+
+def test_paths_are_meant_from_where_they_are_written(drivetrain) -> None:
+    for folder, words in (("../beside", "a a"), ("mine", "a"), ("settings", "")):
+        (drivetrain.folder / folder).mkdir()
+        (drivetrain.folder / folder / "words.txt").write_text(words)
+    drivetrain.write("settings/values.yaml", "data: ../mine\n")
+    drivetrain.write("counting.py", COUNTING)
+    for given, found in ((("-s", "data=../beside"), "2"), (("-c", "settings/values.yaml"), "1")):
+        words = ("submit", "counting.py", *given, "-s", "word=a", "--home", drivetrain.home, "--out", f"out{found}")
+        drivetrain(*words)
+        assert (drivetrain.folder / f"out{found}/out/found.txt").read_text() == found
 
 
 def test_every_component_of_the_package_can_be_submitted() -> None:

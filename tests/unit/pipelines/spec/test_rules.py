@@ -174,7 +174,7 @@ def test_rule_inputs_are_uris() -> None:
     assert "is Float" in refusal(a, processing("b", inputs={"x": a.metric("accuracy")}))
     path = Parameter.string("Data", default="data.csv")
     assert "is no S3 URI" in refusal(processing(inputs={"x": path.ref()}), parameters=[path])
-    assert "'..' is not allowed" in refusal(processing(inputs={"x": "../secrets"}))
+    assert "'..' is not allowed" in refusal(processing(inputs={"x": "s3://bucket/../secrets"}))
 
 
 def test_rule_arguments_fit() -> None:
