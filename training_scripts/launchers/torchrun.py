@@ -5,6 +5,7 @@ https://docs.pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -18,6 +19,15 @@ SUMMARY = "processes that torch.distributed joins; static or elastic, with resta
 
 
 def run(job: Job) -> Ended:
+    """
+    Raises:
+        InputError: torch is not there.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise InputError(
+            "launcher=torchrun is torch's own, and torch is not installed here. Install it: pip install "
+            "'drivetrain[torch]'; for a program without torch choose launcher=python or mpirun."
+        )
     report = job.folder / "failures.json"
     command = torchrun_command(job.cluster, job.program, job.options, report=report, log_folder=job.folder / "torchrun")
     environment = dict(job.environment)

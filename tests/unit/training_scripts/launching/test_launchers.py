@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launchers import mpirun
+from drivetrain.training_scripts.launchers import mpirun, torchrun
 from drivetrain.training_scripts.launchers.mpirun import mpirun_command
 from drivetrain.training_scripts.launching.cluster import Cluster
 from drivetrain.training_scripts.launching.job import Job, Options, Program
@@ -99,6 +100,20 @@ def test_without_mpirun(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"there is no mpirun on PATH. Install Open MPI"):
         mpirun.run(job)
+
+
+def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(
+        cluster=Cluster(processes=2),
+        program=Program("command", "/bin/true"),
+        options=Options(launcher="torchrun"),
+        environment={},
+        folder=tmp_path,
+    )
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
+    with pytest.raises(InputError, match=r"torch is not installed here. .* choose launcher=python or mpirun"):
+        torchrun.run(job)
 
 
 def following(words: list[str], option: str) -> list[Any]:
