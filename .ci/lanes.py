@@ -19,10 +19,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 LOGS = Path("build/ci")
 # A line for whoever watches, while nothing ends [s].
 HEARTBEAT = 60.0
+# (A signal that comes just before it waits is only heeded when it waits again.)
+LOOK = 0.5
 # Lines of a log that are shown of a job that passed.
 SHOWN = 25
 
@@ -91,10 +94,14 @@ def run(jobs: Sequence[Job], lanes: int, logs: Path) -> dict[str, tuple[int | No
             raise ValueError(f"{job.name} needs {', '.join(unknown)}, which no job is called")
     logs.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    state, ended = _State(list(jobs)), queue.SimpleQueue[tuple[Job, int, float]]()
+    state, ended = _State(list(jobs)), queue.SimpleQueue[tuple[Job, int, float] | int]()
     started: dict[str, subprocess.Popen[bytes]] = {}
 
+    told = began
+
     def say(text: str) -> None:
+        nonlocal told
+        told = time.monotonic()
         print(f"[{time.monotonic() - began:6.0f} s] {text}", flush=True)
 
     def start(job: Job) -> None:
@@ -113,7 +120,7 @@ def run(jobs: Sequence[Job], lanes: int, logs: Path) -> dict[str, tuple[int | No
         threading.Thread(target=lambda: ended.put((job, process.wait(), time.monotonic() - at)), daemon=True).start()
         state.running[job.name] = job
 
-    with _ending_all(started):
+    with _ending_all(started, ended):
         while state.waiting or state.running:
             while job := state.startable(lanes):
                 state.waiting.remove(job)
@@ -127,10 +134,14 @@ def run(jobs: Sequence[Job], lanes: int, logs: Path) -> dict[str, tuple[int | No
                     raise ValueError(f"these need each other: {', '.join(job.name for job in state.waiting)}")
                 break
             try:
-                job, code, seconds = ended.get(timeout=HEARTBEAT)
+                came = ended.get(timeout=LOOK)
             except queue.Empty:
-                say(f"at work: {', '.join(state.running)}")
+                if time.monotonic() - told >= HEARTBEAT:
+                    say(f"at work: {', '.join(state.running)}")
                 continue
+            if isinstance(came, int):
+                raise SystemExit(128 + came)
+            job, code, seconds = came
             del state.running[job.name], started[job.name]
             state.codes[job.name], state.took[job.name] = code, seconds
             say(f"{job.name} {'passed' if code == 0 else f'FAILED with exit code {code}'} after {seconds:.0f} s")
@@ -142,11 +153,12 @@ _SHELL = ("bash", "-euo", "pipefail", "-c")
 
 
 @contextlib.contextmanager
-def _ending_all(started: dict[str, subprocess.Popen[bytes]]) -> Iterator[None]:
+def _ending_all(started: dict[str, subprocess.Popen[bytes]], ended: queue.SimpleQueue[Any]) -> Iterator[None]:
     """Where this program is ended, so are its jobs with all that they started in their sessions."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        # (An exception here would come out of whatever is at work, such as a lock that is half taken.)
+        ended.put(number)
 
     kept = signal.signal(signal.SIGTERM, stop)
     try:
