@@ -138,7 +138,7 @@ def idle_runs() -> list[Run]:
     return found
 
 
-@pytest.mark.parametrize("run", parameters(idle_runs(), quick=("cp", "pp_ddp")))
+@pytest.mark.parametrize("run", parameters(idle_runs(), quick=("cp",)))
 def test_what_no_rank_uses_stays_as_it_is(run: Run, reference: Reference, pooled: Any) -> None:
     """Without a gradient: with one of zeros AdamW would decay it."""
     setting = Setting(kind="idle", steps=3)

@@ -55,6 +55,7 @@ def go_on(runs: LocalRuns) -> dict[str, tuple[str, ...]]:
     return {event.step: event.why for event in runs.of(StepStarted)}
 
 
+@pytest.mark.slow_cases("keep_size_and_time", "unlink")
 @pytest.mark.parametrize("damage", [truncate, keep_size_and_time, os.unlink])
 def test_a_step_whose_output_is_damaged_runs_again_and_what_needs_it(
     damage: Any, runs: LocalRuns, tmp_path: Path
