@@ -72,6 +72,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _longest_first(items, config.rootpath)
 
 
+def _refuse_unknown_cases(item: pytest.Item) -> None:
+    """A name in `slow_cases` that is no case fails the test, where all its cases were collected."""
+    if any("::" in str(word) for word in item.config.args) or item.config.getoption("lf", False):
+        return
+    if unknown := item.config.stash.get(UNKNOWN_CASES, {}).get(item.nodeid.partition("[")[0]):
+        pytest.fail(f"slow_cases names what is no case: {unknown}", pytrace=False)
+
+
 def _search_longer(items: list[pytest.Item]) -> None:
     """A profile's number of examples holds only where a test names none."""
     for function in {getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None)) for item in items}:
@@ -101,6 +109,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What a test draws depends on its name alone, and not on the tests before it. (No torch is imported for that.)"""
+    _refuse_unknown_cases(item)
     seed = zlib.crc32(item.nodeid.encode())
     random.seed(seed)
     if "numpy" in sys.modules:

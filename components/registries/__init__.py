@@ -190,8 +190,11 @@ def make_champion(
         The version as it is then, and those that were rejected, the newest first.
     """
     found = registry.set_status(group, version, "Approved", reason=reason, by=by)
+    champion = registry.champion(group)
+    if champion is None or champion.version <= version:  # found by a request or two; all versions may take many
+        return [found]
     newer = [each for each in registry.versions(group) if each.version > version and each.status == "Approved"]
-    said = f"version {version} is the champion again" + (f": {reason}" if reason else "")
+    said = f"version {version} is the champion" + (f": {reason}" if reason else "")
     # The champion is the last to go, so that none in between takes its place.
     rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
     return [found, *reversed(rejected)]

@@ -251,7 +251,7 @@ def _decide(
     if as_json:
         from drivetrain.pipelines.cli.registered import version_json
 
-        say_json(version_json(after))
+        say_json({**version_json(after), "rejected_versions": [each.version for each in rejected]})
         return
     version_name = paint(f"{printable(after.group)} version {after.version}", "bold")
     was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"

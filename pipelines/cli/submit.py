@@ -61,7 +61,9 @@ def submit(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--source", metavar="DIR", help="Folder whose Python files go along, such as recipes of your own."
+            "--source",
+            metavar="DIR",
+            help="Folder whose Python files go along  [default: this one, where your script or recipe lies in it]",
         ),
     ] = None,
     env: Annotated[

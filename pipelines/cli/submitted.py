@@ -148,11 +148,11 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
     built = step(component, cluster=cluster, environment=_environment(job), **values)
     name = "submit-" + component.name.replace("_", "-")
-    source = job.source or source or _folder_of_own_code(values)
+    source = job.source or source or _folder_of_own_code(component.name, values)
     return Pipeline(name=name, description=component.summary or None, steps=(built,)), source
 
 
-def _folder_of_own_code(values: Mapping[str, Any]) -> Path | None:
+def _folder_of_own_code(component: str, values: Mapping[str, Any]) -> Path | None:
     """The current folder, where a script or a recipe of the user's own lies in it: it has to go along.
 
     Raises:
@@ -161,7 +161,7 @@ def _folder_of_own_code(values: Mapping[str, Any]) -> Path | None:
     from drivetrain.pipelines.recommend.facts_places import recipe_file
 
     here, recipe, script = Path.cwd(), values.get("recipe"), values.get("script")
-    if script and "source" not in values:
+    if component == "train-script" and script and "source" not in values:
         if not (here / script).is_file():
             raise UserError(
                 f"--set script={script}: no such file in {here}. Start from the folder of the script, or name that "

@@ -430,7 +430,7 @@ def test_an_older_version_can_be_the_champion_again(registry: Registry) -> None:
     found, *rejected = make_champion(registry, "digits", 1, reason="worse at night", by="ada")
     assert (found.version, found.status, found.reason) == (1, "Approved", "worse at night")
     assert [(each.version, each.status) for each in rejected] == [(4, "Rejected"), (2, "Rejected")]
-    assert {each.reason for each in rejected} == {"version 1 is the champion again: worse at night"}
+    assert {each.reason for each in rejected} == {"version 1 is the champion: worse at night"}
     assert registry.champion("digits") == found
     assert registry.version("digits", 3).status == "PendingManualApproval"
     assert make_champion(registry, "digits", 1, reason="worse at night") == [found]  # and again changes nothing

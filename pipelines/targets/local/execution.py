@@ -121,10 +121,7 @@ class Execution:
         """
         began = time.monotonic()
         finished, failed = (
-            take_up(
-                *(self._definition, self._facts.id, self._home, self._store),
-                *(self._ledger, self._scope, self._scheduler),
-            )
+            take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
             if resumed
             else ((), ())
         )

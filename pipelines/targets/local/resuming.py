@@ -61,16 +61,13 @@ def damaged_steps(execution: str, selected: Collection[str], store: ObjectStore,
 def take_up(
     definition: Definition,
     execution: str,
-    home: Home,
-    store: ObjectStore,
     ledger: LedgerWriter,
     scope: ExecutionScope,
     scheduler: Scheduler,
 ) -> tuple[tuple[str, ...], tuple[StepFinished, ...]]:
-    """Bring an execution that another process began to where this one can go on. Gives the names of the steps that are
-    done, and the ends of those that stay as they failed, since a step with a Trigger has taken care of it: were they
-    run again and did succeed, both sides of the failure would have run."""
-    settle_earlier_attempts(execution, home, store, ledger)
+    """Bring an execution that another process began, and whose attempts are settled, to where this one can go on.
+    Gives the names of the steps that are done, and the ends of those that stay as they failed, since a step with a
+    Trigger has taken care of it: were they run again and did succeed, both sides of the failure would have run."""
     rows = {row.name: row for row in ledger.steps(execution)}
     handled = taken_care_of(_done(definition, rows))
     kept = {step.name for step in definition.walk() if step.name in handled and rows[step.name].status == "Failed"}

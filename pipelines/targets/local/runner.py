@@ -293,7 +293,7 @@ class Runner:
             ledger=ledger,
             observer=self.observer,
             selection=self._select(definition, request, store),
-            damaged=damaged or {},
+            damaged=damaged,
         )
         status, seconds, reason = execution.run(resumed=resumed)
         return Summary(id, status, seconds, reason)

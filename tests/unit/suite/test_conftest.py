@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import zlib
@@ -16,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[3]
-CONFTEST = str(ROOT / "tests/conftest.py")
 PROPERTY = """
 import random
 from hypothesis import given, settings, strategies as st
@@ -100,15 +100,13 @@ def test_cases_can_be_slow(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     (tmp_path / "test_cases.py").write_text(CASES)
-    words = ("-m", "pytest", "-q", "--collect-only", "-m", "slow", "-p", "no:cacheprovider", "-p", "no:xdist")
-    done = subprocess.run([sys.executable, *words, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path)
-    found = [line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line]
-    assert found == ["test_named[b]", "test_but[b]"]
-
-
-def test_every_slow_case_is_one(request: pytest.FixtureRequest) -> None:
-    """Of the tests that were collected with this one, as a whole run of the suite collects them all."""
-    if any("::" in str(word) for word in request.config.args):
-        pytest.skip("only some cases were collected")
-    unknown = request.config.stash.get(request.config.pluginmanager.get_plugin(CONFTEST).UNKNOWN_CASES, {})
-    assert not {test: cases for test, cases in unknown.items() if cases}
+    words = ("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", "1")
+    slow, all_ = (
+        subprocess.run([sys.executable, *words, *more], capture_output=True, text=True, cwd=tmp_path)
+        for more in (("-m", "slow"), ())
+    )
+    assert slow.returncode == 0, slow.stdout
+    assert set(re.findall(r"test_\w+\[\w\]", slow.stdout)) == {"test_named[b]", "test_but[b]"}
+    assert all_.returncode == 1
+    assert re.findall(r"^ERROR .*(test_\w+\[\w\])", all_.stdout, re.MULTILINE) == ["test_gone[a]"]
+    assert "slow_cases names what is no case: {'z'}" in all_.stdout

@@ -23,6 +23,9 @@ def make_durable(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some file systems cannot sync a folder
+            raise
     finally:
         os.close(descriptor)
 

@@ -74,7 +74,7 @@ def test_rollback(models, drivetrain) -> None:
     )
     assert json.loads(models("show", "digits", "approved", "--json"))["version"] == 1
     assert json.loads(models("show", "digits", "2", "--json"))["reason"] == (
-        "version 1 is the champion again: wrong at night"
+        "version 1 is the champion: wrong at night"
     )
 
 
@@ -90,6 +90,8 @@ def test_an_older_version_that_is_approved_is_the_champion(models) -> None:
 def test_decisions_as_json(models) -> None:
     approved = json.loads(models("approve", "digits", "2", "-m", "good", "--json"))
     assert (approved["version"], approved["status"], approved["reason"]) == (2, "Approved", "good")
+    assert approved["rejected_versions"] == []
+    assert json.loads(models("approve", "digits", "1", "--json"))["rejected_versions"] == [2]
     assert json.loads(models("reject", "digits", "2", "--json"))["status"] == "Rejected"
 
 

@@ -42,8 +42,8 @@ def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:3])
 
 
-def keep_size_and_time(file: Path) -> None:
-    """Not seen by size; its time is another, as of a file that is written."""
+def write_as_long(file: Path) -> None:
+    """Other bytes of the same size: seen by the hash alone."""
     file.write_text("CONTENT")
 
 
@@ -55,8 +55,8 @@ def go_on(runs: LocalRuns) -> dict[str, tuple[str, ...]]:
     return {event.step: event.why for event in runs.of(StepStarted)}
 
 
-@pytest.mark.slow_cases("keep_size_and_time", "unlink")
-@pytest.mark.parametrize("damage", [truncate, keep_size_and_time, os.unlink])
+@pytest.mark.slow_cases("write_as_long", "unlink")
+@pytest.mark.parametrize("damage", [truncate, write_as_long, os.unlink])
 def test_a_step_whose_output_is_damaged_runs_again_and_what_needs_it(
     damage: Any, runs: LocalRuns, tmp_path: Path
 ) -> None:
