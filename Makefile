@@ -2,7 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
+# Python compiles what it imports; compiling all of an environment beforehand takes longer than downloading it.
+PIP_INSTALL = install --quiet --disable-pip-version-check --no-compile
+# Makes the environment of a target .venvs/NAME/.installed; what it holds is installed by the pip of .venv.
+ENVIRONMENT = $(BIN)/python -m venv --without-pip $(@D)
+INSTALL = PYTHONWARNINGS=ignore $(BIN)/python -m pip --python $(@D)/bin/python $(PIP_INSTALL)
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 # A file is one worker's; the longest come first (tests/conftest.py).
@@ -11,7 +15,7 @@ LANES = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 # The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists).
-TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py \
+TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/test_serving_in_toolkit.py \
   tests/unit/pipelines/targets/local/containers/test_toolkit.py
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
@@ -28,8 +32,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
 	@echo "setting up $(VENV): a few minutes the first time, most of it torch"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python $(PIP_INSTALL) --upgrade pip
-	@PYTHONWARNINGS=ignore $(BIN)/python $(PIP_INSTALL) --editable '.[torch,dev]' --constraint constraints.txt
+	@$(BIN)/python -m pip $(PIP_INSTALL) --upgrade pip
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip $(PIP_INSTALL) --editable '.[torch,dev]' --constraint constraints.txt
 	@touch $@
 
 run: setup  ## Run the flagship pipeline on real data and show what it made
@@ -44,37 +48,33 @@ test-changed: setup  ## The quick tests that your changes can reach: ARGS="--wit
 test-slow: setup  ## The slow families: launchers, kill campaigns
 	$(BIN)/python -m pytest $(LANES) -m 'slow and not nightly' $(ARGS)
 
-.venvs/toolkit/.installed: tests/toolkit-requirements.txt
-	@$(PYTHON) -m venv .venvs/toolkit
-	@.venvs/toolkit/bin/python $(PIP_INSTALL) --upgrade pip
-	@.venvs/toolkit/bin/python $(PIP_INSTALL) -r tests/toolkit-requirements.txt
+.venvs/toolkit/.installed: tests/toolkit-requirements.txt | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/toolkit-requirements.txt
 	@touch $@
 
-test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMaker training toolkit
+test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMaker training toolkit, and serve in the inference toolkit
 	$(BIN)/python -m pytest -m toolkit $(TOOLKIT_TESTS) $(ARGS)
 
-.venvs/image/.installed: tests/image-requirements.txt
-	@$(PYTHON) -m venv .venvs/image
-	@.venvs/image/bin/python $(PIP_INSTALL) --upgrade pip
-	@.venvs/image/bin/python $(PIP_INSTALL) -r tests/image-requirements.txt
+.venvs/image/.installed: tests/image-requirements.txt | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/image-requirements.txt
 	@touch $@
 
 test-image: setup .venvs/image/.installed  ## Run each program with only what the stock image holds
 	$(BIN)/python -m pytest -m image $(IMAGE_TESTS) $(ARGS)
 
-.venvs/infra/.installed: tests/infra-requirements.txt pyproject.toml
-	@$(PYTHON) -m venv .venvs/infra
-	@.venvs/infra/bin/python $(PIP_INSTALL) --upgrade pip
-	@PYTHONWARNINGS=ignore .venvs/infra/bin/python $(PIP_INSTALL) -r tests/infra-requirements.txt --editable .
+.venvs/infra/.installed: tests/infra-requirements.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/infra-requirements.txt --editable .
 	@touch $@
 
 test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it to cdk-nag, cfn-lint and its policies
 	$(BIN)/python -m pytest -m infra $(INFRA_TESTS) $(ARGS)
 
-.venvs/sdk/.installed: tests/sdk-requirements.txt pyproject.toml
-	@$(PYTHON) -m venv .venvs/sdk
-	@.venvs/sdk/bin/python $(PIP_INSTALL) --upgrade pip
-	@PYTHONWARNINGS=ignore .venvs/sdk/bin/python $(PIP_INSTALL) -r tests/sdk-requirements.txt --editable .
+.venvs/sdk/.installed: tests/sdk-requirements.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/sdk-requirements.txt --editable .
 	@touch $@
 
 test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK builds, and upsert with it
@@ -83,10 +83,9 @@ test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK bu
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
 
-.venvs/audit/.installed: tests/audit-requirements.txt
-	@$(PYTHON) -m venv .venvs/audit
-	@.venvs/audit/bin/python $(PIP_INSTALL) --upgrade pip
-	@.venvs/audit/bin/python $(PIP_INSTALL) -r tests/audit-requirements.txt
+.venvs/audit/.installed: tests/audit-requirements.txt | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/audit-requirements.txt
 	@touch $@
 
 audit-code: .venvs/audit/.installed  ## Look for insecure code (bandit; pyproject.toml says what is left out)

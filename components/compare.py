@@ -37,7 +37,8 @@ _PREPARED = ("auto", "prepared", None)
 
 class Compared(TypedDict):
     """What a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is candidate -
-    champion of the metric that decides, and is there only where a champion was evaluated.
+    champion of the metric that decides, and is there only where a champion was evaluated, as the number of comparisons
+    on this test set is.
 
     The hashes say what the candidate is and where it comes from: its files, the data and settings that it was trained
     with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take no empty
@@ -58,6 +59,7 @@ class Compared(TypedDict):
     test_data_hash: str
     config_hash: str
     code_hash: str
+    comparison: NotRequired[int]
     difference: NotRequired[float]
     low: NotRequired[float]
     high: NotRequired[float]
@@ -76,6 +78,7 @@ def compare(
     rule: Literal["better", "not_worse"] = "better",
     margin: float = 0.0,
     confidence: float = 0.95,
+    horizon: int = 365,
     floors: str = "{}",
     budgets: str = "{}",
     processes: int = 0,
@@ -90,9 +93,11 @@ def compare(
         group: the model's name in the registry.
         registry: KIND:LOCATION, or auto for the registry of the platform.
         metric: the metric that decides.
-        rule: better (the interval of the difference lies above 0), or not_worse (above -margin).
+        rule: better (what is surely gained lies above 0), or not_worse (above -margin).
         margin: a difference of the metric: with better what must be gained, with not_worse what may be lost.
-        confidence: of the interval, such as 0.95.
+        confidence: of the interval; and that none of `horizon` comparisons registers a model that is no better.
+        horizon: for how many comparisons the test set is used, one after the other. They are counted in the registry,
+            and no candidate is registered after so many. 1 corrects for nothing and counts nothing.
         floors: what metrics must reach, a JSON object: '{"accuracy": 0.97, "accuracy@site=north": 0.9}'; where less is
             better, what they must not exceed.
         budgets: by how much metrics may be worse than the champion's: '{"f1_macro": 0.01, "accuracy@site=*": 0.02}'.
@@ -115,14 +120,29 @@ def compare(
     )
     from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.components.registration import Evidence, describe, lineage_of
-    from drivetrain.components.registries import checked_group, kind_of, named, open_registry, shown
+    from drivetrain.components.registries import (
+        checked_group,
+        count_comparison,
+        kind_of,
+        named,
+        open_registry,
+        shown,
+    )
 
     # Each host would evaluate the champion and write the same files.
     hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
     if len(hosts) > 1:
         raise InputError(f"compare runs on one host, but this step has {len(hosts)} ({', '.join(hosts)}). Give it one.")
     checked_group(group)
-    conditions = policy(metric=metric, rule=rule, margin=margin, confidence=confidence, floors=floors, budgets=budgets)
+    conditions = policy(
+        metric=metric,
+        rule=rule,
+        margin=margin,
+        confidence=confidence,
+        horizon=horizon,
+        floors=floors,
+        budgets=budgets,
+    )
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
     _check_data(candidate, data)
@@ -140,17 +160,27 @@ def compare(
     registered = None if known is None else Registered(version=known.version, status=known.status)
     found = opened.champion(group)
     champion: Champion | None = None
+    comparison: int | None = None
     if found is not None:
         evaluated: Evaluation | None = None
         if registered is None:  # else the verdict does not depend on the champion
             evaluated = _evaluated(found, candidate, data, processes)
+            if conditions.horizon > 1 and candidate.data_hash:
+                comparison = count_comparison(opened, group, candidate.data_hash, candidate_hash)
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
     is_local = kind_of(registry) == "local"
     place = named(registry) if is_local else shown(named(registry))
     print(f"champion of {group} in {place}: {'none' if found is None else f'version {found.version}'}", flush=True)
     # The record goes everywhere: no password, and no path of this machine.
     told = "local" if is_local else place
-    decided = decide(candidate, champion, conditions, registered=registered, asked=f"{group} in the registry {told}")
+    decided = decide(
+        candidate,
+        champion,
+        conditions,
+        registered=registered,
+        comparison=comparison,
+        asked=f"{group} in the registry {told}",
+    )
     write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
     lineage = lineage_of(files, Evidence(description=describe(path)))
@@ -195,6 +225,8 @@ def _numbers(decided: Decision, candidate_hash: str, lineage: Mapping[str, str])
         "config_hash": lineage.get("config", _UNKNOWN),
         "code_hash": lineage.get("code", _UNKNOWN),
     }
+    if decided.comparison is not None:
+        numbers["comparison"] = decided.comparison
     if decided.difference is not None:
         numbers["difference"] = decided.difference.value
         if decided.difference.interval is not None:

@@ -37,6 +37,12 @@ MOST_CHARACTERS = 256
 CARD_RECORD = "drivetrain_decision_"
 METRIC_GROUP = "drivetrain"
 
+# Stock images that train, by their names: `pytorch-training:2.10.0-...`, and of the line that has one repository for
+# all, `pytorch:2.13.0-cpu-amzn2023-sagemaker`. They hold no server.
+# https://github.com/aws/deep-learning-containers/blob/main/docs/reference/available_images.md
+_TRAINING_IMAGE = re.compile(
+    r"(?:.*/)?(?:[^/:@]*-training(?:-[^/:@]*)?(?:[:@].*)?|pytorch:[0-9][0-9.]*-(?:cpu|cu[0-9]+)-amzn[0-9]+-sagemaker.*)"
+)
 _CONTENT_AT_END = re.compile(rf" ?{CONTENT_SAID}([0-9a-f]{{64}})$")
 
 
@@ -49,6 +55,11 @@ def artifact(package: Mapping[str, Any]) -> str:
                 return uri
     uri = package.get("SourceUri")
     return uri if isinstance(uri, str) else ""
+
+
+def is_training_image(uri: str) -> bool:
+    """Whether an image is one that trains and cannot serve, by its name."""
+    return _TRAINING_IMAGE.fullmatch(uri) is not None
 
 
 def properties(package: Mapping[str, Any]) -> dict[str, str]:

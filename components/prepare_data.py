@@ -46,6 +46,7 @@ def prepare_data(
     Rows keep their order: files sorted by name, then the order in the file. The files may be of different formats;
     all must have the same columns. Types that are not given are inferred from all rows: int64, float64, bool or text.
     In a CSV file an empty cell is null, and so are NA, NaN, null and None in a column of numbers.
+    The sets of an earlier run are replaced when the new ones are complete. The disk needs room for both.
 
     Args:
         raw: a folder of CSV, JSON Lines (both also gzipped) and Parquet files, or one such file.
@@ -64,7 +65,7 @@ def prepare_data(
         delimiter: what separates the cells of a CSV file; one character, or tab.
 
     Raises:
-        InputError: the data or a parameter is wrong; file, row and column are named. Nothing is left in the outputs.
+        InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
     """
     from drivetrain.components.tabular.reading import TableOptions, open_table
     from drivetrain.components.tabular.shards import ShardWriter
@@ -82,14 +83,18 @@ def prepare_data(
         }
         try:
             for writer in writers.values():
-                writer.clear()
+                writer.start()
             _write(table, writers, key, label, salt, validation_percent, test_percent)
-        except BaseException as error:
-            for writer in writers.values():
-                writer.discard()
-            if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                # Its room is free again before the message counts what is free.
+                for writer in writers.values():
+                    writer.discard()
                 raise _no_space(folders["train"], error) from error
             raise
+        finally:
+            for writer in writers.values():
+                writer.discard()
 
     table = open_table(raw, options, whole=False)
     try:
@@ -110,9 +115,10 @@ def _write(
     validation_percent: int,
     test_percent: int,
 ) -> None:
-    """Deal the rows out, check what can only be known of all of them, and write the manifests."""
+    """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
     from drivetrain.components.tabular.arrow import arrow
     from drivetrain.components.tabular.checks import check_classes, check_distinct_keys, check_present, check_sides
+    from drivetrain.components.tabular.shards import publish
     from drivetrain.components.tabular.split import RepeatedHashes, below, key_hashes
 
     compute = arrow().compute
@@ -135,9 +141,9 @@ def _write(
     check_sides(writers, {"train": train_percent, "validation": validation_percent, "test": test_percent})
     if label is not None:
         check_classes(writers, label)
-    for side, writer in writers.items():
-        manifest = writer.manifest()
-        manifest.write(writer.folder)
+    manifests = {side: writer.stage() for side, writer in writers.items()}
+    publish(writers.values())
+    for side, manifest in manifests.items():
         shards = "1 shard" if len(manifest.shards) == 1 else f"{len(manifest.shards)} shards"
         print(
             f"{side}: {manifest.rows:,} rows, {manifest.bytes:,} bytes in {shards},",

@@ -73,13 +73,19 @@ def register_model(
 
     Raises:
         InputError: an empty or damaged model, an evaluation without numbers, a report or decision of another model, an
-            illegal group, an unknown registry, or one that cannot be reached or refuses.
+            illegal group, a training image, an unknown registry, or one that cannot be reached or refuses.
     """
     from drivetrain.components import registration
     from drivetrain.components.content_hash import files_in, hash_of_files
+    from drivetrain.components.model_package import is_training_image
     from drivetrain.components.registries import checked_group, open_registry
 
     checked_group(group)  # before gigabytes are read
+    if is_training_image(image):
+        raise InputError(
+            f"image is {image!r}, which is a training image by its name: it has no server, so no endpoint of this "
+            "version would start. Give an image that serves, such as pytorch-inference, or none."
+        )
     opened = open_registry(registry)
     artifact = artifact or _place(model, registry)
     metrics = None if evaluation is None else read_metrics(evaluation)

@@ -143,7 +143,8 @@ def train(
         seed: decides the start of the model and the order of the samples.
         validate_every: steps between validations; 0 for the end of each epoch.
         early_stopping: validations without a better `monitor` after which training ends; 0 for never.
-        monitor: the validation metric that is watched: smaller is better for a loss, greater for any other.
+        monitor: the validation metric that is watched: validation_loss, or validation_ and a metric of which the recipe
+            says which way it is better.
         keep_best: hand on the model of the best validation instead of the last one.
         log_every: steps between progress lines.
         profile: steps to record with torch's profiler, from the third on; 0 for none.

@@ -6,7 +6,8 @@
 The script gets its hyperparameters as `--name value`, its folders in SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and
 SM_CHANNEL_<NAME>, all other SM_* variables of sagemaker-training 5.1.4 (components/script_mode.py), and starts in the
 folder of its code. SM_CHECKPOINT_DIR is the one more that it gets: the toolkit has none, and scripts name
-/opt/ml/checkpoints, which is the same folder wherever a platform runs the step.
+/opt/ml/checkpoints, which is the same folder wherever a platform runs the step. With launcher=python MASTER_ADDR and
+MASTER_PORT say where processes of its own may meet, as in AWS's PyTorch container.
 
 Every host runs this command; it becomes the launcher (drivetrain.training_scripts.launch), which starts the processes.
 """
@@ -17,7 +18,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -26,6 +27,8 @@ from drivetrain.components.declaration import Checkpoints, Input, Output, compon
 from drivetrain.components.errors import InputError
 from drivetrain.components.user_code import check_script, code_folder
 
+# Where processes meet in AWS's PyTorch container (sagemaker-pytorch-training 3.0.0, training.py).
+_PORT, _PORT_VARIABLE = 7777, "DRIVETRAIN_PORT"
 # How inputdataconfig.json describes a channel of plain files.
 _PLAIN_CHANNEL = {
     "ContentType": "",
@@ -72,9 +75,10 @@ def train_script(
     inputs = {"train": train, "validation": validation, "test": test}
     named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
     values = _hyperparameters(hyperparameters)
+    job = _job(script, folder, named, values, model=model, output=output)
     environment = {
         **os.environ,
-        **script_mode.variables(_job(script, folder, named, values, model=model, output=output), os.environ),
+        **script_mode.variables(job, os.environ),
         "SAGEMAKER_JOB_NAME": os.environ.get("TRAINING_JOB_NAME", ""),
         "SAGEMAKER_REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""),
         "SM_CHECKPOINT_DIR": str(checkpoints.resolve()),
@@ -83,6 +87,11 @@ def train_script(
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
         *(f"--launcher={launcher}", f"--processes={processes}", f"--checkpoints={checkpoints.resolve()}"),
+        *(
+            [f"--port={_port(job.resources['hosts'])}"]
+            if launcher == "python" and _PORT_VARIABLE not in os.environ
+            else []
+        ),
         f"--script={script}",
         *script_mode.arguments(values),
     ]
@@ -96,6 +105,17 @@ def train_script(
     code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
     if code:
         sys.exit(code)  # the launcher has said why
+
+
+def _port(hosts: Sequence[str]) -> int:
+    """The same on all hosts; free where the only host is this machine, which others may use, too."""
+    if len(hosts) > 1 or not hosts[0].startswith("127."):
+        return _PORT
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind((hosts[0], 0))
+        return probe.getsockname()[1]
 
 
 class _Channel(NamedTuple):

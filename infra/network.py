@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from aws_cdk import CfnOutput, Fn, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from drivetrain.infra.logs import log_group
@@ -22,12 +25,19 @@ ENDPOINTS = {
     "Tokens": ec2.InterfaceVpcEndpointAwsService.STS,
 }
 HTTPS = 443
+# Where ECR keeps the layers of images: https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
+IMAGE_LAYERS = "prod-{region}-starport-layer-bucket"
 
 
 class Network(Construct):
     """Subnets in several zones, a security group for jobs, and endpoints that only they reach."""
 
-    def __init__(self, scope: Construct, names: Names, options: Options, wanted: PrivateNetwork) -> None:
+    def __init__(
+        self, scope: Construct, names: Names, options: Options, wanted: PrivateNetwork, buckets: Iterable[str]
+    ) -> None:
+        """Args:
+        buckets: those that the pipeline's steps name; no other can be reached from the subnets.
+        """
         super().__init__(scope, "Network")
         self.vpc = ec2.Vpc(
             self,
@@ -59,7 +69,9 @@ class Network(Construct):
         # Hosts of one training talk to each other on ports of their own choice.
         self.jobs.add_ingress_rule(self.jobs, ec2.Port.all_traffic(), "hosts of one training")
         self.jobs.add_egress_rule(self.jobs, ec2.Port.all_traffic(), "hosts of one training")
-        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        gateway = self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        for statement in _through_gateway(names, buckets):
+            gateway.add_to_policy(statement)
         endpoints = ec2.SecurityGroup(
             self,
             "Endpoints",
@@ -75,3 +87,21 @@ class Network(Construct):
             self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
         CfnOutput(self, "Subnets", value=",".join(subnet.subnet_id for subnet in self.vpc.isolated_subnets))
         CfnOutput(self, "SecurityGroup", value=self.jobs.security_group_id)
+
+
+def _through_gateway(names: Names, buckets: Iterable[str]) -> Iterator[iam.PolicyStatement]:
+    """The pipeline's buckets, whoever asks and for what: the roles say that. A program with credentials of its own
+    cannot take data to another bucket."""
+    reached = sorted({names.bucket, *buckets})
+    yield iam.PolicyStatement(
+        sid="Buckets",
+        principals=[iam.AnyPrincipal()],
+        actions=["s3:*"],
+        resources=[f"arn:{names.partition}:s3:::{bucket}{rest}" for bucket in reached for rest in ("", "/*")],
+    )
+    yield iam.PolicyStatement(
+        sid="ImageLayers",
+        principals=[iam.AnyPrincipal()],
+        actions=["s3:GetObject"],
+        resources=[names.object(IMAGE_LAYERS.format(region=names.region), "*")],
+    )

@@ -60,7 +60,8 @@ class PipelineStack(Stack):
         key = None if storage is None else storage.key
         Notices(self, names, options, key, (events.dead_letters, events.failed))
         if options.network is not None:
-            Network(self, names, options, options.network)
+            buckets = {place.bucket for use in uses for place in (*use.reads, *use.writes)}
+            Network(self, names, options, options.network, buckets)
         if options.studio is not None:
             Studio(self, names, options.studio, tags)
         if options.triggers == "stack":

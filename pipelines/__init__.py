@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         when,
     )
     from drivetrain.pipelines.errors import SpecError, UserError
+    from drivetrain.pipelines.recommend.instances import processing_instance_type
     from drivetrain.pipelines.registering import register
     from drivetrain.pipelines.repeating import current_item, for_each, largest, smallest
     from drivetrain.pipelines.searching import between, one_of, tune
@@ -48,6 +49,7 @@ _HOME = {
         ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "script", "step", "when"),
         "authoring",
     ),
+    "processing_instance_type": "recommend.instances",
     "register": "registering",
     **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "repeating"),
     **dict.fromkeys(("SpecError", "UserError"), "errors"),
@@ -98,6 +100,7 @@ __all__ = [
     "join",
     "largest",
     "one_of",
+    "processing_instance_type",
     "register",
     "script",
     "smallest",

@@ -7,6 +7,7 @@ from typing import Any
 
 from drivetrain.components.declaration import Component, ComponentParameter
 from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.spec.resources import Cluster
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency
 from drivetrain.pipelines.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
 
@@ -36,6 +37,10 @@ def bind(
     """
     allowed = {**component.inputs, **component.parameters}
     for key in given:
+        if key in Cluster.model_fields and key not in allowed:
+            raise SpecError(
+                f"Step {label!r} does not take {key!r}. Machines are chosen by cluster=: cluster=Cluster({key}=...)."
+            )
         if key not in allowed:
             raise SpecError(f"Step {label!r} does not take {key!r}. {did_you_mean(key, allowed)}")
     inputs: dict[str, Value] = {}

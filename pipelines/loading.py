@@ -30,7 +30,7 @@ class Loaded:
     """A built pipeline with the folder of its file (None for a ready one) and where relative data paths start."""
 
     pipeline: Pipeline
-    settings: Settings | None
+    settings: Settings
     source: Path | None
     base: Path
 
@@ -64,13 +64,13 @@ def load(target: str, config: Path | None = None, overrides: Iterable[str] = ())
     return Loaded(*_build(author, config, tuple(overrides)), source, base)
 
 
-def settings_of(target: str) -> type[Settings] | None:
-    """The class of the settings that the pipeline takes; None where it takes none.
+def settings_of(target: str) -> type[Settings]:
+    """The class of the settings that the pipeline takes; `Settings` itself where its function takes none.
 
     Raises:
         UserError: no such pipeline, file or function; a file that does not import.
     """
-    return _settings_class(_located(target)[0])
+    return _settings_class(_located(target)[0]) or Settings
 
 
 def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
@@ -88,27 +88,24 @@ def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
     return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside
 
 
-def _build(
-    author: Callable[..., Any], config: Path | None, overrides: tuple[str, ...]
-) -> tuple[Pipeline, Settings | None]:
+def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str, ...]) -> tuple[Pipeline, Settings]:
     kind = _settings_class(author)
-    if kind is None:
-        if overrides or config is not None:
-            raise UserError(
-                f"{author.__name__}() takes no settings, so --set and --config have nothing to change. Give it a "
-                "parameter: def pipeline(settings: MySettings) -> Pipeline, with class MySettings(Settings)."
-            )
-        settings, arguments = None, ()
-    else:
-        settings = build(kind, config, overrides)
-        arguments = (settings,)
     try:
-        built = author(*arguments)
+        settings = build(kind or Settings, config, overrides)
+    except UserError as error:
+        if kind is not None:
+            raise
+        raise UserError(
+            f"{error} {author.__name__}() takes no settings of its own, only those of every pipeline. Give it a "
+            "parameter: def pipeline(settings: MySettings) -> Pipeline, with class MySettings(Settings)."
+        ) from None
+    try:
+        built = author() if kind is None else author(settings)
     except SystemExit as error:  # it would end this process without a word
         raise UserError(f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline.") from None
     if not isinstance(built, Pipeline):
         raise SpecError(f"{author.__name__}() returned {built!r:.80}; it must return a Pipeline.")
-    if settings is not None and "deployment" not in built.model_fields_set and settings.deployment != Deployment():
+    if "deployment" not in built.model_fields_set and settings.deployment != Deployment():
         # Every settings class has one: where the author hands it on to no pipeline, it would be given in vain.
         given = {name: getattr(built, name) for name in built.model_fields_set}
         built = Pipeline(**given, deployment=settings.deployment)

@@ -2,18 +2,21 @@
 
 A secret does not belong in a definition (the service shows its parameters and environment to whoever may describe the
 pipeline), but people put them there all the same. What looks like one by its name is passed to the program and to
-nothing else; where its value turns up under another name, or in a message, it is masked as well.
+nothing else; where its value turns up under another name, or in a message, it is masked as well. So is what looks like
+one by its shape (secret_shapes.py), and the value of each variable of this process whose name looks like a secret's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
 from drivetrain.pipelines import secret_names
+from drivetrain.pipelines.secret_shapes import MASK, without_shapes
 
-MASK = "***"
+__all__ = ["MASK", "Masking", "contains_mask", "environment_secrets", "looks_secret", "mask", "without_secrets"]
 # Every step brings the same names several times.
 looks_secret = lru_cache(4096)(secret_names.looks_secret)
 # Shorter values (true, admin, 1234) stand in other places by chance.
@@ -21,22 +24,19 @@ _SHORTEST = 8
 
 
 class Masking:
-    """Masks what looks like a secret by its name, and the values in `secrets` wherever they turn up."""
+    """Masks what looks like a secret by its name or shape, and the values in `secrets` and of the environment wherever
+    they turn up."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        # The longest first: one may begin with another.
-        self._secrets = sorted({text for text in secrets if len(text) >= _SHORTEST}, key=len, reverse=True)
+        self._secrets = {text for text in secrets if len(text) >= _SHORTEST}
 
     @staticmethod
     def of(*given: Any) -> Masking:
-        """For all that stands under names of secrets in the values."""
-        found: list[str] = []
-        for value in given:
-            mask(value, found=found)
-        return Masking(found)
+        """For all that looks like a secret in the values."""
+        return Masking().including(*given)
 
     def including(self, *given: Any) -> Masking:
-        """This one, and for all that stands under names of secrets in further values."""
+        """This one, and for all that looks like a secret in further values."""
         found: list[str] = []
         for value in given:
             mask(value, found=found)
@@ -44,35 +44,53 @@ class Masking:
 
     def __call__(self, value: Any) -> Any:
         """A copy of a JSON value without secrets."""
-        masked = mask(value)
-        return self._without(masked) if self._secrets else masked
+        return _in_texts(_by_name(value, "", []), self._all(), [])
 
     def message(self, text: str) -> str:
         """A text without secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, MASK)
-        return text
+        return _in_text(text, self._all(), [])
 
-    def _without(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: self._without(item) for key, item in cast("Mapping[str, Any]", value).items()}
-        if isinstance(value, list):
-            return [self._without(item) for item in cast("list[Any]", value)]
-        return self.message(value) if isinstance(value, str) else value
+    def _all(self) -> Sequence[str]:
+        # The longest first: one may begin with another.
+        return sorted(self._secrets | environment_secrets(), key=len, reverse=True)
+
+
+def environment_secrets() -> set[str]:
+    """The values of this process's variables whose names look like secrets; what names a file or an ARN only says where
+    one is."""
+    return {
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _SHORTEST
+        and looks_secret(name)
+        and not value.startswith("arn:")
+        and not (value.startswith("/") and os.path.exists(value))
+    }
+
+
+def without_secrets(text: str) -> str:
+    """A text without what looks like a secret by its shape, and without those of the environment."""
+    return Masking().message(text)
 
 
 def mask(value: Any, name: str = "", found: list[str] | None = None) -> Any:
-    """A copy in which values under names that look like secrets read `***`.
+    """A copy in which values under names that look like secrets read `***`, and so does what has a secret's shape or is
+    in the environment under such a name.
 
     In a list of arguments the value after such a flag (`--api-token X`, `--api-token=X`) counts, too, and so do the
     Value of a {"Name": ..., "Value": ...} pair and the DefaultValue of a parameter. What was masked is added to
     `found`.
     """
     found = [] if found is None else found
+    secrets = sorted(environment_secrets(), key=len, reverse=True)
+    return _in_texts(_by_name(value, name, found), secrets, found)
+
+
+def _by_name(value: Any, name: str, found: list[str]) -> Any:
     if isinstance(value, Mapping):
         given = cast("Mapping[str, Any]", value)
         pair = given.get("Name") or given.get("Key")
-        masked = {key: mask(item, key, found) for key, item in given.items()}
+        masked = {key: _by_name(item, key, found) for key, item in given.items()}
         if isinstance(pair, str) and looks_secret(pair):
             for member in ("Value", "DefaultValue"):
                 if member in masked:
@@ -101,9 +119,25 @@ def _mask_list(items: list[Any], name: str, found: list[str]) -> list[Any]:
             continue
         if after_secret_flag:
             found.append(str(item))
-        masked.append(MASK if after_secret_flag else mask(item, name, found))
+        masked.append(MASK if after_secret_flag else _by_name(item, name, found))
         after_secret_flag = False
     return masked
+
+
+def _in_texts(value: Any, secrets: Sequence[str], found: list[str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _in_texts(item, secrets, found) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_in_texts(item, secrets, found) for item in cast("list[Any]", value)]
+    return _in_text(value, secrets, found) if isinstance(value, str) else value
+
+
+def _in_text(text: str, secrets: Sequence[str], found: list[str]) -> str:
+    for secret in secrets:
+        if secret in text:
+            found.append(secret)
+            text = text.replace(secret, MASK)
+    return without_shapes(text, found)
 
 
 def contains_mask(value: Any) -> bool:

@@ -14,11 +14,13 @@ register(model=search["model"], group="digits")
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
+from drivetrain.pipelines.binding import dependencies
 from drivetrain.pipelines.errors import SpecError, did_you_mean
 from drivetrain.pipelines.spec.search import Between, OneOf, Range, Scale, Search
-from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
+from drivetrain.pipelines.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import Reference, as_value
 
 # Words of the names of metrics.
@@ -52,6 +54,7 @@ def tune(
     patience: int | None = None,
     max_seconds: int | None = None,
     hyperband_epochs: tuple[int, int] | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
     **ranges: Range,
 ) -> TuningStep:
     """Search the hyperparameters of a training step; the tuning takes its place and its name.
@@ -69,6 +72,7 @@ def tune(
         patience: trainings in a row, at least 3, that were not better than the best by 1 %.
         max_seconds: wall time of the whole search.
         hyperband_epochs: the least and the most epochs of a training, for Hyperband.
+        after: steps that must have ended before; they are added to those of the training.
         ranges: a hyperparameter's name = `between(low, high)` or `one_of(values)`.
 
     Raises:
@@ -82,6 +86,7 @@ def tune(
     if maximize is None:
         maximize = _direction(objective)
     fields = {name: getattr(training, name) for name in TrainingStep.model_fields if name != "kind"}
+    fields["depends_on"] = tuple(dict.fromkeys((*training.depends_on, *dependencies(after))))
     fields["parameters"] = {name: value for name, value in training.parameters.items() if name not in ranges}
     search = Search(
         objective=objective,

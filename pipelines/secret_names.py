@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # Whole words only, after splitting names like apiKey, API_KEY and api-key: max_tokens and tokenizer are no secrets.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -31,6 +32,7 @@ _VOCABULARY = frozenset(
 )
 
 
+@lru_cache(maxsize=4096)
 def looks_secret(name: str) -> bool:
     """Whether a variable, parameter or flag of this name would hold a secret."""
     words = [word.lower() for word in _WORDS.findall(name)]

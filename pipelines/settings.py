@@ -79,7 +79,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     deployment: Deployment = Deployment()
-    """Bucket, role, region and image on SageMaker."""
+    """Bucket, role, region and images on SageMaker."""
     local: LocalRun = LocalRun()
     """Stand-ins for runs on this machine."""
 

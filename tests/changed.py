@@ -40,7 +40,8 @@ FILE = re.compile(r"[\w./-]*\w\.\w+")
 class Text:
     """What the text of one file says."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, path: str) -> None:
+        """Raises SyntaxError, with the path, where it is no Python."""
         self.imports: set[tuple[str, str | None, bool]] = set()
         """`from MODULE import NAME` or `import MODULE`; and whether that happens when the file is imported."""
         self.homes: dict[str, str] = {}
@@ -53,7 +54,7 @@ class Text:
         """Texts that are put together: `drivetrain.components.{}`."""
         self.divided: set[str] = set()
         """`... / "docs"`."""
-        self._read(ast.parse(source), at_import=True)
+        self._read(ast.parse(source, path), at_import=True)
 
     def _read(self, node: Any, *, at_import: bool) -> None:
         kind = type(node)  # and no `match`: there are a million of them
@@ -110,7 +111,7 @@ class Tree:
             self.named[PurePosixPath(path).name].add(path)
             if path.endswith(".py"):
                 self.beside[_folder(path)].add(path)
-        self.texts = {path: Text(_source(root / path)) for path in self.modules.values()}
+        self.texts = {path: Text(_source(root / path), path) for path in self.modules.values()}
         self.users: dict[str, set[str]] = defaultdict(set)
         for path, text in self.texts.items():
             for used in {*self._imported(text, at_import_only=False), *self._by_name(path, text)}:
@@ -270,8 +271,16 @@ def main() -> None:
     parser.add_argument("--within", type=int, metavar="N", help="only what reaches a changed file in N steps (all)")
     parser.add_argument("options", nargs="*", help="options of pytest, after --")
     given = parser.parse_args()
-    changed = changed_files(ROOT, given.base)
-    reached = reached_tests(ROOT, changed)
+    if given.within is not None and given.within < 0:
+        parser.error(f"--within {given.within}; allowed are whole numbers from 0")
+    try:
+        changed = changed_files(ROOT, given.base)
+    except subprocess.CalledProcessError as error:
+        parser.error(f"--base {given.base} is no revision of this repository: {error.stderr.splitlines()[0]}")
+    try:
+        reached = reached_tests(ROOT, changed)
+    except SyntaxError as error:
+        parser.error(f"{error.filename}, line {error.lineno}: {error.msg}; mend it first")
     tests = [path for path, far in reached.items() if given.within is None or far <= given.within]
     amount = "all" if tests == ["tests"] else len(tests)
     print(f"{len(changed)} changed files reach {amount} files of tests", file=sys.stderr)

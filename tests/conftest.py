@@ -34,8 +34,8 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 hypothesis.settings.load_profile(PROFILE)
 NIGHTLY_FACTOR = 10
 
-# Test -> the cases that its `slow_cases` names and that were not collected.
-UNKNOWN_CASES: pytest.StashKey[dict[str, set[str | None]]] = pytest.StashKey()
+# Test and suite -> the cases that its `slow_cases` or `nightly_cases` names and that were not collected.
+UNKNOWN_CASES: pytest.StashKey[dict[tuple[str, str], set[str | None]]] = pytest.StashKey()
 
 # Seconds a file, for those above two (`make weights` writes them).
 WEIGHTS = Path(__file__).with_name("weights.json")
@@ -52,16 +52,25 @@ def pytest_configure() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """`slow_cases("a", "b")`: these cases are slow. `slow_cases(but=["c"])`: all cases but this one are."""
-    marker = item.get_closest_marker("slow_cases")
-    if marker is None:
-        return
+    """`slow_cases("a", "b")`: these cases are slow. `slow_cases(but=["c"])`: all cases but this one are.
+
+    `nightly_cases` likewise.
+    """
     case = item.callspec.id if hasattr(item, "callspec") else None  # pyright: ignore[reportAttributeAccessIssue]
-    named = {*marker.args, *marker.kwargs.get("but", ())}
-    if (case in named) is ("but" not in marker.kwargs):
-        item.add_marker("slow")
     function = item.nodeid.partition("[")[0]
-    item.config.stash.setdefault(UNKNOWN_CASES, {}).setdefault(function, named).discard(case)
+    for suite in ("slow", "nightly"):
+        marker = item.get_closest_marker(f"{suite}_cases")
+        if marker is None:
+            continue
+        but = marker.kwargs.get("but", [])
+        named = [*marker.args, *but]
+        is_one_form = bool(marker.args) != bool(but) and not marker.kwargs.keys() - {"but"} and isinstance(but, list)
+        if not is_one_form or not all(isinstance(name, str) for name in named):
+            raise pytest.UsageError(f'{item.nodeid}: allowed are {suite}_cases("a", "b") and {suite}_cases(but=["c"])')
+        if (case in named) is ("but" not in marker.kwargs):
+            item.add_marker(suite)
+        unknown = item.config.stash.setdefault(UNKNOWN_CASES, {})
+        unknown.setdefault((function, suite), set(named)).discard(case)
 
 
 @pytest.hookimpl(trylast=True)
@@ -73,11 +82,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _refuse_unknown_cases(item: pytest.Item) -> None:
-    """A name in `slow_cases` that is no case fails the test, where all its cases were collected."""
+    """A name in `slow_cases` or `nightly_cases` that is no case fails the test, where all its cases were collected."""
     if any("::" in str(word) for word in item.config.args) or item.config.getoption("lf", False):
         return
-    if unknown := item.config.stash.get(UNKNOWN_CASES, {}).get(item.nodeid.partition("[")[0]):
-        pytest.fail(f"slow_cases names what is no case: {unknown}", pytrace=False)
+    for suite in ("slow", "nightly"):
+        if unknown := item.config.stash.get(UNKNOWN_CASES, {}).get((item.nodeid.partition("[")[0], suite)):
+            pytest.fail(f"{suite}_cases names what is no case: {unknown}", pytrace=False)
 
 
 def _search_longer(items: list[pytest.Item]) -> None:

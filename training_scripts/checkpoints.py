@@ -29,6 +29,7 @@ from drivetrain.training_scripts.checkpointing.inspection.trainings import (
     Training,
     choose_step,
     find,
+    short_names,
 )
 from drivetrain.training_scripts.checkpointing.inspection.words import printable
 from drivetrain.training_scripts.checkpointing.manifest import DamagedError, MissingError
@@ -49,7 +50,8 @@ def list_(given: argparse.Namespace) -> int:
         if own is None:
             raise
         found = [own]
-    _say(listing_text(found, time.time()), [asdict(each) for each in found], given.json)
+    names = short_names(each.training for each in found)
+    _say(listing_text(found, time.time(), names), [asdict(each) for each in found], given.json)
     return 0
 
 
@@ -75,9 +77,11 @@ def verify(given: argparse.Namespace) -> int:
     def say(verdict: verification.Verdict) -> None:
         verdicts.append(verdict)
         if not given.json:
-            print(verdict_text(verdict), flush=True)
+            print(verdict_text(verdict, names[verdict.training]), flush=True)
 
-    for training, steps in _to_verify(find(given.place), given):
+    place = find(given.place)
+    names = {training.id: training.name for training in place.trainings}
+    for training, steps in _to_verify(place, given):
         unfinished = verification.without_manifest(training) if given.all else []
         for step in steps:
             while unfinished and unfinished[0].step > step:
@@ -213,7 +217,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "checkpoint", metavar="CHECKPOINT", nargs="?", default=NEWEST, help="a step, newest (the default) or best"
         )
-        command.add_argument("--training", metavar="ID", help="which training of the place, or its beginning")
+        command.add_argument("--training", metavar="ID", help="which training of the place, as `list` names it")
         if function is verify:
             command.add_argument("--all", action="store_true", help="every checkpoint")
             command.add_argument("--quarantine", action="store_true", help="set damaged ones aside, with a report")

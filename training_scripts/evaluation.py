@@ -22,7 +22,7 @@ from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.metric import Amount, Ints, Metric, Samples, Task
 from drivetrain.training_scripts.outputs import task_of
-from drivetrain.training_scripts.recipe import Batch, Recipe
+from drivetrain.training_scripts.recipe import Batch, Recipe, direction
 
 __all__ = ["Bootstrap", "Evaluation", "Forward", "SliceColumn", "evaluate", "probe", "samples_of", "task_of"]
 
@@ -85,7 +85,7 @@ def evaluate(
 
     def accumulate(known: Mapping[str, Amount]) -> Accumulator:
         listed = metrics or {}
-        own = own_metrics(task, known, listed)
+        own = own_metrics(task, known, {name: _direction(recipe, name, listed.get(name)) for name in known})
         others = {name: metric for name, metric in listed.items() if name not in own}
         return Accumulator(
             process,
@@ -156,6 +156,12 @@ def probe(recipe: Recipe, model: nn.Module, dataset: Dataset, task: Task = VALUE
             return amounts_of(samples_of(recipe, task, outputs, batch.targets, rows, dataset.reader.locate))
     finally:
         model.train(training)
+
+
+def _direction(recipe: Recipe, name: str, listed: Metric | None) -> bool | None:
+    """A metric of the list that has the name of one of the recipe's own knows, where the recipe says nothing."""
+    known = direction(recipe, name)
+    return listed.higher_is_better if known is None and listed is not None else known
 
 
 class _Inputs:

@@ -21,7 +21,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.distribution.layers import chain_of, layers_of
+from drivetrain.training_scripts.distribution.footprint import COUNTED, LOSS, Watch, layers_to_cut, units_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching.failure import run_rank
 from drivetrain.training_scripts.options import parse_options
@@ -42,6 +42,7 @@ from drivetrain.training_scripts.recipe import (
     Batch,
     HasContextPlan,
     HasExample,
+    HasLossParts,
     HasTensorPlan,
     Recipe,
     load_recipe,
@@ -51,24 +52,43 @@ from drivetrain.training_scripts.recipe import (
 # Two sizes tell what grows with the batch from what does not; batch normalization refuses a batch of one.
 SMALL, LARGE = 2, 4
 WRITTEN_BYTES = 256 * 1024**2
-LOSS = "loss"
+FULL, HALF = "full", "half"
 
 
 def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """What a recipe needs, as the facts file of drivetrain.pipelines.recommend holds it.
 
-    All bytes are those of the formats that the recipe's model has by itself (fp32, as a rule).
+    Bytes are those of the formats that the recipe's model has by itself (fp32, as a rule). Of a sample there are two
+    sets: `full` in those formats, and `half` as the strategies compute in bf16 and fp16: the model under autocast, its
+    outputs and the losses in fp32. Attention is measured with the kernel that torch takes on a CPU, which is flash
+    attention where there is no dropout inside of it; `attention` names it.
 
     Raises:
         InputError: the recipe cannot be measured, with the reason.
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         model = recipe.model()
-    small, large = (_run(recipe, name, model, mode, size) for size in (SMALL, LARGE))
+    units = {**units_of(model), LOSS: [LOSS]}
+    runs = {
+        form: [_run(recipe, name, model, mode, size, half=form == HALF) for size in (SMALL, LARGE)]
+        for form in (FULL, HALF)
+    }
+    small, large = runs[FULL]
     added = LARGE - SMALL
 
     def per_sample(key: str) -> int:
         return (large[key] - small[key]) // added
+
+    def of_layer(layer: str) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for form, (least, most) in runs.items():
+            grown = {
+                what: [(most[what][unit] - least[what][unit]) // added for unit in units[layer]] for what in COUNTED
+            }
+            found[form] = {what: sum(each) for what, each in grown.items()}
+            found[form]["outputs"] = grown["outputs"][-1] if units[layer] else 0
+            found[form]["recomputed"] = max(grown["recomputed"], default=0)
+        return found
 
     state = _optimizer_state(recipe, model, mode)
     return {
@@ -83,47 +103,41 @@ def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any
         "optimizer": state,
         "input_bytes_per_sample": per_sample("input_bytes"),
         "sequence_length": large["sequence_length"],
-        "activation_bytes_per_sample": per_sample("activation_bytes"),
         "flops_per_sample": per_sample("flops"),
+        "attention": large["attention"],
         "is_chain": isinstance(model, nn.Sequential),
         "has_tensor_plan": isinstance(recipe, HasTensorPlan),
         "has_context_plan": isinstance(recipe, HasContextPlan),
+        "has_loss_parts": isinstance(recipe, HasLossParts),
         "layers": [
             {
                 "name": layer,
                 "kind": type(module).__name__,
                 "parameters": sum(p.numel() for p in module.parameters()),
                 "matrix_parameters": sum(p.numel() for p in module.parameters() if p.dim() > 1),
-                "activation_bytes_per_sample": (large["kept"][layer] - small["kept"][layer]) // added,
-                "output_bytes_per_sample": (large["outputs"][layer] - small["outputs"][layer]) // added,
+                **of_layer(layer),
             }
-            for layer, module in _layers(model)
+            for layer, module in layers_to_cut(model)
         ],
+        "loss": of_layer(LOSS),
     }
 
 
-def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size: int) -> dict[str, Any]:
+def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size: int, *, half: bool) -> dict[str, Any]:
     """One forward pass over `size` samples, and what it keeps for the backward pass."""
     real = _example(recipe, name, size)
     with mode:
         batch = Batch(mode.from_tensor(real.inputs), mode.from_tensor(real.targets))
-    known = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers(), batch.inputs, batch.targets)}
-    kept: dict[int, tuple[str, int]] = {}
-    outputs: Counter[str] = Counter()
-    alive: list[Tensor] = []
-    current = [LOSS]
-
-    def pack(tensor: Tensor) -> Tensor:
-        key = _storage(tensor)
-        if key not in known and key not in kept:
-            kept[key] = (current[0], tensor.untyped_storage().nbytes())
-            alive.append(tensor)  # a freed storage's address may come again
-        return tensor
-
-    with _told_of_layers(model, current, outputs), FlopCounterMode(display=False) as counter, mode:
+    watch = Watch(recipe, name, model, batch)
+    autocast = torch.autocast("cpu", torch.bfloat16) if half else nullcontext()
+    with watch, FlopCounterMode(display=False) as counter, mode:
         try:
-            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-                losses = recipe.losses(model.train()(batch.inputs), batch.targets)
+            with torch.autograd.graph.saved_tensors_hooks(watch.saved, lambda tensor: tensor):
+                with autocast:
+                    outputs = model.train()(batch.inputs)
+                outputs = outputs.float() if half else outputs  # as every strategy does it
+                watch.bytes["outputs"][LOSS] += outputs.nbytes
+                losses = recipe.losses(outputs, batch.targets)
         except Exception as error:
             raise InputError(
                 f"recipe {name!r} cannot be measured: its model or losses fail on {size} samples of shape "
@@ -135,23 +149,14 @@ def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size
             f"recipe {name!r}: losses() gives shape {list(losses.shape)} for {size} samples; allowed is one loss a "
             f"sample, [{size}]."
         )
-    by_layer: Counter[str] = Counter()
-    for layer, nbytes in kept.values():
-        by_layer[layer] += nbytes
     is_sequence = batch.inputs.dim() > 1 and not batch.inputs.is_floating_point()
     return {
-        "kept": by_layer,
-        "outputs": outputs,
-        "activation_bytes": sum(by_layer.values()),
+        **watch.bytes,
         "flops": counter.get_total_flops(),
+        "attention": watch.attention,
         "input_bytes": batch.inputs.nbytes + batch.targets.nbytes,
         "sequence_length": batch.inputs.shape[1] if is_sequence else None,
     }
-
-
-def _layers(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """What can be cut and sharded: the links of a chain, which pipelines cut between, else the layers."""
-    return chain_of(model, "measure") if isinstance(model, nn.Sequential) else layers_of(model)
 
 
 def _example(recipe: Recipe, name: str, size: int) -> Batch:
@@ -173,30 +178,6 @@ def _example(recipe: Recipe, name: str, size: int) -> Batch:
             f"recipe {name!r} cannot be measured: batch() does not take rows of single numbers "
             f"({type(error).__name__}: {_first_line(error)}). Give the recipe a method example(batch_size) -> Batch."
         ) from error
-
-
-@contextmanager
-def _told_of_layers(model: nn.Module, current: list[str], outputs: Counter[str]) -> Iterator[None]:
-    """While the model runs, `current[0]` is the layer that is computed, and `outputs` adds up what the layers give."""
-    handles: list[Any] = []
-
-    def watch(layer: str, module: nn.Module) -> None:
-        def enter(*_: Any) -> None:
-            current[0] = layer
-
-        def leave(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            current[0] = LOSS
-            outputs[layer] += sum(tensor.nbytes for tensor in _tensors_in(output))
-
-        handles.extend((module.register_forward_pre_hook(enter), module.register_forward_hook(leave)))
-
-    for layer, module in _layers(model):
-        watch(layer, module)
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _optimizer_state(recipe: Recipe, model: nn.Module, mode: FakeTensorMode) -> dict[str, Any]:
@@ -231,18 +212,6 @@ def _tensors(tensors: Iterator[Tensor]) -> dict[str, Any]:
         count += tensor.numel()
         nbytes[str(tensor.dtype).removeprefix("torch.")] += tensor.nbytes
     return {"count": count, "bytes": dict(sorted(nbytes.items()))}
-
-
-def _tensors_in(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [tensor for item in value for tensor in _tensors_in(item)]
-    return []
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -117,6 +117,12 @@ class Value:
     bound: float = 0.0
     advice: str = ""
     """What to do about a wide bound, for people."""
+    limits: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False, repr=False)
+    """Confidence -> the interval of the value for samples that are independent, where there is a closed form
+    (counting/intervals.py has some). The bootstrap's then only widens it; without one it stands alone, and needs more
+    samples."""
+    num_samples: int | None = field(default=None, compare=False, repr=False)
+    """Of how many samples the value is, where not of all (those of a class)."""
 
 
 class UndefinedError(ValueError):

@@ -110,8 +110,12 @@ def use_one_gloo_worker() -> None:
     gloo: Any = dist.ProcessGroupGloo
     make_with_options = gloo.__init__
 
-    def make(group: Any, store: Any, rank: int, size: int, timeout: timedelta = dist.default_pg_timeout) -> None:
+    def make(
+        group: Any, store: Any, rank: int, size: int, timeout: timedelta = dist.default_pg_timeout, **more: Any
+    ) -> None:
         options = gloo._Options()
+        for name, value in more.items():  # torch 2.14 gives enable_reconfigure, which is an option, too
+            setattr(options, name, value)
         options._devices = _gloo_devices(os.getpid(), os.environ.get("GLOO_SOCKET_IFNAME", ""))
         options._timeout, options._threads = timeout, 1
         make_with_options(group, store, rank, size, options)

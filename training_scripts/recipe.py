@@ -5,8 +5,8 @@ the recipe's options (plain values with defaults), with the members below. Every
 mean, so that uneven batches and any number of processes give exactly what one process would.
 
 What a recipe may also have is optional: `reader` (the format that its data comes in, of readers/, where the user names
-none), `reader_options` (that reader's options, where the user gives none), and the methods of `HasAugment`,
-`HasExample`, `HasTensorPlan` and `HasContextPlan`.
+none), `reader_options` (that reader's options, where the user gives none), which way its own metrics are better
+(`HasDirections`), and the methods of `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan` and `HasLossParts`.
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -76,7 +77,10 @@ class Recipe(Protocol):
         ...
 
     def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """For each metric one value a sample, shape [samples]; a metric is their mean over the data."""
+        """For each metric one value a sample, shape [samples]; a metric is their mean over the data.
+
+        Which way it is better is known of names of metrics/ (accuracy, mae, ...), and of those in `higher_is_better`.
+        """
         ...
 
     def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
@@ -85,6 +89,20 @@ class Recipe(Protocol):
         That may be a part of what `model()` gives (a pipeline's stage, even one without parameters), under the same
         names; parameters may be slices. Every part must give the same groups of parameters in the same order. The rate
         of a group is its highest: the loop multiplies it by the schedule's factor.
+        """
+        ...
+
+
+@runtime_checkable
+class HasDirections(Protocol):
+    """A recipe that says which way its own metrics are better: `higher_is_better = {"error_rate": False}`."""
+
+    @property
+    def higher_is_better(self) -> Mapping[str, bool]:
+        """Name of a metric of `metrics()` -> whether more of it is better.
+
+        One that is neither here nor in metrics/ is shown and logged. It decides nothing: no early stopping, no best
+        model, no comparison, no floor.
         """
         ...
 
@@ -124,6 +142,7 @@ class HasTensorPlan(Protocol):
         rowwise         the input features are split, as a colwise layer leaves them, and the outputs added up (an
                         embedding: its rows, the vocabulary)
         sequence        the layer works on each position by itself: its input may be split along the sequence
+                        (LayerNorm and RMSNorm need no name, but beside a colwise layer)
         replicate       every rank has all of it, as of a layer that the plan does not name
         """
         ...
@@ -137,6 +156,22 @@ class HasContextPlan(Protocol):
         """Pattern of names of buffers with an entry for each position -> the dimension of the positions.
 
         Of inputs, outputs and targets it is dimension 1.
+        """
+        ...
+
+
+@runtime_checkable
+class HasLossParts(Protocol):
+    """A recipe whose losses can be summed up from parts of the sequences, so that no rank needs all outputs."""
+
+    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Of some positions of each sample the sum of the losses, and their weight; both of shape [samples].
+
+        The sums of all parts of a sample over their weights are its loss, as `losses()` gives it: a mean over the
+        tokens that count gives the sum of their losses and how many they are. A part may weigh nothing.
+
+        Args:
+            outputs, targets: [samples, positions, ...] of a part of the positions, not always neighbours.
         """
         ...
 
@@ -166,7 +201,27 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
     if not isinstance(recipe, Recipe):
         missing = [name for name in vars(Recipe) if not name.startswith("_") and not hasattr(recipe, name)]
         raise InputError(f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}.")
+    if isinstance(recipe, HasDirections):
+        given: object = recipe.higher_is_better
+        if not isinstance(given, Mapping) or not all(
+            isinstance(metric, str) and isinstance(value, bool) for metric, value in given.items()
+        ):
+            raise InputError(
+                f"recipe {name!r} ({module.__file__}): higher_is_better is {given!r:.80}. Allowed: names of its "
+                'metrics with True or False, such as {"error_rate": False}.'
+            )
     return recipe
+
+
+def direction(recipe: Recipe, metric: str) -> bool | None:
+    """Whether more of `loss` or of one of the recipe's own metrics is better; None where nothing says so."""
+    if metric == "loss":
+        return False
+    if isinstance(recipe, HasDirections) and metric in recipe.higher_is_better:
+        return recipe.higher_is_better[metric]
+    if metric not in plugins.names("metrics"):
+        return None
+    return plugins.load("metrics", metric, kind="metric").Metric.higher_is_better
 
 
 def unlabelled_batch(recipe: Recipe, columns: Columns) -> Batch:
@@ -223,6 +278,38 @@ def check_values(recipe: Recipe, method: str, values: object, targets: Tensor) -
     """
     if not isinstance(values, Tensor) or values.shape != targets.shape[:1]:
         raise wrong_answer(recipe, method, values, f"one number a sample, shape [{len(targets)}]")
+
+
+def check_samples_apart(recipe: Recipe, method: str, outputs: Tensor, targets: Tensor) -> None:
+    """Hold `losses()`, or the sums of `loss_parts()`, against what they promise, on the first two samples.
+
+    Args:
+        method: its name.
+        outputs: of the model, [samples, ...], for two samples at least.
+
+    Raises:
+        InputError: a sample's loss depends on the outputs of another, or on how many samples there are.
+    """
+    pair = outputs[:2].detach().requires_grad_()
+
+    def losses(count: int) -> Tensor:
+        # Cloned, for a recipe may change what the model gives it.
+        answer = getattr(recipe, method)(pair[:count].clone(), targets[:count].clone())
+        return answer[0] if isinstance(answer, tuple) else answer
+
+    with torch.enable_grad():
+        both, again, alone = losses(2), losses(2).detach(), losses(1).detach()
+        (gradient,) = torch.autograd.grad(both[0], pair, allow_unused=True) if both.requires_grad else (None,)
+    both, rule = both.detach(), "each has to be that of its own sample, as a loss with reduction='none' gives it"
+    where = f"{type(recipe).__module__}: {method}() of the recipe mixes samples"
+    if not torch.isfinite(both).all() or (gradient is not None and not torch.isfinite(gradient).all()):
+        return  # which says nothing of other samples; the loop tells it
+    if gradient is not None and bool((gradient[1] != 0).any()):
+        raise InputError(f"{where}: the first loss depends on the outputs of the second; {rule}.")
+    if torch.equal(both, again) and not torch.isclose(both[0], alone[0], rtol=1e-2, atol=1e-4, equal_nan=True):
+        raise InputError(
+            f"{where}: the first loss is {float(both[0]):.6g} of two samples and {float(alone[0]):.6g} alone; {rule}."
+        )
 
 
 def source_hash(recipe: Recipe) -> str:

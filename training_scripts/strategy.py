@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.checkpointing.generators import kept_generators
 from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.distribution.average import MovingAverage
 from drivetrain.training_scripts.distribution.batch_statistics import synchronize_batch_statistics
@@ -37,7 +38,13 @@ from drivetrain.training_scripts.distribution.precision import LossScale, precis
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.options import build_options
 from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, Recipe, check_values, wrong_answer
+from drivetrain.training_scripts.recipe import (
+    Batch,
+    Recipe,
+    check_samples_apart,
+    check_values,
+    wrong_answer,
+)
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
 FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
@@ -97,6 +104,7 @@ class Strategy:
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
         self.recipe, self.process, self.common, self.options = recipe, process, common, options
         self.precision = precision_of(common.precision)
+        self._is_checked = False
         if common.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
                 "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
@@ -154,13 +162,20 @@ class Strategy:
         total: Tensor | None = None
         for piece, counted, last in pieces(batch, num_samples, self.common.accumulation):
             with self.synchronizing(last):
-                losses = self.losses(self.call(self.module, piece.inputs), piece.targets)
+                losses = self.losses_of(piece)
                 summed = losses.sum() if counted else losses.sum() * 0.0
                 (summed * gradient_scale).backward()
             loss = summed.detach().double()
             total = loss if total is None else total + loss
         assert total is not None
         return total
+
+    def losses_of(self, piece: Batch) -> Tensor:
+        """The losses of a piece's samples, shape [samples].
+
+        Where ranks share samples, they may be this rank's parts of them; `backward` then adds up what it returns.
+        """
+        return self.losses(self.call(self.module, piece.inputs), piece.targets)
 
     def forward(self, inputs: Tensor) -> Tensor | None:
         """Outputs for evaluation, or None where another rank of the replica has them.
@@ -250,9 +265,18 @@ class Strategy:
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The recipe's losses, shape [samples], never in half precision."""
-        losses = self.recipe.losses(outputs.to(self.precision.parameters), targets)
+        outputs = outputs.to(self.precision.parameters)
+        losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
+        self.check_first("losses", outputs, targets)
         return losses
+
+    def check_first(self, method: str, outputs: Tensor, targets: Tensor) -> None:
+        """Hold the recipe's losses against what they promise, when it first gives some."""
+        if not self._is_checked and len(targets) > 1:
+            self._is_checked = True
+            with kept_generators(self.process.device):  # a loss may draw from any
+                check_samples_apart(self.recipe, method, outputs, targets)
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""

@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from drivetrain.training_scripts.checkpointing.generators import kept_generators
+from drivetrain.training_scripts.checkpointing.retention import watched as watched_before
 from drivetrain.training_scripts.checkpointing.tensors import model_parts
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.distribution import state
@@ -36,12 +37,12 @@ from drivetrain.training_scripts.loop.resumption import find_training
 from drivetrain.training_scripts.loop.running_loss import RunningLoss
 from drivetrain.training_scripts.loop.saving import Saving
 from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
-from drivetrain.training_scripts.loop.watch import Watch
+from drivetrain.training_scripts.loop.watch import PREFIX, Watch
 from drivetrain.training_scripts.metric import Amount
 from drivetrain.training_scripts.models.weights import load_weights
 from drivetrain.training_scripts.options import parse_options
 from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.recipe import build_model, load_recipe
+from drivetrain.training_scripts.recipe import build_model, direction, load_recipe
 from drivetrain.training_scripts.strategy import Strategy, load_strategy
 
 VALIDATION_BATCH = 512
@@ -67,17 +68,20 @@ def train(config: Config, folders: Folders, process: Process) -> None:
 
     identity = training_identity(config, dataset, recipe, folders.weights, process)
     training = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
+    higher_is_better = direction(recipe, config.monitor.removeprefix(PREFIX))
     journal = Journal(
         process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=schedule.total_steps
     )
-    with Saving(config, training.place, process, say=journal.say) as saving:
+    greater = bool(higher_is_better)  # (where nobody knows, `watch.check` refuses to choose)
+    with Saving(config, training.place, process, greater_is_better=greater, say=journal.say) as saving:
         seed_everything(config.seed)
         model = build_model(recipe)
         told = load_weights(model, folders.weights) if folders.weights else []
         strategy = strategy_class(recipe, model, process, plan.common_options(config), options)
         layout, optimizer = strategy.layout, strategy.optimizer
         seeds = StepSeeds(process.device, config.seed, layout.data_rank)
-        losses, watch = RunningLoss(process), Watch(config.monitor, config.early_stopping)
+        losses = RunningLoss(process)
+        watch = Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better)
         step, consumed = 0, 0
         history: History = []
         best: dict[str, Tensor] = {}  # this rank's parts of the best model
@@ -89,9 +93,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         if saved:
             step, consumed, history, owed = saved["step"], saved["consumed"], saved["history"], saved["owed"]
             losses.load_state(saved["losses"])
-            if all(saved["config"].get(name) == getattr(config, name) for name in ("monitor", "keep_best")):
+            kept = saved["config"].get("keep_best") == config.keep_best
+            if kept and watched_before(saved) == (config.monitor, higher_is_better):
                 watch.load_state(saved["watch"])
-            else:  # what was best by another metric, or was not kept
+            else:  # what was best by another metric or the other way round, or was not kept
                 best.clear()
         finished = watch.gives_up or (step == schedule.total_steps and not owed)
         if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
@@ -222,7 +227,7 @@ def validate(
     finally:
         strategy.model.train()
     values.update(result.values)
-    return {f"validation_{name}": value for name, value in result.means.items()}
+    return {f"{PREFIX}{name}": value for name, value in result.means.items()}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,13 +10,16 @@ from typing import Literal
 from drivetrain.components.decision.differences import Difference, check_comparable, differences
 from drivetrain.components.decision.evaluation import ALL, Evaluation
 from drivetrain.components.decision.limits import (
+    SAY_IT,
     Floor,
     Regression,
     check_budgets,
     checked_floors,
     measured,
     regressions,
+    unchecked,
 )
+from drivetrain.components.decision.pairs import sign_test
 from drivetrain.components.decision.policy import Policy
 from drivetrain.components.decision.words import count, number, percent, place, signed
 from drivetrain.components.errors import InputError
@@ -59,6 +63,8 @@ class Decision:
     floors: tuple[Floor, ...]
     regressions: tuple[Regression, ...]
     registered: Registered | None
+    comparison: int | None
+    """Its number among the comparisons on this test set, from 1; None where they are not counted."""
 
     @property
     def floors_met(self) -> bool:
@@ -72,7 +78,7 @@ class Decision:
     def better(self) -> bool:
         """Whether the rule holds against the champion; where there is none, whether there is something new."""
         if self.difference is not None:
-            return rule_holds(self.policy, self.difference)
+            return rule_holds(self.policy, self.difference) and not used_up(self.policy, self.comparison)
         return self.champion is None and self.registered is None
 
 
@@ -83,7 +89,7 @@ def check_policy(candidate: Evaluation, policy: Policy) -> None:
         InputError: a metric or slice that there is not, that is undefined, or of which neither more nor less is better.
     """
     if measured(candidate, policy.metric, ALL, "metric").higher_is_better is None:
-        raise InputError(f"metric={policy.metric!r} cannot decide: neither more nor less of it is better.")
+        raise InputError(f"metric={policy.metric!r} cannot decide: nothing says whether more of it is better. {SAY_IT}")
     checked_floors(candidate, policy.floors)
     check_budgets(candidate, policy.budgets)
 
@@ -94,6 +100,7 @@ def decide(
     policy: Policy,
     *,
     registered: Registered | None = None,
+    comparison: int | None = None,
     asked: str = "",
 ) -> Decision:
     """Decide whether the candidate is registered.
@@ -101,6 +108,7 @@ def decide(
     Args:
         champion: None where the group has no approved version: then the floors alone decide.
         registered: the version that has the candidate's content already.
+        comparison: how many candidates were compared on this test set, this one included; None where nobody counts.
         asked: where a champion was looked for, for the reasons: "digits in the registry local".
 
     Raises:
@@ -116,7 +124,7 @@ def decide(
         measured(champion.evaluation, policy.metric, ALL, "metric")
         every = tuple(differences(candidate, champion.evaluation, policy.confidence))
         difference = next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
-        losses = regressions(candidate, champion.evaluation, policy.budgets)
+        losses = regressions(candidate, champion.evaluation, policy.budgets, every, policy.confidence)
     verdict: Verdict
     if not all(floor.met for floor in floors):
         verdict = "below floors"
@@ -126,13 +134,15 @@ def decide(
         verdict = "register"
     else:
         kept = rule_holds(policy, difference) and all(loss.within for loss in losses)
-        verdict = "register" if kept else "keep champion"
+        verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
     why = [
         *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
-        *_about_champion(candidate, champion, policy, difference, registered, floors, asked),
+        *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked),
         *_first([_about_loss(loss) for loss in losses if not loss.within], "budgets are exceeded"),
+        *_about_use(policy, comparison),
         *_about_met(floors, losses),
+        *_first(unchecked(candidate, champion and champion.evaluation, policy), "are undefined"),
     ]
     return Decision(
         verdict=verdict,
@@ -145,16 +155,27 @@ def decide(
         floors=floors,
         regressions=losses,
         registered=registered,
+        comparison=comparison,
     )
+
+
+def used_up(policy: Policy, comparison: int | None) -> bool:
+    """Whether the test set has decided as many comparisons as the policy's level allows for. A horizon of 1, which
+    corrects for nothing, ends nothing either."""
+    return comparison is not None and comparison > policy.horizon > 1
 
 
 def rule_holds(policy: Policy, difference: Difference) -> bool:
     """Whether the policy's rule holds for the difference of its metric. Where too few replicates define that, it is
     not shown to hold."""
-    gained = difference.surest_gain
+    gained = difference.surest_gain(policy.level)
     if gained is None:
         return False
-    return gained > 0 and gained >= policy.margin if policy.rule == "better" else gained >= -policy.margin
+    if policy.rule == "not_worse":
+        lost = difference.surest_loss(policy.level)
+        return lost is not None and lost <= policy.margin
+    by_signs = difference.discordant is None or sign_test(*difference.discordant) <= policy.level
+    return gained > 0 and gained >= policy.margin and by_signs
 
 
 def _first(told: Sequence[str], others: str) -> list[str]:
@@ -182,6 +203,7 @@ def _about_champion(
     policy: Policy,
     difference: Difference | None,
     registered: Registered | None,
+    comparison: int | None,
     floors: Sequence[Floor],
     asked: str,
 ) -> list[str]:
@@ -202,7 +224,9 @@ def _about_champion(
     if difference.defined is None:
         return [told, "There are no bootstrap replicates: the values alone decide, whatever chance there is in them."]
     if difference.interval is None:
-        return [told, f"Only {count(difference.defined, 'replicate')} define it: too few for an interval."]
+        verb = "defines" if difference.defined == 1 else "define"
+        return [told, f"Only {count(difference.defined, 'replicate')} {verb} it: too few for an interval."]
+    told += _surely(difference, policy, comparison)
     if difference.interval.bound:
         told += (
             f" The interval is wider by {number(difference.interval.bound)} at each end: so far the replicates may be "
@@ -228,25 +252,59 @@ def _compared(difference: Difference) -> str:
 
 def _asked(policy: Policy) -> str:
     if policy.rule == "not_worse":
-        return (
-            f"It must surely not be worse by more than {number(policy.margin)}."
-            if policy.margin
-            else "It must surely not be worse."
-        )
-    return f"It must surely be better by {number(policy.margin)}." if policy.margin else "It must surely be better."
+        asked = "not be worse" + (f" by more than {number(policy.margin)}" if policy.margin else "")
+    else:
+        asked = "be better" + (f" by {number(policy.margin)}" if policy.margin else "")
+    return f"It must surely {asked}."
+
+
+def _surely(difference: Difference, policy: Policy, comparison: int | None) -> str:
+    """What the corrected test says, where it is another than the interval."""
+    gained = difference.surest_gain(policy.level)
+    if difference.interval is None or gained is None or policy.horizon == 1 or used_up(policy, comparison):
+        return ""
+    level = percent(policy.level)
+    every = f"{policy.horizon:,}"
+    which = f"one of {every} comparisons" if comparison is None else f"comparison {comparison:,} of {every}"
+    # Of other metrics nobody knows what losses did not occur among the samples.
+    most = "at most" if difference.discordant is not None else "or so"
+    told = f" As {which} on this test set, each wrong in {level} of cases {most}"
+    if not math.isfinite(gained):
+        return f"{told}, it has too few replicates."
+    told += f", it gains at least {signed(gained)}"
+    if difference.discordant is not None and policy.rule == "better":
+        wins, losses = difference.discordant
+        than = "more than" if sign_test(wins, losses) <= policy.level else "within"
+        told += f"; {count(wins, 'sample')} won and {losses:,} lost are {than} chance"
+    return f"{told}."
+
+
+def _about_use(policy: Policy, comparison: int | None) -> list[str]:
+    if not used_up(policy, comparison):
+        return []
+    return [
+        f"{policy.horizon:,} candidates have been compared on this test set, as many as horizon={policy.horizon} "
+        "allows: one more would be registered by chance more easily than asked. Give a new test set, or a larger "
+        "horizon."
+    ]
 
 
 def _about_loss(loss: Regression) -> str:
     return (
         f"{place(loss.metric, loss.slice)} is {number(loss.loss)} worse than the champion's; at most "
-        f"{number(loss.budget)} is allowed."
+        f"{number(loss.budget)} is allowed"
+        + ("." if loss.chance is None else f", and chance gives that in {percent(loss.chance)} of cases.")
     )
 
 
 def _about_met(floors: Sequence[Floor], losses: Sequence[Regression]) -> list[str]:
     told: list[str] = []
     if floors and all(floor.met for floor in floors):
-        told.append(f"{'The floor is' if len(floors) == 1 else f'All {len(floors)} floors are'} met.")
+        by_chance = sum(floor.sure is False for floor in floors)
+        perhaps = (
+            "" if not by_chance else ", perhaps by chance" if len(floors) == 1 else f", {by_chance} perhaps by chance"
+        )
+        told.append(f"{'The floor is' if len(floors) == 1 else f'All {len(floors)} floors are'} met{perhaps}.")
     if losses and all(loss.within for loss in losses):
         told.append(f"{'The budget is' if len(losses) == 1 else f'All {len(losses)} budgets are'} kept.")
     return told

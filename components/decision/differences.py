@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drivetrain.components.decision.evaluation import Evaluation, Measured
-from drivetrain.components.decision.pairs import Interval, fewest, paired
+from drivetrain.components.decision.pairs import (
+    FEW,
+    Interval,
+    chance,
+    discordant,
+    fewest,
+    most_losses,
+    paired,
+    reach,
+    sign_test,
+    skewed_reach,
+)
 from drivetrain.components.errors import InputError
 
 
@@ -25,6 +36,7 @@ class Difference:
     champion: float
     value: float
     bound: float
+    samples: int
     higher_is_better: bool | None
     defined: int | None
     interval: Interval | None
@@ -34,14 +46,52 @@ class Difference:
         """The difference in the direction in which the metric is better; of one without a direction, 0."""
         return 0.0 if self.higher_is_better is None else self._oriented(self.value)
 
+    def surest_gain(self, level: float) -> float | None:
+        """What is gained at least, where that may be wrong with a probability of `level`; the errors of both values are
+        taken off. Without replicates, of the value itself; None where too few replicates define it."""
+        interval = self.interval
+        if interval is None:
+            return self.gain - self.bound if self.defined is None else None
+        least = self.gain - interval.bound
+        if interval.deviation:
+            least -= self._reach(level, interval) * interval.deviation
+        if level >= (1 - interval.confidence) / 2:
+            least = min(least, self._oriented(interval.low if self.higher_is_better else interval.high))
+        return least - self.bound
+
+    def _reach(self, level: float, interval: Interval) -> float:
+        """In deviations. Of a share of samples the sign test takes care of what is skewed."""
+        if self.discordant is not None:
+            return reach(level, min(interval.replicates, self.samples))
+        return skewed_reach(level, interval.replicates, self.samples, self._oriented(interval.skewness))
+
+    def surest_loss(self, level: float) -> float | None:
+        """What is lost at most, as `surest_gain`. Where the models differ on few samples of a share, or on none, it
+        is as many losses as chance allows."""
+        gained = self.surest_gain(level)
+        if gained is None or self.discordant is None or sum(self.discordant) >= FEW:
+            return None if gained is None else -gained
+        return max(-gained, most_losses(self.discordant[1], level) / self.samples)
+
+    def chance(self, allowed: float = 0.0) -> float | None:
+        """How often chance alone makes the candidate look so much worse, where it is worse by `allowed`; None without
+        replicates."""
+        if self.interval is None:
+            return None
+        loss = self.bound - self.gain - allowed
+        found = chance(loss, self.interval.deviation, min(self.interval.replicates, self.samples))
+        return found if self.discordant is None else max(found, sign_test(*reversed(self.discordant)))
+
     @property
-    def surest_gain(self) -> float | None:
-        """What is gained at least: at the interval's worse end, and the errors of both values taken off. Without
-        replicates, of the value itself; None where too few replicates define it."""
-        if self.interval is not None:
-            worse = self.interval.low if self.higher_is_better else self.interval.high
-            return self._oriented(worse) - self.bound
-        return self.gain - self.bound if self.defined is None else None
+    def discordant(self) -> tuple[int, int] | None:
+        """Samples on which only the candidate is right, and on which only the champion; None where the metric is no
+        share of samples."""
+        if self.interval is None or self.higher_is_better is None:
+            return None
+        if not all(0 <= value <= 1 for value in (self.candidate, self.champion)):
+            return None
+        found = discordant(self.candidate, self.champion, self.samples, self.interval.deviation)
+        return found if found is None or self.higher_is_better else (found[1], found[0])
 
     @property
     def share_better(self) -> float | None:
@@ -62,18 +112,20 @@ def differences(candidate: Evaluation, champion: Evaluation, confidence: float) 
             if metric in theirs.metrics:
                 replicates = (ours.replicates.get(metric), theirs.replicates.get(metric))
                 bound = ours.bounds.get(metric, 0.0) + theirs.bounds.get(metric, 0.0)
-                yield _difference(metric, name, value, theirs.metrics[metric], replicates, confidence, bound)
+                values = (value, theirs.metrics[metric])
+                yield _difference(metric, name, values, ours.num_samples, replicates, confidence, bound)
 
 
 def _difference(
     metric: str,
     name: str,
-    ours: Measured,
-    theirs: Measured,
+    values: tuple[Measured, Measured],
+    samples: int,
     replicates: tuple[Sequence[float | None] | None, Sequence[float | None] | None],
     confidence: float,
     bound_of_replicates: float,
 ) -> Difference:
+    ours, theirs = values
     interval: Interval | None = None
     defined: int | None = None
     if replicates[0] is not None and replicates[1] is not None:
@@ -85,6 +137,7 @@ def _difference(
         champion=theirs.value,
         value=ours.value - theirs.value,
         bound=ours.bound + theirs.bound,
+        samples=samples,
         higher_is_better=ours.higher_is_better,
         defined=defined,
         interval=interval,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
+from drivetrain.components.decision.differences import Difference
 from drivetrain.components.decision.evaluation import ALL, Evaluation, Group, Measured
-from drivetrain.components.decision.policy import Limit
+from drivetrain.components.decision.pairs import rejected
+from drivetrain.components.decision.policy import Limit, Policy
+from drivetrain.components.decision.words import place
 from drivetrain.components.errors import InputError
 
 _SHOWN = 20
+SAY_IT = "A recipe says so of its own metrics by higher_is_better; others are named in docs/metrics.md."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
     """One floor. The value's error bound counts against the candidate: `value` - `bound` must reach `least`; where
-    less of the metric is better, `value` + `bound` must not exceed it."""
+    less of the metric is better, `value` + `bound` must not exceed it. `sure` says whether the whole interval does;
+    None where there is no interval."""
 
     metric: str
     slice: str
@@ -24,12 +29,15 @@ class Floor:
     bound: float
     higher_is_better: bool
     met: bool
+    sure: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regression:
     """One budget: `difference` is candidate - champion, `loss` how much worse the candidate is, error bounds of both
-    values added."""
+    values added. `chance` is how often a candidate that keeps to the budget looks so much worse, None without
+    replicates: then the values decide. With them it is `within` unless the loss is more than chance, all budgets looked
+    at together."""
 
     metric: str
     slice: str
@@ -37,10 +45,11 @@ class Regression:
     loss: float
     budget: float
     within: bool
+    chance: float | None = None
 
 
 def checked_floors(candidate: Evaluation, floors: tuple[Limit, ...]) -> tuple[Floor, ...]:
-    """Each floor on each slice that it names.
+    """Each floor on each slice that it names and that defines the metric.
 
     Raises:
         InputError: no such metric or slice, or one that the samples do not define.
@@ -48,6 +57,8 @@ def checked_floors(candidate: Evaluation, floors: tuple[Limit, ...]) -> tuple[Fl
     found: list[Floor] = []
     for limit in floors:
         for name in _groups(candidate, limit, "floors"):
+            if is_undefined(candidate, limit.metric, name):
+                continue
             value = measured(candidate, limit.metric, name, "floors")
             higher = _direction(value, limit, "floors")
             reached = value.value - value.bound >= limit.amount if higher else value.value + value.bound <= limit.amount
@@ -60,24 +71,63 @@ def checked_floors(candidate: Evaluation, floors: tuple[Limit, ...]) -> tuple[Fl
                     bound=value.bound,
                     higher_is_better=higher,
                     met=reached,
+                    sure=_surely(value, limit.amount, higher),
                 )
             )
     return tuple(found)
 
 
-def regressions(candidate: Evaluation, champion: Evaluation, budgets: tuple[Limit, ...]) -> tuple[Regression, ...]:
-    """Each budget on each slice that it names.
+def _surely(value: Measured, least: float, higher: bool) -> bool | None:
+    if value.low is None or value.high is None:
+        return None
+    return value.low >= least if higher else value.high <= least
+
+
+def is_undefined(evaluation: Evaluation, metric: str, name: str) -> bool:
+    """Whether a slice does not define a metric: that is told, and ends nothing. (Of the whole test set it is an
+    error.)"""
+    return name != ALL and metric in evaluation.groups[name].undefined
+
+
+def unchecked(candidate: Evaluation, champion: Evaluation | None, policy: Policy) -> tuple[str, ...]:
+    """For people: floors and budgets that a slice leaves undefined."""
+    found: dict[str, None] = {}
+    for limits, models, where in (
+        (policy.floors, (candidate,), "floor"),
+        (policy.budgets, (candidate, *((champion,) if champion else ())), "budget"),
+    ):
+        for limit in limits:
+            for name in _groups(candidate, limit, f"{where}s"):
+                for model in models:
+                    if is_undefined(model, limit.metric, name):
+                        why = model.groups[name].undefined[limit.metric]
+                        found[f"{place(limit.metric, name)} is undefined ({why}): its {where} was not checked."] = None
+    return tuple(found)
+
+
+def regressions(
+    candidate: Evaluation,
+    champion: Evaluation,
+    budgets: tuple[Limit, ...],
+    differences: Iterable[Difference] = (),
+    confidence: float = 0.95,
+) -> tuple[Regression, ...]:
+    """Each budget on each slice that it names and that defines the metric for both models.
 
     Raises:
         InputError: as `checked_floors`, of either model.
     """
+    by_place = {(each.metric, each.slice): each for each in differences}
     found: list[Regression] = []
     for limit in budgets:
         for name in _groups(candidate, limit, "budgets"):
+            if is_undefined(candidate, limit.metric, name) or is_undefined(champion, limit.metric, name):
+                continue
             ours = measured(candidate, limit.metric, name, "budgets")
             theirs = measured(champion, limit.metric, name, "budgets")
             difference = ours.value - theirs.value
             loss = (-difference if _direction(ours, limit, "budgets") else difference) + ours.bound + theirs.bound
+            drawn = by_place.get((limit.metric, name))
             found.append(
                 Regression(
                     metric=limit.metric,
@@ -86,9 +136,13 @@ def regressions(candidate: Evaluation, champion: Evaluation, budgets: tuple[Limi
                     loss=loss,
                     budget=limit.amount,
                     within=loss <= limit.amount,
+                    chance=None if drawn is None else drawn.chance(limit.amount),
                 )
             )
-    return tuple(found)
+    tested = [one for one in found if one.chance is not None]
+    broken = rejected([one.chance for one in tested if one.chance is not None], 1 - confidence)
+    within = {id(one): not outside for one, outside in zip(tested, broken, strict=True)}
+    return tuple(replace(one, within=within.get(id(one), one.within)) for one in found)
 
 
 def check_budgets(candidate: Evaluation, budgets: tuple[Limit, ...]) -> None:
@@ -131,7 +185,9 @@ def _groups(evaluation: Evaluation, limit: Limit, where: str) -> Iterator[str]:
 
 def _direction(value: Measured, limit: Limit, where: str) -> bool:
     if value.higher_is_better is None:
-        raise InputError(f"{where}: {limit.name!r} has no better or worse; it cannot be limited. Take it out.")
+        raise InputError(
+            f"{where}: {limit.name!r} cannot be limited: nothing says whether more of it is better. {SAY_IT}"
+        )
     return value.higher_is_better
 
 

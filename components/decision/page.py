@@ -77,7 +77,7 @@ def _floors(decision: Decision) -> Iterator[str]:
                 _cell(place(floor.metric, floor.slice)),
                 f"{'at least' if floor.higher_is_better else 'at most'} {number(floor.least)}",
                 number(floor.value) + (f" ± {number(floor.bound)}" if floor.bound else ""),
-                "met" if floor.met else "**not met**",
+                ("met, perhaps by chance" if floor.sure is False else "met") if floor.met else "**not met**",
             )
             for floor in decision.floors
         ],
@@ -89,12 +89,13 @@ def _budgets(decision: Decision) -> Iterator[str]:
         return
     yield from ("## Budgets", "")
     yield from _table(
-        ("metric", "may be worse by", "difference", ""),
+        ("metric", "may be worse by", "difference", "by chance in", ""),
         [
             (
                 _cell(place(loss.metric, loss.slice)),
                 number(loss.budget),
                 signed(loss.difference),
+                "" if loss.chance is None else percent(loss.chance),
                 "kept" if loss.within else "**exceeded**",
             )
             for loss in decision.regressions
@@ -142,7 +143,8 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
             f"Champion: version {decision.champion.version} of {_cell(about.group)} in {_cell(about.registry)}, "
             f"content {known}" + ("" if decision.champion.evaluation else " (not evaluated)")
         )
-    yield f"Test set: {count(candidate.rows, 'row')}, content {candidate.data_hash[:12] or 'unknown'}"
+    used = "" if decision.comparison is None else f", comparison {decision.comparison:,} on it"
+    yield f"Test set: {count(candidate.rows, 'row')}, content {candidate.data_hash[:12] or 'unknown'}{used}"
     drawn = candidate.resampling
     if drawn is None:
         yield "No bootstrap replicates: the values are compared alone"
@@ -153,7 +155,7 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
         )
     yield (
         f"Rule: {policy.metric} {policy.rule.replace('_', ' ')}, margin {number(policy.margin)}, confidence "
-        f"{percent(policy.confidence)}"
+        f"{percent(policy.confidence)} over {count(policy.horizon, 'comparison')} on one test set"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from drivetrain.components.errors import InputError
 
 Rule = Literal["better", "not_worse"]
+HORIZON, MOST_COMPARISONS = 365, 100_000
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
@@ -30,18 +31,30 @@ class Limit(NamedTuple):
 class Policy:
     """The conditions, checked.
 
-    `better`: the lower end of the interval of the difference is above 0 and at least `margin`. `not_worse`: it is at
-    least -`margin`. Differences count in the direction in which the metric is better.
+    `better`: what is surely gained is above 0 and at least `margin`. `not_worse`: it is at least -`margin`. Differences
+    count in the direction in which the metric is better.
     """
 
     metric: str
     rule: Rule
     margin: float
     confidence: float
+    horizon: int
+    """For how many comparisons one test set is used."""
     floors: tuple[Limit, ...]
     """What each metric must reach at least; where less is better, at most."""
     budgets: tuple[Limit, ...]
     """By how much each metric may be worse than the champion's."""
+
+    @property
+    def level(self) -> float:
+        """With which probability a candidate that is no better may be taken for one.
+
+        Over all comparisons on one test set it is 1 - confidence: each gets its share (Bonferroni). Candidates that
+        are all equal to the champion would else be promoted by chance, some night. A single comparison has that of
+        one end of the interval.
+        """
+        return (1 - self.confidence) / max(self.horizon, 2)
 
 
 def policy(
@@ -50,6 +63,7 @@ def policy(
     rule: str = "better",
     margin: float = 0.0,
     confidence: float = 0.95,
+    horizon: int = HORIZON,
     floors: str = "{}",
     budgets: str = "{}",
 ) -> Policy:
@@ -70,11 +84,17 @@ def policy(
         raise InputError(f"margin={margin}. Allowed: a difference of the metric, 0 or more.")
     if not 0.5 <= confidence < 1:
         raise InputError(f"confidence={confidence}. Allowed: from 0.5 to less than 1, such as 0.95.")
+    if not 1 <= horizon <= MOST_COMPARISONS:
+        raise InputError(
+            f"horizon={horizon}. Allowed: the number of comparisons that a test set is used for, 1 to "
+            f"{MOST_COMPARISONS:,}; 1 corrects for nothing."
+        )
     return Policy(
         metric=metric,
         rule=rule,
         margin=margin,
         confidence=confidence,
+        horizon=horizon,
         floors=_limits("floors", floors, '{"accuracy": 0.97, "accuracy@site=north": 0.9}'),
         budgets=_limits("budgets", budgets, '{"f1_macro": 0.01, "accuracy@site=*": 0.02}', least=0.0),
     )

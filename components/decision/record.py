@@ -55,7 +55,14 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
         },
         "metric": policy.metric,
         "higher_is_better": primary.higher_is_better,
-        "rule": {"name": policy.rule, "margin": policy.margin, "confidence": policy.confidence},
+        "rule": {
+            "name": policy.rule,
+            "margin": policy.margin,
+            "confidence": policy.confidence,
+            "horizon": policy.horizon,
+            "level": policy.level,
+        },
+        "comparison": decision.comparison,
         "difference": None if decision.difference is None else _difference(decision.difference),
         "floors": [
             {
@@ -66,6 +73,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
                 "bound": floor.bound,
                 "higher_is_better": floor.higher_is_better,
                 "met": floor.met,
+                "sure": floor.sure,
             }
             for floor in decision.floors
         ],
@@ -77,6 +85,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
                 "loss": loss.loss,
                 "budget": loss.budget,
                 "within": loss.within,
+                "chance": loss.chance,
             }
             for loss in decision.regressions
         ],
@@ -114,6 +123,8 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "confidence": None if interval is None else interval.confidence,
         "replicates": difference.defined if interval is None else interval.replicates,
         "left_out": None if interval is None else interval.left_out,
+        "deviation": None if interval is None else interval.deviation,
+        "skewness": None if interval is None else interval.skewness,
         "share_better": difference.share_better,
     }
 

@@ -17,7 +17,7 @@ import importlib
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
@@ -30,6 +30,14 @@ APPROVALS: tuple[Approval, ...] = get_args(Approval)
 
 _GROUP = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _HASH = re.compile(r"[0-9a-f]{64}")
+_TAG_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
+_TAG_TEXT = re.compile(r"[a-zA-Z0-9 _.:/=+@-]{0,256}")
+
+COMPARISONS = "drivetrain.comparisons"
+"""The tag of a group that `count_comparison` keeps: `TEST.CANDIDATE TEST=NUMBER ...`."""
+_SHORT = 12  # digits of a hash
+_COUNT = re.compile(r"(?<!\S)([0-9a-f]{1,12})=([0-9]{1,9})(?!\S)")
+_MOST_TEST_SETS = 10
 
 
 # What `open_registry("auto")` opens; the local runner sets it for every job, and so do compiled definitions.
@@ -41,6 +49,10 @@ class RegistryError(InputError):
 
     After a `register` that raised it, the version is there whole or not at all; registering again is always right.
     """
+
+
+class NotAllowedError(RegistryError):
+    """A registry refuses one request for want of a permission."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +181,20 @@ class Registry(Protocol):
         """Approve, reject or put back a version. Repeating a decision with its reason changes nothing."""
         ...
 
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group, name -> text: what `change_tag` has set, and what others have. Empty where there
+        is no such group."""
+        ...
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. Of two calls
+        at the same moment only the local registry is sure to keep both changes.
+
+        Raises:
+            InputError: there is no such group; a name or text that SageMaker would not take.
+        """
+        ...
+
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
         """What happened, oldest first: to one group or all, since the event with id `after`.
 
@@ -198,6 +224,39 @@ def make_champion(
     # The champion is the last to go, so that none in between takes its place.
     rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
     return [found, *reversed(rejected)]
+
+
+def count_comparison(registry: Registry, group: str, test_set: str, candidate: str) -> int:
+    """Note in the registry that a candidate was compared with the champion of a group on a test set.
+
+    It stands in one tag of the group: how often each of the last test sets was used, the newest first.
+
+    Args:
+        test_set: the hash of its content.
+        candidate: the hash of its content; the same one again, at once, is the same comparison, repeated.
+
+    Returns:
+        How many candidates were compared on this test set, this one included.
+
+    Raises:
+        InputError: there is no such group.
+        RegistryError: the registry cannot be asked, or does not allow it.
+    """
+    test, this = test_set[:_SHORT], f"{test_set[:_SHORT]}.{candidate[:_SHORT]}"
+    number = 0
+
+    def counted(text: str) -> str:
+        nonlocal number
+        last, *_ = *text.split(), ""
+        counts = {name: int(digits) for name, digits in _COUNT.findall(text)}  # what somebody else wrote is left out
+        number = counts.pop(test, 0)
+        if last != this or not number:
+            number += 1
+        newest = {test: number, **counts}
+        return " ".join([this, *(f"{each}={newest[each]}" for each in list(newest)[:_MOST_TEST_SETS])])
+
+    registry.change_tag(group, COMPARISONS, counted)
+    return number
 
 
 def open_registry(url: str) -> Registry:
@@ -288,6 +347,19 @@ def checked_approval(status: str) -> Approval:
     if status not in APPROVALS:
         raise InputError(f"unknown approval status {status!r}. {closest(status, APPROVALS)}")
     return status
+
+
+def checked_tag(name: str, text: str) -> None:
+    """A group's tag.
+
+    Raises:
+        InputError: when SageMaker would not take it.
+    """
+    if not _TAG_NAME.fullmatch(name) or not _TAG_TEXT.fullmatch(text):
+        raise InputError(
+            f"tag {name[:80]!r} = {text[:80]!r} cannot be kept. Use up to 128 letters, digits and ._- for the name, "
+            "and up to 256 letters, digits, spaces and _.:/=+-@ for the text."
+        )
 
 
 def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.registries import RegistryError, closest
+from drivetrain.components.registries import NotAllowedError, RegistryError, closest
 
 
 class Numbered(Protocol):
@@ -61,7 +62,8 @@ def registered_once(
     Who finds the content makes nothing. Two that look at the same time both find nothing, and make one each: so each
     looks again afterwards, and the lowest number is the version; who made another takes it back. A process that is
     killed before it could leaves one too many, which whoever registers the content next takes back, unless somebody
-    has decided on it meanwhile. The lowest is never taken back, so all agree.
+    has decided on it meanwhile. The lowest is never taken back, so all agree. Who may not take one back leaves it,
+    with a warning: the content is registered all the same, and everyone is given the lowest.
 
     Args:
         holding: the versions with the content.
@@ -86,7 +88,20 @@ def registered_once(
         found = sorted(holding())
         if not any(kept.version == mine for kept in found):  # lists may lag behind
             found = sorted([*found, Kept(mine, True)])
+    left: list[int] = []
+    refused = ""
     for kept in found[1:]:
         if kept.version == mine or kept.untouched:
-            delete(kept.version)
+            try:
+                delete(kept.version)
+            except NotAllowedError as error:
+                left.append(kept.version)
+                refused = str(error)
+    if left:
+        also = ", ".join(map(str, left))
+        print(
+            f"warning: the content is version {found[0].version}; it is also in {also}, made at the same moment, which "
+            f"may not be taken back. {refused}",
+            file=sys.stderr,
+        )
     return found[0].version, found[0].version == mine

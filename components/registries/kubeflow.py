@@ -27,7 +27,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,6 +43,7 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    checked_tag,
     shown,
 )
 from drivetrain.components.registries._selection import Kept, chosen, no_group, registered_once
@@ -198,6 +199,20 @@ class KubeflowRegistry:
         said = {DECIDED: decided(wanted, reason, by)}
         self._done("PATCH", path, {"customProperties": {**properties, **_texts(said)}})
         return self.version(group, version)
+
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group; see Registry."""
+        return _tags(self._model(group) or {})
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group; see Registry."""
+        text = change(self.tags(group).get(name, ""))
+        checked_tag(name, text)
+        self.versions(group)  # says what is wrong before anything is written
+        model = self._model(group) or {}
+        # All properties, since some releases replace them and some add to them.
+        properties = {**model.get("customProperties", {}), **_texts({name: text})}
+        self._done("PATCH", f"/registered_models/{model['id']}", {"customProperties": properties})
 
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
         """Always an error: see Registry."""

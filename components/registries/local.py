@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    checked_tag,
     partition_of,
 )
 from drivetrain.components.registries._selection import chosen, no_group
@@ -66,6 +67,12 @@ _SCHEMA = (
         reason TEXT,
         by_whom TEXT,
         FOREIGN KEY (group_name, version) REFERENCES model_versions (group_name, version)
+    )""",
+    """CREATE TABLE IF NOT EXISTS model_group_tags (
+        group_name TEXT NOT NULL REFERENCES model_groups (name),
+        name TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (group_name, name)
     )""",
 )
 _VERSION_COLUMNS = (
@@ -205,6 +212,21 @@ class LocalRegistry:
                 _record(database, group, version, now, wanted, previous, changed, reason, by)
         return self.version(group, current.version)
 
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group; see Registry."""
+        query = "SELECT name, text FROM model_group_tags WHERE group_name = ? ORDER BY name"
+        return dict(self._rows(query, checked_group(group), of="model_group_tags"))
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group; see Registry."""
+        self.versions(group)  # says what is wrong before anything is written
+        with self._writing() as database:
+            query = "SELECT text FROM model_group_tags WHERE group_name = ? AND name = ?"
+            (before,) = database.execute(query, (group, name)).fetchone() or ("",)
+            text = change(before)
+            checked_tag(name, text)
+            database.execute("INSERT OR REPLACE INTO model_group_tags VALUES (?, ?, ?)", (group, name, text))
+
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
         """What happened, oldest first: to one group or all, since the event with id `after`."""
         rows = self._rows(
@@ -252,12 +274,12 @@ class LocalRegistry:
         rows = self._rows(f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE {condition}", *values)
         return self._version(rows[0]) if rows else None
 
-    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a query finds; nothing where no model was registered yet."""
+    def _rows(self, query: str, *values: Any, of: str = "model_events") -> list[tuple[Any, ...]]:
+        """What a query finds; nothing where there is no table `of`: then nothing of the kind was written yet."""
         if not self.exists():
             return []
         with self._connected(create=False) as database:
-            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'model_events'").fetchone():
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (of,)).fetchone():
                 return []
             return database.execute(query, values).fetchall()
 

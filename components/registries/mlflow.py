@@ -14,7 +14,7 @@ import importlib
 import os
 import re
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    checked_tag,
     shown,
 )
 from drivetrain.components.registries._selection import Kept, chosen, no_group, registered_once
@@ -171,6 +172,22 @@ class MlflowRegistry:
                 self._client.set_model_version_tag(group, str(current.version), DECIDED, decided(wanted, reason, by))
         self._move_alias(group)
         return self.version(group, version)
+
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group; see Registry."""
+        checked_group(group)
+        if not self._has(group):
+            return {}
+        with self._told(f"reading the tags of {group!r}"):
+            return {str(name): str(text) for name, text in self._client.get_registered_model(group).tags.items()}
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group; see Registry."""
+        text = change(self.tags(group).get(name, ""))
+        checked_tag(name, text)
+        self.versions(group)  # says what is wrong before anything is written
+        with self._told(f"tagging {group!r}"):
+            self._client.set_registered_model_tag(group, name, text)
 
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
         """Always an error: see Registry."""

@@ -21,11 +21,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
-import re
 import threading
 import uuid
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -42,29 +41,20 @@ from drivetrain.components.registries import (
     checked_hash,
     checked_metrics,
     checked_package,
+    checked_tag,
 )
+from drivetrain.components.registries._sagemaker_errors import ATTEMPTS, told
 from drivetrain.components.registries._selection import Kept, chosen, no_group, registered_once
 
-ATTEMPTS = 5
-"""Of each request that fails with 5xx, throttling or a lost connection, with growing pauses (botocore's "standard")."""
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
 
 # Says of a version that this file made it, and so may take it back.
 _MADE_BY = "drivetrain-registered-by"
 _GONE = ("Failed", "Deleting")
-_DENIED = (
-    *("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403"),
-    *("ExpiredToken", "ExpiredTokenException", "InvalidSignatureException", "IncompleteSignatureException"),
-)
-# In these words the service says, with 400, that a group or version is not there; others may use them, too: a role that
-# "does not exist", a proxy that has "not found" its server.
-_ABSENT_CODES = ("ValidationException", "ResourceNotFound", "ResourceNotFoundException")
-_ABSENT = re.compile(r"does not exist|not found|could not find|cannot find", re.IGNORECASE)
 
 
 def connect(location: str) -> SageMakerRegistry:
-    """The registry of a region; without one, of AWS's configuration. Endpoint and credentials are found as AWS's own
-    tools find them."""
+    """The registry of a region; without one of AWS's configuration, which gives endpoint and credentials, too."""
     return SageMakerRegistry(location or None)
 
 
@@ -185,6 +175,23 @@ class SageMakerRegistry:
             )
         return self._describe(current.arn)
 
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group; see Registry."""
+        found: dict[str, str] = {}
+        if arn := self._group_arn(checked_group(group)):
+            with self._told(f"reading the tags of {group!r}"):
+                for page in self._client.get_paginator("list_tags").paginate(ResourceArn=arn):
+                    found |= {str(tag["Key"]): str(tag["Value"]) for tag in page["Tags"]}
+        return found
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group; see Registry."""
+        text = change(self.tags(group).get(name, ""))
+        checked_tag(name, text)
+        self._existing(group)  # says what is wrong before anything is written
+        with self._told(f"tagging {group!r}"):
+            self._client.add_tags(ResourceArn=self._group_arn(group), Tags=[{"Key": name, "Value": text}])
+
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
         """Always an error: see Registry."""
         raise InputError(
@@ -283,12 +290,15 @@ class SageMakerRegistry:
             modified_at=(changed or created).timestamp(),
         )
 
+    def _group_arn(self, group: str) -> str:
+        """ "" where there is no such group."""
+        with self._told(f"reading group {group!r}", absent=True):
+            return str(self._client.describe_model_package_group(ModelPackageGroupName=group)["ModelPackageGroupArn"])
+        return ""
+
     def _make_group(self, group: str) -> None:
         """A group; another process may make it at the same time."""
-        there = False
-        with self._told(f"reading group {group!r}", absent=True):
-            there = bool(self._client.describe_model_package_group(ModelPackageGroupName=group)["ModelPackageGroupArn"])
-        if not there:
+        if not self._group_arn(group):
             with self._told(f"making group {group!r}", there=True):
                 self._client.create_model_package_group(ModelPackageGroupName=group)
 
@@ -296,73 +306,8 @@ class SageMakerRegistry:
     def _name(self) -> str:
         return f"SageMaker{f' in {self.region}' if self.region else ''}"
 
-    @contextmanager
-    def _told(self, doing: str, *, absent: bool = False, there: bool = False) -> Generator[None]:
-        """What the service or the way to it has against a request, in words that say what to do.
-
-        Args:
-            absent: whether it is fine that the thing is not there.
-            there: whether it is fine that the thing is there already.
-        """
-        try:
-            errors: Any = importlib.import_module("botocore.exceptions")
-        except ModuleNotFoundError:
-            yield
-            return
-        try:
-            yield
-        except InputError:
-            raise  # told already
-        except (KeyError, TypeError, AttributeError, ValueError) as error:  # of the answer: nothing else is read within
-            raise RegistryError(
-                f"{self._name} did not answer as SageMaker does, {doing} ({type(error).__name__}: {str(error)[:80]}). "
-                "Check the endpoint."
-            ) from None
-        except errors.ClientError as error:
-            said, code, status = _answer(error.response)
-            if absent and status == 400 and code in _ABSENT_CODES and _ABSENT.search(str(error)):
-                return
-            if there and (code in ("ConflictException", "ResourceInUse") or "already exists" in str(error)):
-                return
-            raise self._refused(doing, said, code, status) from None
-        except errors.ParamValidationError as error:
-            raise InputError(f"the model package cannot be registered: {_line(error)}") from None
-        except (
-            errors.NoCredentialsError,
-            errors.PartialCredentialsError,
-            errors.CredentialRetrievalError,
-            errors.TokenRetrievalError,
-            errors.SSOError,
-        ) as error:
-            raise RegistryError(
-                f"{self._name} cannot be asked: {_line(error)} Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY, or give the job a role."
-            ) from None
-        except errors.NoRegionError:
-            raise RegistryError(
-                "SageMaker cannot be asked: no region. Write sagemaker:REGION, or set AWS_DEFAULT_REGION."
-            ) from None
-        except errors.BotoCoreError as error:
-            raise RegistryError(
-                f"{self._name} cannot be reached, {doing}, in {ATTEMPTS} attempts: {_line(error)} Check the network "
-                "and the region, and try again."
-            ) from None
-
-    def _refused(self, doing: str, said: str, code: str, status: int) -> InputError:
-        if code in _DENIED or status in (401, 403):
-            return RegistryError(
-                f"{self._name} refuses, {doing}: {said} ({code}). Allow the role the actions on model "
-                "packages and their groups (sagemaker:CreateModelPackage, ...)."
-            )
-        if status == 404:  # which the service itself says of nothing
-            return RegistryError(
-                f"{self._name} did not answer as SageMaker does, {doing}: {said} ({status}). Check the endpoint."
-            )
-        if status >= 500 or status == 429 or "Throttling" in code:
-            return RegistryError(
-                f"{self._name} failed, {doing}, in {ATTEMPTS} attempts: {said} ({code}). Try again later."
-            )
-        return InputError(f"{self._name} does not take it, {doing}: {said} ({code}).")
+    def _told(self, doing: str, *, absent: bool = False, there: bool = False) -> AbstractContextManager[None]:
+        return told(self._name, doing, absent=absent, there=there)
 
 
 def _request(
@@ -388,13 +333,3 @@ def _request(
 
 def _is_untouched(version: ModelVersion) -> bool:
     return _MADE_BY in model_package.properties(version.package) and version.modified_at == version.created_at
-
-
-def _answer(response: Mapping[str, Any]) -> tuple[str, str, int]:
-    error = response.get("Error", {})
-    message = " ".join(str(error.get("Message") or "no reason given").split())[:160].rstrip(".")
-    return message, str(error.get("Code", "")), int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".") + "."

@@ -6,6 +6,8 @@ import hashlib
 import io
 import os
 import re
+import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,12 @@ ROW_GROUP_BYTES = 64 << 20
 _OWN_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial|\.?manifest\.json(\.partial)?")
 
 
+# The new data set is written here, in the folder itself: a folder beside it may be on another file system.
+STAGING = ".drivetrain-new"
+
+
 class ShardWriter:
-    """Writes `part-00000.parquet`, ... and `manifest.json`.
+    """Writes `part-00000.parquet`, ... and `manifest.json` into a staging folder; `publish` moves them to their place.
 
     A shard has its name only when all of it is on the disk, and the manifest comes last. The same rows in the same
     order give the same bytes, however they are cut into batches (with one version of pyarrow, which writes its version
@@ -31,6 +37,7 @@ class ShardWriter:
     def __init__(self, folder: Path, schema: Schema, *, key: str, label: str | None, rows_per_shard: int) -> None:
         self.folder = folder
         self.rows = 0
+        self._staging = folder / STAGING
         self.statistics = TableStatistics(schema, label, key=key)
         self._schema = schema
         self._key = key
@@ -42,15 +49,11 @@ class ShardWriter:
         self._file: _ShardFile | None = None
         self._file_rows = 0
 
-    def clear(self) -> None:
-        """Make the folder, and remove what an earlier run left in it; other files are left alone.
-
-        The manifest goes first: killed here, it must not outlive a shard that it vouches for.
-        """
+    def start(self) -> None:
+        """Make the folder and an empty staging folder; what the folder holds stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        own = [path for path in self.folder.iterdir() if _OWN_FILE.fullmatch(path.name)]
-        for path in sorted(own, key=lambda path: path.suffix == ".parquet"):
-            path.unlink()
+        self.discard()
+        self._staging.mkdir()
 
     def append(self, batch: Batch) -> None:
         if not batch.num_rows:
@@ -78,15 +81,32 @@ class ShardWriter:
             statistics=self.statistics.entries(),
         )
 
+    def stage(self) -> Manifest:
+        """Write the manifest beside the shards: the new data set is whole, and nobody reads it yet."""
+        manifest = self.manifest()
+        manifest.write(self._staging)
+        return manifest
+
     def discard(self) -> None:
-        """Remove all that was written, after a failure."""
+        """Remove what was staged, by this run or one that was killed. What cannot be removed is left to the next run;
+        the failure that led here is the one to tell."""
         if self._file is not None:
             self._file.abandon()
             self._file = None
-        # What cannot be removed is left to the next run; the failure that led here is the one to tell.
-        for name in (MANIFEST_FILE, f".{MANIFEST_FILE}.partial", *(shard.file for shard in self._shards)):
-            with suppress(OSError):
-                (self.folder / name).unlink()
+        shutil.rmtree(self._staging, ignore_errors=True)
+
+    def replace_shards(self) -> None:
+        """Move the staged shards to their place, and remove those of an earlier run; other files are left alone."""
+        staged = [shard.file for shard in self._shards]
+        for path in self.folder.iterdir():
+            if _OWN_FILE.fullmatch(path.name) and path.name not in staged:
+                path.unlink()
+        for name in staged:
+            (self._staging / name).replace(self.folder / name)
+
+    def replace_manifest(self) -> None:
+        """Move the staged manifest to its place: from here on the folder is whole."""
+        (self._staging / MANIFEST_FILE).replace(self.folder / MANIFEST_FILE)
 
     def _room(self) -> int:
         return min(ROW_GROUP_ROWS, self._rows_per_shard - self._file_rows)
@@ -99,7 +119,7 @@ class ShardWriter:
         self._pending_rows -= rows
         self.statistics.add(group)
         if self._file is None:
-            self._file = _ShardFile(self.folder / f"part-{len(self._shards):05d}.parquet", self._schema)
+            self._file = _ShardFile(self._staging / f"part-{len(self._shards):05d}.parquet", self._schema)
         self._file.write(group)
         self._file_rows += rows
         if self._file_rows == self._rows_per_shard:
@@ -111,6 +131,21 @@ class ShardWriter:
             self._shards.append(Shard(self._file.path.name, self._file_rows, size, sha256))
             self._file = None
             self._file_rows = 0
+
+
+def publish(writers: Iterable[ShardWriter]) -> None:
+    """Replace the data sets of an earlier run by those that were staged, all of them together.
+
+    All old manifests go first and all new ones come last. A process that is killed in between leaves folders without a
+    manifest, which readers refuse, and never the sets of two runs side by side.
+    """
+    writers = tuple(writers)
+    for writer in writers:
+        (writer.folder / MANIFEST_FILE).unlink(missing_ok=True)
+    for writer in writers:
+        writer.replace_shards()
+    for writer in writers:
+        writer.replace_manifest()
 
 
 class _ShardFile:

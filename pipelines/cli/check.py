@@ -30,14 +30,15 @@ def check(
     """Say what would be refused of a definition, and where.
 
     Names, references, conditions and cycles, and the arguments of every job against the service's own model, each
-    problem with its path. Ends with 1 when there are problems. Needs no network and no account.
+    problem with its path; and which step types and functions are not known here. Ends with
+    1 when there are problems. Needs no network and no account.
 
     \b
     Examples:
       drivetrain check pipeline.json
       drivetrain check retraining --set instance_type=ml.g5.xlarge
     """
-    from drivetrain.pipelines.cli.inspected import problems
+    from drivetrain.pipelines.cli.inspected import notes, problems
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.report.words import count
     from drivetrain.pipelines.studio.inspection import inspect
@@ -50,6 +51,8 @@ def check(
         say(f"{target}: {count(sum(found.types.values()), 'step')}, nothing that would be refused.")
     else:
         say("\n".join(problems(found)))
+    if not as_json and (said := notes(found)):
+        say("\n".join(said))
     return 0 if found.is_sound else REFUSED
 
 

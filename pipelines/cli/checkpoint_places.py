@@ -30,8 +30,9 @@ def run_program(arguments: Sequence[str]) -> int:
             return INTERRUPTED
 
 
-def find_place(where: str, step: str | None, home: Path | None) -> str:
-    """The folder or URI: `where` itself, or that in which a run's step keeps its checkpoints.
+def find_place(where: str, step: str | None, training: str | None, home: Path | None) -> str:
+    """The folder or URI: `where` itself, or that in which a run's step keeps its checkpoints. Runs share that: of a run
+    it is the folder of its own training, unless a training is named.
 
     Raises:
         UserError: nothing is named; no such run or step, or one without checkpoints.
@@ -47,17 +48,23 @@ def find_place(where: str, step: str | None, home: Path | None) -> str:
         return where if "://" in where else str(Path(where).expanduser())
     from drivetrain.pipelines.cli.home import local_home
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.rehearsal.journal import own_training
     from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
     with Ledger(local_home(home)) as ledger:
-        uri = _uri_of_run(ledger, where, step)
-        return str(ObjectStore(ledger.home.objects).path(uri))
+        row = _keeping_step(ledger, where, step)
+        place = ObjectStore(ledger.home.objects).path(_uri(row) or "")
+        own = own_training(ledger.home.run(row.execution) / row.name) if training is None else None
+        # It may be gone, as checkpoints may; then what is left is told of.
+        return str(place / own if own and (place / own).is_dir() else place)
 
 
-def _uri_of_run(ledger: Ledger, execution: str, step: str | None) -> str:
+def _keeping_step(ledger: Ledger, execution: str, step: str | None) -> StepRow:
+    """The step that kept the checkpoints; one that was taken from the cache did so in an earlier run."""
     run = ledger.execution(execution).id
     rows = [ledger.step(run, step)] if step is not None else ledger.steps(run)
-    found = {row.name: uri for row in rows if (uri := _uri(ledger, row)) is not None}
+    ran = [ledger.step(row.cache_of, row.name) if row.cache_of is not None else row for row in rows]
+    found = {row.name: row for row in ran if _uri(row) is not None}
     if len(found) == 1:
         return next(iter(found.values()))
     if found:
@@ -68,10 +75,8 @@ def _uri_of_run(ledger: Ledger, execution: str, step: str | None) -> str:
     raise UserError(f"No step of {run} has kept checkpoints; trainings of the component `train` do. Give another run.")
 
 
-def _uri(ledger: Ledger, row: StepRow) -> str | None:
-    """Where a step keeps its checkpoints; one that was taken from the cache did so in an earlier run."""
-    if row.cache_of is not None:
-        row = ledger.step(row.cache_of, row.name)
+def _uri(row: StepRow) -> str | None:
+    """Where a step keeps its checkpoints."""
     from drivetrain.pipelines.targets.local.storage.channels import member, text
 
     return text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))

@@ -16,7 +16,7 @@ Where = Annotated[
     str,
     typer.Argument(
         metavar="WHERE",
-        help="A folder, s3://BUCKET/PREFIX, a run's id or the beginning of it, or `latest`.",
+        help="A folder, s3://BUCKET/PREFIX, or a run (its id or the beginning of it, or `latest`): its own training.",
         show_default=False,
     ),
 ]
@@ -29,7 +29,7 @@ Step = Annotated[
 ]
 Training = Annotated[
     str | None,
-    typer.Option("--training", metavar="ID", help="Which training of the place: its identity, or the beginning of it."),
+    typer.Option("--training", metavar="ID", help="Which training of the place, as `list` names it."),
 ]
 
 
@@ -40,10 +40,10 @@ def list_(where: Where = "latest", step: Step = None, home: Home = None, as_json
     \b
     Examples:
       drivetrain checkpoints list
-      drivetrain checkpoints list 20261120-2214 --step train
+      drivetrain checkpoints list latest --step train
       drivetrain checkpoints list build/checkpoints
     """
-    return _program(["list", *_flags(json=as_json)], where, step, home)
+    return _program(["list", *_flags(json=as_json)], where, step, None, home)
 
 
 @app.command()
@@ -63,7 +63,7 @@ def show(
       drivetrain checkpoints show build/checkpoints best
     """
     options = [*_options(training=training), *_flags(json=as_json)]
-    return _program(["show", *options], where, step, home, checkpoint)
+    return _program(["show", *options], where, step, training, home, checkpoint)
 
 
 @app.command()
@@ -87,7 +87,7 @@ def verify(
       drivetrain checkpoints verify build/checkpoints --all
     """
     options = [*_options(training=training), *_flags(all=all_, quarantine=quarantine, json=as_json)]
-    return _program(["verify", *options], where, step, home, checkpoint)
+    return _program(["verify", *options], where, step, training, home, checkpoint)
 
 
 @app.command()
@@ -128,7 +128,7 @@ def export(
     """
     flags = _flags(no_average=no_average, best=best, optimizer=optimizer, force=force, json=as_json)
     options = _options(out=out, training=training)
-    return _program(["export", *options, *flags], where, step, home, checkpoint)
+    return _program(["export", *options, *flags], where, step, training, home, checkpoint)
 
 
 def _options(**given: str | None) -> list[str]:
@@ -139,8 +139,10 @@ def _flags(**given: bool) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
 
 
-def _program(command: list[str], where: str, step: str | None, home: Path | None, *checkpoint: str) -> int:
+def _program(
+    command: list[str], where: str, step: str | None, training: str | None, home: Path | None, *checkpoint: str
+) -> int:
     """Run the program that trainings bring along; its output and its exit code are ours."""
     from drivetrain.pipelines.cli.checkpoint_places import find_place, run_program
 
-    return run_program([*command, "--", find_place(where, step, home), *checkpoint])
+    return run_program([*command, "--", find_place(where, step, training, home), *checkpoint])

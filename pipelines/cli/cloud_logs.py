@@ -1,4 +1,4 @@
-"""`drivetrain logs`: the log of a step on SageMaker."""
+"""`drivetrain logs`: the log of a step on SageMaker, or of the latest local run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drivetrain.pipelines.cli.deployment import Deployed, ExecutionOption, Region
+from drivetrain.pipelines.cli.deployment import ExecutionOption, Region
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Set
 
@@ -16,17 +16,26 @@ if TYPE_CHECKING:
 
 app = new_app()
 
+LATEST = "latest"
+
 
 @app.command()
 def logs(
-    target: Deployed,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PIPELINE",
+            help="The name of a deployed pipeline, or FILE.py[:FUNCTION]; `latest` is the latest local run.",
+            show_default=False,
+        ),
+    ],
     step: Annotated[
         str | None,
         typer.Argument(
             metavar="STEP", help="A step; the failed, running or last one unless given.", show_default=False
         ),
     ] = None,
-    execution: ExecutionOption = "latest",
+    execution: ExecutionOption = LATEST,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
     lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     config: Config = None,
@@ -35,12 +44,24 @@ def logs(
 ) -> None:
     """Print the log of a step on SageMaker, from CloudWatch.
 
+    With `latest` it is that of the latest local run; `drivetrain runs logs` has more choices for local runs.
+
     \b
     Examples:
       drivetrain logs retraining train -c production.yaml --follow
-      drivetrain logs nightly --execution 8f3kq2 --region eu-west-1 -n 50
+      drivetrain logs latest train
+      drivetrain logs nightly --execution latest --region eu-west-1 -n 50
     """
+    if target == LATEST and execution == LATEST and region is config is None and not set_:
+        from drivetrain.pipelines.cli.home import local_home
+        from drivetrain.pipelines.cli.logs import print_logs
+        from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+
+        with Ledger(local_home(None)) as ledger:
+            print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
+        return
     from drivetrain.pipelines.cli.deployment import account_of
+    from drivetrain.pipelines.masking import without_secrets
     from drivetrain.pipelines.targets.sagemaker.deploying import executions
     from drivetrain.pipelines.targets.sagemaker.deploying.logs import read_log, step_with_logs
 
@@ -50,7 +71,8 @@ def logs(
 
     def write(line: Line) -> None:
         hosts.add(line.host)
-        sys.stdout.write(f"{line.host}: {line.text}\n" if len(hosts) > 1 else f"{line.text}\n")
+        text = without_secrets(line.text)
+        sys.stdout.write(f"{line.host}: {text}\n" if len(hosts) > 1 else f"{text}\n")
         sys.stdout.flush()
 
     read_log(account, found, step_with_logs(found, step), write, follow=follow, num_lines=lines)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
 
 BAD_INPUT = 2
 BUG = 70
@@ -41,11 +41,13 @@ def explain(error: BaseException) -> tuple[int, str]:
 
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
+    place = _users_place(error.__traceback__)
+    if isinstance(error, SpecError) and place:  # the line of their own file that asked for it
+        return BAD_INPUT, _message(f"{place}: {error}")
     if isinstance(error, UserError | InputError):
         return BAD_INPUT, _message(str(error))
     if is_usage_error(error):
         return BAD_INPUT, _usage(error)
-    place = _users_place(error.__traceback__)
     if is_validation_error(error):
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
     if isinstance(error, FileNotFoundError) and _is_nowhere():

@@ -14,9 +14,9 @@ from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.pipelines.report.words import printable
 from drivetrain.pipelines.targets.local.outcomes import for_run
+from drivetrain.pipelines.targets.local.request import masking_of
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.masking import Masking
     from drivetrain.pipelines.report.facts import StepFacts
     from drivetrain.pipelines.targets.local.home import Home
 
@@ -44,21 +44,8 @@ def failure_block(home: Home, execution: str, step: StepFacts) -> str:
         return f"{header}\n{_printable(known_paths(without_host(step.reason or '')).splitlines())}"
     log, lines = end_of_log(home.logs(execution, step.name, max(step.attempts, 1)), step.reason)
     where = f"  (log: {shown_path(log)})" if log is not None else ""
-    without = _masking(home.run(execution)).message
+    without = masking_of(home.run(execution)).message
     return f"{header}{where}\n{for_run(_printable(map(without, lines)), execution)}"
-
-
-def _masking(folder: Path) -> Masking:
-    """For the secrets that a run was given: a program may have printed one, and a terminal is looked at by others."""
-    from drivetrain.pipelines.errors import UserError
-    from drivetrain.pipelines.masking import Masking
-    from drivetrain.pipelines.targets.local.request import Request
-
-    try:
-        request = Request.load(folder)
-    except UserError:  # the run's folder was removed, and with it its logs
-        return Masking()
-    return request.masking()
 
 
 def _printable(lines: Iterable[str]) -> str:

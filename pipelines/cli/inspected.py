@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from drivetrain.pipelines.definition.expressions import FUNCTIONS
+from drivetrain.pipelines.definition.step_types import STEP_TYPES
 from drivetrain.pipelines.report.words import count, printable
 
 if TYPE_CHECKING:
@@ -22,13 +26,31 @@ def lines(definition: Definition, found: Inspection) -> list[str]:
         + (f" ({steps})" if steps else "")
         + f", {count(len(definition.parameters), 'parameter')}."
     ]
-    if found.unknown_types:
-        said.append("Step types that are not known here, kept as they are:")
-        said += _some([f"{kind}: {', '.join(names)}" for kind, names in found.unknown_types.items()])
+    said += notes(found)
     if found.unknown_fields:
         said.append("Fields that are not known here, kept as they are:")
         said += _some(list(found.unknown_fields))
     return [printable(line) for line in said] + problems(found)
+
+
+def notes(found: Inspection) -> list[str]:
+    """Step types and functions that are not known here, with the word for one that may be meant; and what ends."""
+    said: list[str] = []
+    for what, given, known in (
+        ("Step types that are not known here, kept as they are and not checked", found.unknown_types, STEP_TYPES),
+        ("Functions that are not known here, kept as they are and not worked out", found.unknown_functions, FUNCTIONS),
+    ):
+        if given:
+            said.append(f"{what}:")
+            said += _some([f"{name}: {', '.join(steps)}{_meant(name, known)}" for name, steps in given.items()])
+    if found.endings:
+        said += ["AWS is taking out of service:", *_some(list(found.endings))]
+    return [printable(line) for line in said]
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
 
 
 def problems(found: Inspection) -> list[str]:

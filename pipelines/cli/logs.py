@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.request import masking_of
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
@@ -46,10 +47,16 @@ def print_logs(
         raise UserError(f"Step {row.name!r} of {run.id} has no log: {_why_none(row)}.")
     if row.cache_of:
         print(f"(cached: the log of {made_by})", file=sys.stderr)
+    without = masking_of(ledger.home.run(made_by)).message
+
+    def write(data: bytes) -> None:
+        sys.stdout.write(without(data.decode("utf-8", "replace")))
+        sys.stdout.flush()
+
     over = False
     while not over:
         place = folder()
-        with LogReader(place, num_lines) as reader:
+        with LogReader(place, num_lines, write) as reader:
             # Looked at before the last copy, so that nothing written before the end is missed.
             over = not follow or is_over()
             reader.copy()
@@ -69,7 +76,8 @@ def _interesting(ledger: Ledger, execution: str) -> StepRow:
     logged = [row for row in rows if any(ledger.home.logs(execution, row.name, row.attempts).glob("*.log"))]
     if not logged:
         raise UserError(f"No step of {execution} has a log. Name one: drivetrain runs logs {execution} STEP")
-    return max(logged, key=lambda row: row.started or 0.0)
+    begun = {attempt.step: place for place, attempt in enumerate(ledger.attempts(execution))}
+    return max(logged, key=lambda row: begun.get(row.name, -1))
 
 
 def _why_none(row: StepRow) -> str:
@@ -79,14 +87,14 @@ def _why_none(row: StepRow) -> str:
 
 
 class LogReader:
-    """Copies the logs of a folder to stdout, each time what is new; of several hosts every line says whose it is."""
+    """Copies the logs of a folder, each time what is new; of several hosts every line says whose it is."""
 
-    def __init__(self, folder: Path, num_lines: int | None, write: Callable[[bytes], object] | None = None) -> None:
+    def __init__(self, folder: Path, num_lines: int | None, write: Callable[[bytes], object]) -> None:
         self.folder = folder
         self.num_lines = num_lines
         self._files: dict[str, BinaryIO] = {}
         self._rest: dict[str, bytes] = {}
-        self._write = write or self._to_stdout
+        self._write = write
 
     def __enter__(self) -> LogReader:
         return self
@@ -121,8 +129,3 @@ class LogReader:
 
     def _write_line(self, host: str, line: bytes) -> None:
         self._write(f"{host}: ".encode() + line if len(self._files) > 1 else line)
-
-    @staticmethod
-    def _to_stdout(data: bytes) -> None:
-        sys.stdout.write(data.decode("utf-8", "replace"))
-        sys.stdout.flush()

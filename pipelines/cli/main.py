@@ -68,7 +68,7 @@ def drivetrain(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Pipelines that keep models fresh: here, on SageMaker, on Kubeflow.
+    """Pipelines that keep models fresh: here, and on SageMaker Pipelines.
 
     \b
     First steps:

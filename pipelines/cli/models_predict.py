@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ENTRY = Path("code") / "inference.py"
 BAD_INPUT = 2
 SHOWN_ROWS = 10
+TIME_LIMIT_S = 3600.0
 
 
 def predict(
@@ -38,11 +39,17 @@ def predict(
     keep: Annotated[
         str, typer.Option("--keep", metavar="COLUMNS", help="Columns of the input to hand on, such as id,site.")
     ] = "",
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", help="The model's code is ended after so long.")
+    ] = TIME_LIMIT_S,
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a file with a registered version.
+
+    The model's code sees nothing of your shell's environment but what steps see, and no network where the kernel allows
+    it.
 
     \b
     Examples:
@@ -56,13 +63,15 @@ def predict(
 
     if not source.is_file():
         raise UserError(f"--input {source}: there is no such file.")
+    if not time_limit > 0:
+        raise UserError(f"--time-limit {time_limit:g}: allowed are more than 0 seconds.")
     if output is not None and output.exists() and output.samefile(source):
         raise UserError(f"--output {output} is the input: the answers would replace its rows. Give another place.")
     found = opened(registry, home).version(group, version)
     with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
         written = Path(scratch) / "answers.jsonl" if output is None else output
         with _model(found, Path(scratch), registry, home) as folder:
-            _run(folder, source, written, keep)
+            _run(folder, source, written, keep, Path(scratch), time_limit)
         facts: dict[str, Any] = {"group": found.group, "version": found.version, "content_hash": found.content_hash}
         if output is not None:
             if as_json:
@@ -127,29 +136,54 @@ def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
         del os.environ[OBJECT_STORE]
 
 
-def _run(folder: Path, source: Path, output: Path, keep: str) -> None:
-    """The model's own program. (torch is imported there and not here.)
+def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, time_limit_s: float) -> None:
+    """The model's own program, confined. (torch is imported there and not here.)
 
     Raises:
         UserError: what it says is wrong with the rows, or how it failed.
     """
     import importlib.util
+    import signal
     import subprocess
+
+    from drivetrain.pipelines.targets.local.containers.mounts import CONFINED
+    from drivetrain.pipelines.targets.local.containers.supervised import clean_environment
 
     if importlib.util.find_spec("torch") is None:
         raise UserError(
             "models predict with torch, which is not installed. Install it with: pip install 'drivetrain[torch]'."
         )
-    program = folder.absolute() / ENTRY
-    command = [sys.executable, "-B", str(program), f"--input={source}", f"--output={output}", f"--keep={keep}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(done.stdout, end="", file=sys.stderr)  # whatever a recipe of the user's own prints
-    lines = done.stderr.strip().splitlines()
-    if done.returncode == BAD_INPUT and lines:
+    program = [sys.executable, "-B", str(folder.absolute() / ENTRY)]
+    command = [*program, f"--input={source}", f"--output={output}", f"--keep={keep}"]
+    temporary = scratch / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(CONFINED), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(str(temporary)),
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=time_limit_s)
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"the model's own code took more than {time_limit_s:g} s and was ended. Give fewer rows, or more time by "
+            "--time-limit SECONDS."
+        ) from None
+    finally:
+        with suppress(ProcessLookupError):  # with all that it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    print(out, end="", file=sys.stderr)  # whatever a recipe of the user's own prints
+    lines = err.strip().splitlines()
+    if process.returncode == BAD_INPUT and lines:
         raise UserError(lines[-1].removeprefix("error: "))
-    if done.returncode:
-        print(done.stderr, end="", file=sys.stderr)
-        raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    if process.returncode:
+        print(err, end="", file=sys.stderr)
+        raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
 
 
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:

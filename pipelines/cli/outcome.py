@@ -187,7 +187,7 @@ def listed(rows: Iterable[Any]) -> str:
             row.pipeline,
             f"{SIGNS.get(row.status, '•')} {status_word(row.status)}",
             moment(row.started),
-            duration(row.ended - row.started) if row.ended is not None else "",
+            "" if row.seconds is None else duration(row.seconds),
         ]
         for row in listed_rows
     ]

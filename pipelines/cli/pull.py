@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,11 +30,19 @@ def pull(
     config: Config = None,
     set_: Set = None,
     take_studio: Annotated[
-        list[str] | None, typer.Option(metavar="PLACE", help="Of a conflict: take what Studio has. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="Of conflicts there and below: take what Studio has. Repeatable."),
     ] = None,
     take_code: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE", help="Of a conflict or an edit: keep what the code has. Repeatable."),
+        typer.Option(metavar="PLACE", help="Of conflicts and edits there and below: keep the code. Repeatable."),
+    ] = None,
+    give_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Take an edit, those below a place, or `all` out of the file, such as one that no longer fits.",
+        ),
     ] = None,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Take a pipeline over that apply did not make: all that differs is an edit.")
@@ -53,11 +62,17 @@ def pull(
       drivetrain pull retraining -c production.yaml
       drivetrain pull retraining --take-studio steps.train.Arguments
       drivetrain pull digits.py --dry-run
+      drivetrain pull retraining --give-up steps.train.Arguments
       drivetrain pull -d exported.json -c production.yaml
     """
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.studio.suggestions import suggest
 
+    if give_up:
+        if target is None or take_studio or take_code or adopt or dry_run:
+            raise UserError("--give-up changes the file with the edits of a pipeline; give nothing but the pipeline.")
+        _give_up(target, config, set_ or (), give_up, as_json=as_json)
+        return 0
     take: dict[str, Side] = {}
     for places, side in ((take_studio, "studio"), (take_code, "code")):
         for place in places or ():
@@ -91,6 +106,27 @@ def pull(
         if sides.beside:
             say("\n".join(sides.beside))
     return CONFLICTS if merged.conflicts else 0
+
+
+def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[str], *, as_json: bool) -> None:
+    """Take edits out of the file beside the pipeline; no account is asked."""
+    from drivetrain.pipelines.cli.terminal import say, say_json
+    from drivetrain.pipelines.definition.change_words import describe_all
+    from drivetrain.pipelines.definition.value_words import masked
+    from drivetrain.pipelines.loading import load
+    from drivetrain.pipelines.studio import patch as patches
+    from drivetrain.pipelines.studio.compiling import edits_file
+
+    loaded = load(target, config, set_)
+    file = edits_file(loaded)
+    if not file.exists():
+        raise UserError(f"There is no {file}, so no edit can be given up. `drivetrain pull` writes it.")
+    patch, gone = patches.read(file, loaded.pipeline.name).without(names)
+    patch.write(file)
+    if as_json:
+        say_json({"given_up": [masked(edit).to_json() for edit in gone], "file": str(file)})
+    else:
+        say("\n".join(["Given up:", *(f"    {line}" for line in describe_all(gone)), f"Wrote {file}."]))
 
 
 def _of_definition(

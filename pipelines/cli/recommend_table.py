@@ -47,11 +47,22 @@ def say_recommendations(found: Sequence[tuple[Case, Recommendation]], *, as_json
             if row.candidate is None:
                 say(paint(f"not {row.strategy}: {row.note}", "dim"))
         say()
-        say(paint(_explained(name, whose, memory / unit, plan.usable_memory / unit), "dim"))
+        say(
+            paint(
+                _explained(name, whose, memory / unit, plan.usable_memory / unit) + _ATTENTION[facts.attention], "dim"
+            )
+        )
         if made.choice is None:
             say(paint(made.reason[:1].upper() + made.reason[1:], "Failed"))
         else:
             say(f"Choice: {made.reason}")
+
+
+_ATTENTION = {
+    "": "",
+    "flash": " Attention: torch's flash kernels are assumed, which keep no matrix of positions x positions.",
+    "math": " Attention: it is assumed to keep its matrix of positions x positions, as with dropout inside of it.",
+}
 
 
 def _explained(unit: str, whose: str, memory: float, usable: float) -> str:
@@ -121,6 +132,7 @@ def _as_json(case: Case, made: Recommendation) -> dict[str, Any]:
         "processes": plan.world.processes,
         "global_batch": plan.global_batch,
         "sequence_length": plan.facts.sequence_length,
+        "attention": plan.facts.attention or None,
         "input_bytes_per_sample": plan.facts.input_bytes_per_sample,
         "precision": plan.precision,
         "memory_bytes": plan.instance.memory_of_a_process(plan.world.processes),

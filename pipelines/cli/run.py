@@ -93,11 +93,12 @@ def run(
       drivetrain run retraining --set epochs=20 --param MinAccuracy=0.98
       drivetrain run digits.py -c nightly.yaml --explain-cache
       drivetrain run retraining --set spot=true --interrupt train@step=120
-      drivetrain run retraining --select evaluate,compare --from 20261120-2214
+      drivetrain run retraining --select evaluate,compare --from latest
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
     """
     from drivetrain.pipelines.cli import run_options, watched
     from drivetrain.pipelines.cli.home import home_option, local_home
+    from drivetrain.pipelines.cli.needs import refuse_lacking
     from drivetrain.pipelines.targets.local.options import Options
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
@@ -109,18 +110,21 @@ def run(
     local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
     work = _work(target, definition, config, set_)
 
-    for note in work.notes:
-        print(f"note: for a deployment, {note}", file=sys.stderr)
-
     def from_settings(given: Mapping[str, str]) -> list[str]:
         return [f"{name}={value}" for name, value in given.items()]
+
+    stubbed = {**run_options.stubs(from_settings(work.local.stubs)), **stubs}
+    if work.pipeline is not None:
+        refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
+    for note in work.notes:
+        print(f"note: for a deployment, {note}", file=sys.stderr)
 
     options = Options(
         pipeline=work.name,
         max_parallel=parallel or work.max_parallel,
         functions={**work.local.lambdas, **functions},
         callbacks={**work.local.callbacks, **callbacks},
-        stubs={**run_options.stubs(from_settings(work.local.stubs)), **stubs},
+        stubs=stubbed,
         image_commands={**run_options.image_commands(from_settings(work.local.image_commands)), **commands},
         data={**run_options.data(from_settings(work.local.data)), **local_data},
         mode=paths,

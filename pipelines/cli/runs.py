@@ -66,7 +66,6 @@ def show(
     \b
     Examples:
       drivetrain runs show
-      drivetrain runs show 20261120-2214
       drivetrain runs show latest --json
       drivetrain runs show latest --events --json
       drivetrain runs show latest --spot-discount 0.7
@@ -114,7 +113,7 @@ def logs(
     \b
     Examples:
       drivetrain runs logs latest train -f
-      drivetrain runs logs 20261120-2214 evaluate -n 50
+      drivetrain runs logs latest evaluate -n 50
     """
     from drivetrain.pipelines.cli.logs import print_logs
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
@@ -141,7 +140,7 @@ def resume(
     \b
     Examples:
       drivetrain runs resume
-      drivetrain runs resume 20261120-2214 --set spot=false
+      drivetrain runs resume latest --set spot=false
     """
     from drivetrain.pipelines.cli import run_options
     from drivetrain.pipelines.cli.watched import resume as resume_watched

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
-from drivetrain.pipelines.errors import UserError
 
 app = new_app(
     cls=CommandGroup,
@@ -35,10 +34,7 @@ def settings(
     from drivetrain.pipelines.loading import settings_of
     from drivetrain.pipelines.schemas.settings import settings_schema
 
-    kind = settings_of(target)
-    if kind is None:
-        raise UserError(f"{target} takes no settings, so there is no file to describe.")
-    _give(settings_schema(kind), output)
+    _give(settings_schema(settings_of(target)), output)
 
 
 @app.command()

@@ -30,7 +30,7 @@ def status(
     \b
     Examples:
       drivetrain status retraining -c production.yaml
-      drivetrain status nightly 8f3kq2 --region eu-west-1 --follow
+      drivetrain status nightly latest --region eu-west-1 --follow
     """
     from drivetrain.pipelines.cli.deployment import account_of, follow_to_end
     from drivetrain.pipelines.cli.executed import shown

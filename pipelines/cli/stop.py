@@ -25,7 +25,7 @@ def stop(
     \b
     Examples:
       drivetrain stop retraining -c production.yaml
-      drivetrain stop nightly 8f3kq2 --region eu-west-1
+      drivetrain stop nightly latest --region eu-west-1
     """
     from drivetrain.pipelines.cli.deployment import account_of
     from drivetrain.pipelines.cli.terminal import say, say_json

@@ -69,11 +69,13 @@ def run_here(
     """
     from drivetrain.pipelines.cli import watched
     from drivetrain.pipelines.cli.home import home_option, local_home
+    from drivetrain.pipelines.cli.needs import refuse_lacking
     from drivetrain.pipelines.targets.local.options import Options
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
     pipeline, source = one_step_pipeline(job)
     built = compile_pipeline(pipeline, source, Path.cwd(), wheels_optional=True)
+    refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
     code = watched.start(
         place,
@@ -146,7 +148,11 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     given = pairs("--set", job.given, "NAME=VALUE, such as epochs=20")
     values = {**(_read_config(component, job.config) if job.config else {}), **read_values(component, given)}
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
-    built = step(component, cluster=cluster, environment=_environment(job), **values)
+    environment = _environment(job)
+    if job.hosts > 1:
+        # The cache looks at no machines, as on the service; whoever submits a job on other hosts wants it run there.
+        environment.setdefault("DRIVETRAIN_NODES", str(job.hosts))
+    built = step(component, cluster=cluster, environment=environment, **values)
     name = "submit-" + component.name.replace("_", "-")
     source = job.source or source or _folder_of_own_code(component.name, values)
     return Pipeline(name=name, description=component.summary or None, steps=(built,)), source

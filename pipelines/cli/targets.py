@@ -14,6 +14,7 @@ from drivetrain.pipelines.settings import LocalRun, Settings, build
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition
     from drivetrain.pipelines.loading import Loaded
+    from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.targets.local.runner import Asset
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
 
@@ -30,6 +31,9 @@ class Work:
     assets: tuple[Asset, ...] = ()
     notes: tuple[str, ...] = ()
     local: LocalRun = field(default_factory=LocalRun)
+    pipeline: Pipeline | None = None
+    """What was compiled, and the folder of its file."""
+    folder: Path = field(default_factory=Path.cwd)
     origin: Mapping[str, Any] | None = None
     """What `compiled_again` takes; None for a definition that came as it is."""
 
@@ -50,7 +54,9 @@ class Work:
             max_parallel=built.pipeline.max_parallel_steps,
             assets=built.assets,
             notes=built.notes,
-            local=LocalRun() if loaded.settings is None else loaded.settings.local,
+            local=loaded.settings.local,
+            pipeline=built.pipeline,
+            folder=loaded.base,
             origin={
                 "target": target,
                 "config": None if config is None else str(config),

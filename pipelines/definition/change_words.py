@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import cast
 
@@ -77,15 +78,18 @@ _NAMED = {
 }
 
 
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
 def describe_all(changes: Iterable[Change]) -> list[str]:
     """A line a change; changed code is one line, and a new step is one line with the branch in which it stands."""
     given = list(changes)
-    coded = list(dict.fromkeys(change.step for change in given if change.kind == "code" and change.step is not None))
+    coded = list(dict.fromkeys(change.step for change in given if change.step is not None and _changes_code(change)))
     added = added_steps(given)
     branches = {change.step: change for change in given if change.place[:1] == (places.BRANCHES,)}
     lines: list[str] = []
     for change in given:
-        if change.kind == "code" and change.step is not None:
+        if _changes_code(change):
             if coded:
                 lines.append(f"code of {_listed(coded)} changed")
                 coded = []
@@ -96,6 +100,14 @@ def describe_all(changes: Iterable[Change]) -> list[str]:
         else:
             lines.append(describe(change))
     return [one_line(line) for line in lines]
+
+
+def _changes_code(change: Change) -> bool:
+    """Whether a step runs other code; the same code in another place has the same hash there."""
+    if change.kind != "code" or change.step is None:
+        return False
+    before, after = (_HASH.findall(str(value)) for value in (change.old, change.new))
+    return not before or before != after
 
 
 def added_steps(changes: Iterable[Change]) -> set[str | None]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.pipelines.definition import json_text, step_fields
-from drivetrain.pipelines.definition.expressions import Get, expressions
+from drivetrain.pipelines.definition.expressions import FUNCTIONS, Get, expressions
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import list_of, member, object_of, optional_text, shown
 from drivetrain.pipelines.definition.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry
@@ -136,6 +136,15 @@ class StepNode:
     def functions(self) -> tuple[str, ...]:
         """Names of the functions (`Std:Join`, ...) that the step's own fields call."""
         return self._expressions[1]
+
+    @property
+    def unknown_functions(self) -> tuple[str, ...]:
+        """Names of those that are not known here: newer than this package, or mistyped; each once.
+
+        Raises:
+            UserError: for a reference that cannot be read, naming the step.
+        """
+        return tuple(dict.fromkeys(name for name in self.functions if name not in FUNCTIONS))
 
     @cached_property
     def _expressions(self) -> tuple[tuple[Get, ...], tuple[str, ...]]:

@@ -38,7 +38,10 @@ class UnresolvedReference(UserError):  # noqa: N818 - the state of a reference, 
 
 @dataclass(frozen=True)
 class Get:
-    """A parsed reference. `step` is the step's name where root is Steps; `path` is what follows it (or the root)."""
+    """A parsed reference. `step` is the step's name where root is Steps; `path` is what follows it (or the root).
+
+    SDK v2 also writes `Steps.train`, a step without a path: `graph.check` refuses it, reading does not.
+    """
 
     text: str
     root: str
@@ -53,7 +56,7 @@ class Get:
     @property
     def property_file(self) -> str | None:
         """The property file that is meant (it is read through Std:JsonGet)."""
-        return str(self.path[1]) if self.step is not None and self.path[0] == PROPERTY_FILES else None
+        return str(self.path[1]) if self.step is not None and self.path[:1] == (PROPERTY_FILES,) else None
 
 
 class Scope:
@@ -115,9 +118,9 @@ def parse_get(text: str) -> Get:
     if not isinstance(root, str) or root not in ROOTS:
         raise UserError(f"Get {text[:120]!r} begins with {root!r}. {did_you_mean(str(root), ROOTS)}")
     if root == "Steps":
-        if len(path) < 2 or not isinstance(path[0], str):
-            raise UserError(f"Get {text[:120]!r} names no value of a step. Allowed: Steps.<step>.<path>.")
-        if path[1] == PROPERTY_FILES and (len(path) != 3 or not isinstance(path[2], str)):
+        if not path or not isinstance(path[0], str):
+            raise UserError(f"Get {text[:120]!r} names no step. Allowed: Steps.<step>.<path>.")
+        if path[1:2] == [PROPERTY_FILES] and (len(path) != 3 or not isinstance(path[2], str)):
             raise UserError(f"Get {text[:120]!r} names no property file. Allowed: Steps.<step>.PropertyFiles.<name>.")
         return Get(text, root, tuple(path[1:]), step=path[0])
     if not path:
@@ -233,7 +236,7 @@ def _got(operand: Json, scope: Scope) -> Json:
 
 def _called(name: str, operand: Json, scope: Scope) -> Json:
     if name not in FUNCTIONS:
-        raise UserError(f"function {name!r} is not known. {did_you_mean(name, FUNCTIONS)}")
+        raise UnresolvedReference(f"function {name!r} is not known. {did_you_mean(name, FUNCTIONS)}")
     if not isinstance(operand, dict):
         raise UserError(f"{name} needs an object; given {operand!r:.80}.")
     return _joined(operand, scope) if name == "Std:Join" else _read(operand, scope)

@@ -262,6 +262,8 @@ def _lost_results(definition: Definition, loops: Mapping[str, StepNode]) -> Iter
 
 
 def _lost(get: Get, loop: StepNode) -> str | None:
+    if not get.path:
+        return None  # said already
     first, rest = str(get.path[0]), get.path[1:]
     if first not in MEMBERS:
         return f"a ForEach gives no {first!r}. {did_you_mean(first, MEMBERS)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -10,7 +11,7 @@ from itertools import islice
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, FUNCTIONS, Get
+from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, Get
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.paths import descend, name_of_entry
@@ -19,6 +20,8 @@ from drivetrain.pipelines.errors import UserError, did_you_mean
 # Completed is what a plain name means: the SDK writes it so.
 TRIGGERS = ("Completed", "Failed", "Stopped", "Any")
 _MOST_COUNTED = 20
+# A step's name becomes the name of a folder where it runs on this machine.
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 
 
 def dependencies(definition: Definition) -> dict[str, set[str]]:
@@ -40,9 +43,9 @@ def check(definition: Definition) -> None:
     """Refuse what cannot run, before anything runs.
 
     Raises:
-        UserError: duplicate names; references to steps, parameters, property files or functions that do not exist;
-            an unknown trigger or condition; arguments that are one expression; unreadable cache, retry or output
-            settings; a cycle. It holds the first problem and the number of the others.
+        UserError: duplicate names; references to steps, parameters or property files that do not exist; an unknown
+            trigger or condition; arguments that are one expression; unreadable cache, retry or output settings; a
+            cycle. It holds the first problem and the number of the others.
     """
     if found := faults(definition):
         more = "at least " if len(found) == _MOST_COUNTED else ""
@@ -70,10 +73,8 @@ def faults(definition: Definition, most: int = _MOST_COUNTED) -> list[str]:
 
 
 def _problems(definition: Definition) -> Iterator[str]:
-    steps = definition.walk()
-    for name, count in Counter(step.name for step in steps).items():
-        if count > 1:
-            yield f"{definition.source}: {count} steps are named {name!r}. Names are unique, in branches too."
+    steps, readable = definition.walk(), True
+    yield from repeated_names(definition)
     for name, count in Counter(parameter.name for parameter in definition.parameters).items():
         if count > 1:
             yield f"{definition.source}: {count} parameters are named {name!r}."
@@ -89,19 +90,35 @@ def _problems(definition: Definition) -> Iterator[str]:
         try:
             got = step.references
         except UserError as error:
+            readable = False
             yield str(error)
             continue
         for get in got:
             if problem := _unknown(get, definition, parameters):
                 yield f"{step.place}: Get {get.text!r}: {problem}"
-        for function in step.functions:
-            if function not in FUNCTIONS:
-                yield f"{step.place}: function {function!r} is not known. {did_you_mean(function, FUNCTIONS)}"
+    if not readable:  # what follows reads all references
+        return
     yield from for_each.problems(definition)
     for step in steps:
         if step.type == for_each.TYPE:
             for body_step in step.body:
                 yield from _own_problems(body_step)
+
+
+def repeated_names(definition: Definition) -> Iterator[str]:
+    """Names that several steps have."""
+    for name, count in Counter(step.name for step in definition.walk()).items():
+        if count > 1:
+            yield f"{definition.source}: {count} steps are named {name!r}. Names are unique, in branches too."
+
+
+def name_problem(step: StepNode) -> str | None:
+    """Why a step's name cannot be the name of a folder; None where it can."""
+    if _FOLDER_NAME.fullmatch(step.name):
+        return None
+    return (
+        f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or digit first."
+    )
 
 
 def _own_problems(step: StepNode) -> Iterator[str]:
@@ -174,6 +191,8 @@ def _unknown(get: Get, definition: Definition, parameters: set[str]) -> str | No
         step = definition.by_name.get(get.step)
         if step is None:
             return f"there is no step {get.step!r}. {did_you_mean(get.step, definition.by_name)}"
+        if not get.path:
+            return "it names a step and no value of it. Allowed: Steps.<step>.<path>."
         if get.property_file is not None and get.property_file not in step.property_files:
             return (
                 f"step {get.step!r} has no property file {get.property_file!r}. "

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,6 +35,8 @@ class Position:
 Segment: TypeAlias = str | Position
 Place: TypeAlias = tuple[Segment, ...]
 
+# Named in the place of a place: each of them.
+ALL = "all"
 STEPS, BRANCHES, PARAMETERS, DEFINITION = "steps", "branches", "parameters", "definition"
 ROOTS = (STEPS, BRANCHES, PARAMETERS, DEFINITION)
 
@@ -53,6 +56,12 @@ def text(place: Place) -> str:
             # JSON's quoting, so that any key of a JSON object is a segment; what cannot be seen is escaped.
             written += f"[{json.dumps(segment, ensure_ascii=not segment.isprintable())}]"
     return written
+
+
+def is_named(place: Place, names: Iterable[str]) -> bool:
+    """Whether one of the names is the place's, the beginning of it up to a dot or bracket, or `all`."""
+    whole = text(place)
+    return any(name == ALL or whole == name or whole.startswith((f"{name}.", f"{name}[")) for name in names)
 
 
 def parse(given: str) -> Place:

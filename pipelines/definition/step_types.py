@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What the SDK writes (sagemaker-mlops 1.27, and the v2 line before it).
+# What the SDK writes (sagemaker-mlops 1.27 and 1.30, and the v2 line before it).
 TOP_LEVEL = frozenset(("Version", "Metadata", "Parameters", "PipelineExperimentConfig", "MlflowConfig", "Steps"))
 EVERY_STEP = frozenset(
     ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn", "CacheConfig", "RetryPolicies")
@@ -24,6 +24,7 @@ _CHECKS = frozenset(
 _NOTHING: frozenset[str] = frozenset()
 # Step type -> the fields that only it has.
 STEP_TYPES: dict[str, frozenset[str]] = {
+    "Athena": _NOTHING,
     "AutoML": _NOTHING,
     "Callback": frozenset(("SqsQueueUrl", "OutputParameters")),
     "ClarifyCheck": _CHECKS | {"ModelName"},
@@ -35,6 +36,7 @@ STEP_TYPES: dict[str, frozenset[str]] = {
     "EndpointConfig": _NOTHING,
     "Fail": _NOTHING,
     "ForEach": _NOTHING,
+    "HubContent": _NOTHING,
     "InferenceComponent": _NOTHING,
     "Job": _NOTHING,
     "Lambda": frozenset(("FunctionArn", "OutputParameters")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.expressions import PROPERTY_FILES, Get
+from drivetrain.pipelines.definition.expressions import Get
 
 
 class Node(NamedTuple):
@@ -62,10 +62,10 @@ def _in_branch(step: StepNode | None, branch: tuple[tuple[str, bool], ...]) -> b
 
 def _label(get: Get) -> str:
     """The part of a path that an author would recognise: an output's name, a metric's file, the last field."""
-    if get.path[0] == PROPERTY_FILES:
-        return str(get.path[1])
+    if get.property_file is not None:
+        return get.property_file
     if get.path == ("ModelArtifacts", "S3ModelArtifacts"):
         return "model"
     if len(get.path) > 2 and isinstance(name := get.path[2], str) and get.path[1] == "Outputs":
         return name
-    return str(next(segment for segment in reversed(get.path) if isinstance(segment, str)))
+    return str(next((segment for segment in reversed(get.path) if isinstance(segment, str)), ""))

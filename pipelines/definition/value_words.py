@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -15,20 +14,21 @@ from drivetrain.pipelines.definition.conditions import expression_text
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal, is_expression
 from drivetrain.pipelines.definition.place import Place
-from drivetrain.pipelines.masking import mask
+from drivetrain.pipelines.masking import MASK, mask
+from drivetrain.pipelines.masking import without_secrets as text_without_secrets
 from drivetrain.pipelines.secret_names import looks_secret
 
-MASK = "***"
 _MAX_SHOWN = 72
 _MOST_LEAVES = 3
-# https://user:password@host
-_PASSWORD_IN_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@")
 
 
 def hidden(value: Any, place: Place) -> Any:
-    """The value, or MASK for text that looks like a secret by the name of its place; an ARN only names one."""
+    """The value, or MASK for text that looks like a secret by the name of its place; an ARN only names one. In other
+    text what looks like one by its shape is masked."""
     is_text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
-    return MASK if is_text and looks_secret(name_of(place)) and not str(value).startswith("arn:") else value
+    if is_text and looks_secret(name_of(place)) and not str(value).startswith("arn:"):
+        return MASK
+    return text_without_secrets(value) if isinstance(value, str) else value
 
 
 def _masked(value: Json, name: str = "") -> Json:
@@ -45,11 +45,11 @@ def _argument(item: Json, flag: Json) -> Json:
     own, equals, _ = item.partition("=") if isinstance(item, str) and item.startswith("-") else ("", "", "")
     if equals and looks_secret(own):
         return f"{own}={MASK}"
-    return hidden(item, (flag,)) if isinstance(flag, str) and flag.startswith("-") and not own else item
+    return hidden(item, (flag,) if isinstance(flag, str) and flag.startswith("-") and not own else ())
 
 
 def without_secrets(value: Any, place: Place) -> Any:
-    """A copy of the value at a place, in which all that looks like a secret by its name reads MASK; ABSENT stays."""
+    """A copy of the value at a place, in which all that looks like a secret reads MASK; ABSENT stays."""
     if value is ABSENT:
         return value
     name = name_of(place)
@@ -57,27 +57,14 @@ def without_secrets(value: Any, place: Place) -> Any:
         # Of what is named by its place, such as a parameter, the name is not in the value.
         given = cast("dict[str, Any]", value)
         marked: dict[str, Any] = mask({**given, "Name": name}, name)
-        return _urls_masked({key: marked[key] if key != "Name" else item for key, item in given.items()})
-    return _urls_masked(mask(value, name))
-
-
-def _urls_masked(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _urls_masked(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_urls_masked(item) for item in value]
-    return without_passwords(value) if isinstance(value, str) else value
+        return {key: marked[key] if key != "Name" else item for key, item in given.items()}
+    return mask(value, name)
 
 
 def masked(change: Change) -> Change:
     """The change as it may be kept and shown."""
     old, new = (without_secrets(value, change.place) for value in (change.old, change.new))
     return replace(change, old=old, new=new)
-
-
-def without_passwords(text: str) -> str:
-    """The text with MASK for the password of each URL in it: whatever its name, that is a secret."""
-    return _PASSWORD_IN_URL.sub(rf"\1{MASK}@", text)
 
 
 def name_of(place: Place) -> str:
@@ -94,7 +81,7 @@ def shown(value: Any) -> str:
     if given is ABSENT:
         return "nothing"
     if isinstance(given, str):
-        given = without_passwords(given)
+        given = text_without_secrets(given)
         return short(given if given and given.isprintable() and given == given.strip() else json.dumps(given))
     if isinstance(given, dict):
         if is_expression(given):

@@ -15,7 +15,19 @@ from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, Settings, Spot, fail, join, register, step, when
+from drivetrain.pipelines import (
+    Cluster,
+    Parameter,
+    Pipeline,
+    Settings,
+    Spot,
+    fail,
+    join,
+    processing_instance_type,
+    register,
+    step,
+    when,
+)
 
 MAX_RUN_SECONDS = 86_400
 
@@ -45,6 +57,11 @@ class Retraining(Settings):
     """Of initial weights and the order of the samples."""
     instance_type: str = "ml.m5.xlarge"
     """Of the training's hosts."""
+    prepare_instance_type: str = "ml.m5.xlarge"
+    """Of the machine that prepares the data."""
+    evaluate_instance_type: str = ""
+    """Of the machine that evaluates and compares models, one process a GPU; unless given the training's with its
+    processes, or the smallest with one such GPU where processing jobs have no such machine."""
     hosts: int = 1
     """Machines of the training."""
     processes: int = 2
@@ -81,7 +98,13 @@ def retraining(settings: Retraining) -> Pipeline:
     spot = Spot(max_wait_seconds=2 * MAX_RUN_SECONDS, max_interruptions=settings.max_interruptions or None)
 
     data = step(
-        prepare_data, name="prepare", raw=settings.dataset, key=settings.key, label=settings.label, test_percent=20
+        prepare_data,
+        name="prepare",
+        raw=settings.dataset,
+        key=settings.key,
+        label=settings.label,
+        test_percent=20,
+        cluster=Cluster(instance_type=settings.prepare_instance_type),
     )
     model = step(
         train,
@@ -102,7 +125,10 @@ def retraining(settings: Retraining) -> Pipeline:
             spot=spot if settings.spot else None,
         ),
     )
-    machine = Cluster(instance_type=settings.instance_type, processes=settings.processes)
+    evaluating = settings.evaluate_instance_type or processing_instance_type(settings.instance_type)
+    machine = Cluster(
+        instance_type=evaluating, processes=settings.processes if evaluating == settings.instance_type else None
+    )
     scores = step(evaluate, model=model["model"], data=data["test"], slices=settings.slices, cluster=machine)
     compared = step(
         compare,

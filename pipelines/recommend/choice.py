@@ -56,10 +56,7 @@ class Recommendation:
 
 def recommend(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> Recommendation:
     """The strategies for a plan, and which to take: the simplest that fits."""
-    rows = tuple(row(plan, strategies[name]) for name in _in_order(strategies))
-    chosen = next((each for each in rows if each.fits), None)
-    if chosen is not None and chosen.strategy in EQUALS:
-        chosen = min((each for each in rows if each.fits and each.strategy in EQUALS), key=lambda each: each.seconds)
+    rows, chosen = _chosen(plan, strategies)
     if chosen is None:
         return Recommendation(
             plan=plan, rows=rows, choice=None, options={}, reason=_nothing_fits(plan, rows, strategies)
@@ -67,6 +64,14 @@ def recommend(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> Recommenda
     assert chosen.candidate is not None
     options = options_of(chosen.candidate, strategies[chosen.strategy], plan.world)
     return Recommendation(plan=plan, rows=rows, choice=chosen, options=options, reason=_reason(plan, chosen, rows))
+
+
+def _chosen(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> tuple[tuple[Row, ...], Row | None]:
+    rows = tuple(row(plan, strategies[name]) for name in _in_order(strategies))
+    chosen = next((each for each in rows if each.fits), None)
+    if chosen is not None and chosen.strategy in EQUALS:
+        chosen = min((each for each in rows if each.fits and each.strategy in EQUALS), key=lambda each: each.seconds)
+    return rows, chosen
 
 
 def row(plan: Plan, strategy: StrategyFacts) -> Row:
@@ -214,11 +219,24 @@ def _nothing_fits(plan: Plan, rows: tuple[Row, ...], strategies: Mapping[str, St
         f"{plan.instance.name} has {_usable(plan)}. The model with its training state is "
         f"{_gib(least_memory(plan.facts) * plan.stored)} in all."
     )
-    if not plan.activation_checkpointing:
-        smaller = recommend(replace(plan, activation_checkpointing=True), strategies)
-        if smaller.choice is not None:
-            return f"{text} With activation_checkpointing=true {smaller.choice.strategy} would fit."
+    if advice := _smaller(plan, strategies):
+        return f"{text} {advice}"
     return f"{text} Take larger or more GPUs, or a smaller global batch (or more accumulation)."
+
+
+def _smaller(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> str:
+    """What of half precision and activation checkpointing makes the model fit: each alone, else both."""
+    half: dict[str, Any] = {"precision": plan.instance.half_precision} if plan.precision in ("fp32", "tf32") else {}
+    again: dict[str, Any] = {} if plan.activation_checkpointing else {"activation_checkpointing": True}
+    alone = [_with(plan, changes, strategies) for changes in (half, again) if changes]
+    found = " ".join(filter(None, alone))
+    return found or (_with(plan, {**half, **again}, strategies) if half and again else "")
+
+
+def _with(plan: Plan, changes: Mapping[str, Any], strategies: Mapping[str, StrategyFacts]) -> str:
+    chosen = _chosen(replace(plan, **changes), strategies)[1]
+    settings = " and ".join(f"{name}={str(value).lower()}" for name, value in changes.items())
+    return f"With {settings} {chosen.strategy} would fit." if chosen else ""
 
 
 def check_fits(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row:

@@ -7,9 +7,13 @@ an all-gather (P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithm
     shard       parameters gathered in the forward and again in the backward pass, gradients reduce-scattered: half as
                 much again as replicas (ZeRO, section 7.2.2). In bf16 and fp16 the parameters travel in two bytes, the
                 gradients in four. Stages gather once, for all micro-batches
-    tensor      four all-reduces of a layer's output for each layer with matrices (M. Shoeybi et al., "Megatron-LM",
-                2019, section 3: two in each direction for a transformer block)
-    context     keys and values go around once forward and, with their gradients, twice backward; gradients all-reduced
+    tensor      by the recipe's tensor_plan(): one all-reduce forward of the outputs of each layer split by rows, one
+                backward of the gradient of the input of each layer split by columns, and outputs that are gathered once
+                (M. Shoeybi et al., "Megatron-LM", 2019, section 3, has two in each direction for a transformer block;
+                three separate layers for query, key and value are six in all)
+    context     keys and values of each attention gathered forward (and again where it is computed again), their
+                gradients reduce-scattered backward; gradients of parameters all-reduced; outputs gathered where the
+                recipe gives its losses for whole sequences only
     stage       outputs forward, their gradients backward, between neighbours; and idle time: the bubble is
                 (p-1)/(m+p-1) of the step for p stages and m micro-batches (Y. Huang et al., "GPipe", 2019)
 
@@ -48,8 +52,7 @@ def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
     gradients = whole * facts.trainable_share
     samples = candidate.samples(plan)
     context = candidate.degree("context")
-    layers = [layer for layer in facts.layers if layer.matrix_parameters]
-    outputs = sum(layer.output_bytes_per_sample for layer in layers) * plan.computed * samples / len(stages)
+    layers = [plan.of_sample(layer) for layer in facts.layers]
 
     def add(dimension: str, operation: str, nbytes: float) -> None:
         across = crosses_hosts(candidate.degrees, dimension, plan.world)
@@ -78,16 +81,19 @@ def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
             sent = once * (gathers * gathered + gradients)
             add(dimension, "all-gather of parameters, reduce-scatter of gradients", sent)
         elif dimension == "tensor":
-            add(dimension, "all-reduce of activations", 4 * 2 * once * outputs / context)
+            exchanged = sum(2 * layer.reduced + layer.gathered for layer in layers) / len(stages)
+            add(dimension, "all-reduce of activations", once * exchanged * samples / context)
         elif dimension == "context":
-            keys_and_values = 2 * outputs / context * once * degree
+            times = 3 if plan.activation_checkpointing else 2
+            keys_and_values = times * sum(layer.keys_and_values for layer in layers)
+            outputs = layers[-1].outputs if layers and not facts.has_loss_parts else 0
             add(
                 dimension,
-                "keys and values around a ring, all-reduce of gradients",
-                3 * keys_and_values + 2 * once * gradients,
+                "keys, values and outputs gathered, all-reduce of gradients",
+                once * (samples * (keys_and_values + outputs) + 2 * gradients),
             )
         elif dimension == "stage":
-            boundary = max(part.boundary for part in stages[:-1]) * plan.computed * activation_share(candidate)
+            boundary = max(part.boundary for part in stages[:-1]) * activation_share(candidate)
             add(dimension, "activations and their gradients between stages", 2 * boundary * samples)
     return found
 

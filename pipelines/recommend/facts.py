@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from drivetrain.pipelines.errors import UserError
 
-FORMAT = 1
+FORMAT = 2
+ATTENTIONS = ("", "flash", "math")
 SUFFIX = ".facts.json"
-ABOUT = "Measured by `drivetrain recommend --write`. Bytes are those of the model's own number format."
+ABOUT = (
+    "Measured by `drivetrain recommend --write`. Bytes are those of the model's own number format; of layers and the "
+    "loss they are a sample's, `half` those under bf16 and fp16."
+)
 
 
 class FactsError(UserError):
@@ -25,16 +29,37 @@ class FactsError(UserError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bytes:
+    """What a layer or the loss takes for one sample."""
+
+    activations: int = 0
+    """What the backward pass needs of it."""
+    checkpointed: int = 0
+    """The same with activation checkpointing: the inputs of layers with parameters, and all that others need."""
+    recomputed: int = 0
+    """What it then holds in full while it is computed again; of a chain of layers the largest."""
+    outputs: int = 0
+    """What it gives; of the loss what it is given."""
+    reduced: int = 0
+    """What tensor parallelism sums over the ranks, forward and backward."""
+    gathered: int = 0
+    """What tensor parallelism puts together on every rank."""
+    keys_and_values: int = 0
+    """What its attention is given of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One layer; bytes are a sample's."""
+    """One layer, or the loss."""
 
     name: str
-    kind: str
-    parameters: int
-    matrix_parameters: int
-    activation_bytes_per_sample: int
-    """What the backward pass needs of it."""
-    output_bytes_per_sample: int
+    kind: str = ""
+    parameters: int = 0
+    matrix_parameters: int = 0
+    full: Bytes
+    """In the model's own number format."""
+    half: Bytes
+    """In bf16 or fp16 (autocast)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +79,24 @@ class Facts:
     """Of each trainable parameter."""
     input_bytes_per_sample: int
     sequence_length: int | None
-    activation_bytes_per_sample: int
     flops_per_sample: int
     """Of a forward pass."""
+    attention: str
+    """How scaled_dot_product_attention was computed: `flash` (which keeps no matrix of positions x positions), `math`
+    (which does), or empty where there is none."""
     is_chain: bool
     has_tensor_plan: bool
     has_context_plan: bool
+    has_loss_parts: bool
+    """Whether losses are summed up from parts of a sequence; if not, ranks that share it put its outputs together."""
     layers: tuple[Layer, ...]
+    loss: Layer
     checkpoint_bytes_per_second: Mapping[str, float] = field(default_factory=dict[str, float])
     """Instance type -> how fast a file reaches its checkpoints folder, where that was measured."""
+
+    @property
+    def activation_bytes_per_sample(self) -> int:
+        return sum(layer.full.activations for layer in (*self.layers, self.loss))
 
     @property
     def bytes_per_parameter(self) -> float:
@@ -188,13 +222,23 @@ def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]
     def total(name: str) -> int:
         return sum(number(name, "bytes", kind) for kind in measured[name]["bytes"])
 
+    def sizes(*path: str | int) -> Bytes:
+        return Bytes(**{each.name: number(*path, each.name) for each in fields(Bytes)})
+
     def layer(place: int) -> Layer:
         given: Mapping[str, Any] = measured["layers"][place]
-        sizes = ("parameters", "matrix_parameters", "activation_bytes_per_sample", "output_bytes_per_sample")
-        found = {name: number("layers", place, name) for name in sizes}
-        return Layer(name=str(given["name"]), kind=str(given["kind"]), **found)
+        return Layer(
+            name=str(given["name"]),
+            kind=str(given["kind"]),
+            parameters=number("layers", place, "parameters"),
+            matrix_parameters=number("layers", place, "matrix_parameters"),
+            full=sizes("layers", place, "full"),
+            half=sizes("layers", place, "half"),
+        )
 
     sequence_length: Any = measured["sequence_length"]
+    if measured["attention"] not in ATTENTIONS:
+        raise ValueError(f"attention is {measured['attention']!r}; allowed are {', '.join(map(repr, ATTENTIONS))}")
     state = float(measured["optimizer"]["state_bytes_per_parameter"])
     if not 0 <= state < math.inf:
         raise ValueError(f"optimizer.state_bytes_per_parameter is {state}; allowed are numbers from 0")
@@ -210,11 +254,13 @@ def _facts(recipe: str, measured: Mapping[str, Any], speeds: Mapping[str, float]
         state_bytes_per_parameter=state,
         input_bytes_per_sample=number("input_bytes_per_sample"),
         sequence_length=None if sequence_length is None else int(sequence_length),
-        activation_bytes_per_sample=number("activation_bytes_per_sample"),
         flops_per_sample=number("flops_per_sample"),
+        attention=str(measured["attention"]),
         is_chain=bool(measured["is_chain"]),
         has_tensor_plan=bool(measured["has_tensor_plan"]),
         has_context_plan=bool(measured["has_context_plan"]),
+        has_loss_parts=bool(measured["has_loss_parts"]),
         layers=tuple(layer(place) for place in range(len(measured["layers"]))),
+        loss=Layer(name="loss", full=sizes("loss", "full"), half=sizes("loss", "half")),
         checkpoint_bytes_per_second=speeds,
     )

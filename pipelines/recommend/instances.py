@@ -28,6 +28,8 @@ class Instance:
     gpu: str = ""
     """The GPU's name; empty where there is none."""
     gpu_memory: int = 0
+    half_precision: str = "bf16"
+    """The format of two bytes that it computes fast in; GPUs before Ampere have fp16 alone."""
     link: str = "memory"
     """What joins the processes of a host."""
     link_rate: float
@@ -37,6 +39,8 @@ class Instance:
     network_rate: float
     """What lasts between hosts, for the whole host."""
     efa: bool = False
+    processing: bool = True
+    """Whether processing jobs have it, too; training jobs have all."""
 
     @property
     def default_processes(self) -> int:
@@ -84,6 +88,28 @@ def get_instance(name: str) -> Instance:
     return found
 
 
+def processing_instance_type(name: str) -> str:
+    """An instance type for a processing job that does what a training on `name` did, such as evaluate its model.
+
+    It is `name` where processing jobs have it (or the table has no facts of it). Else it is the smallest with one GPU
+    of as much memory, of the largest there is where none has as much; of machines without GPUs the smallest with as
+    many processors and as much memory.
+    """
+    wanted = find_instance(name)
+    if wanted is None or wanted.processing:
+        return name
+    others = [get_instance(each) for each in instance_names()]
+    others = [each for each in others if each.processing and min(wanted.gpus, 1) == each.gpus]
+    most = max(each.gpu_memory for each in others)
+    enough = [
+        each
+        for each in others
+        if each.gpu_memory >= min(wanted.gpu_memory, most)
+        and (wanted.gpus or (each.vcpus >= wanted.vcpus and each.memory >= wanted.memory))
+    ]
+    return min(enough or others, key=lambda each: (each.vcpus, each.memory)).name
+
+
 def this_machine() -> Instance:
     """The machine that this runs on, as processes without GPUs see it."""
     cpu = _table()["cpu"]
@@ -109,12 +135,14 @@ def _instance(name: str, row: dict[str, Any]) -> Instance:
         gpus=row.get("gpus", 0),
         gpu=row.get("gpu", ""),
         gpu_memory=round(gpu["memory_gib"] * GIB) if gpu else 0,
+        half_precision=gpu.get("half_precision", "bf16") if gpu else "bf16",
         link=gpu["link"] if gpu else "memory",
         link_rate=link * 1e9 / 2,
         link_is_assumed=gpu is None,
         nvlink=bool(gpu and gpu["nvlink"]),
         network_rate=row["network_gbit"] * 1e9 / BITS,
         efa=row["efa"],
+        processing=row.get("processing", True),
     )
 
 

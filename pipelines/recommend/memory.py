@@ -8,8 +8,14 @@
         stage, for as many micro-batches as the schedule keeps (D. Narayanan et al., "Efficient Large-Scale Language
         Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2)
     working    what lives for a moment: layers gathered by sharding (in the format that is computed in: fully_shard
-        casts slices before they travel, and keeps no other copy), else half-precision copies of the weights; and the
-        gradient of the largest activation
+        casts slices before they travel, and keeps no other copy), else half-precision copies of the weights; and what
+        the fullest moment of the backward pass holds beyond the activations. Such moments are the loss, with two
+        gradients of the model's outputs, and each layer, with the gradients of its input and output, beside what it and
+        the layers before it keep
+
+Outputs and losses are in the format of the parameters (fp32 under bf16 and fp16). They are whole on every tensor rank,
+and on every context rank where the recipe has no loss_parts().
+Attention is what was measured: flash attention keeps no matrix of positions x positions.
 
 It fits when the sum is at most 85 % of the memory: the rest is for the CUDA context, NCCL's buffers, workspaces of
 kernels, and fragmentation.
@@ -50,8 +56,10 @@ class Part:
 
     parameters: float
     activations: float
+    """What is kept until the backward pass."""
+    moment: float
+    """What the fullest moment of the backward pass holds beyond `activations`."""
     largest_layer: float
-    largest_output: float
     boundary: float
     """Bytes a sample that leave the stage."""
     in_flight: int
@@ -79,17 +87,18 @@ def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
             casts = max(casts, facts.parameter_bytes * plan.computed * held)
     else:
         casts = whole * plan.computed if plan.computed < plan.stored else 0.0
+        if plan.activation_checkpointing:  # copies go with the layer that made them
+            casts *= part.largest_layer / part.parameters if part.parameters else 0.0
     samples = candidate.micro_batch(plan)
-    share = activation_share(candidate)
     here = 0.0 if candidate.options.get("cpu_offload") else 1.0  # else in the host's memory
     return Memory(
         parameters=round(here * whole / shard),
         gradients=round(here * whole * trained / shard),
         optimizer=round(here * facts.state_bytes * plan.stored * held / shard),
-        activations=round(part.activations * plan.computed * share * samples * part.in_flight)
+        activations=round(part.activations * samples * part.in_flight)
         + facts.input_bytes_per_sample * candidate.samples(plan),
         buffers=round(facts.buffer_bytes * plan.stored * part.parameters),
-        working=round(casts + 2 * part.largest_output * plan.computed * share * samples),
+        working=round(casts + part.moment * samples),
     )
 
 
@@ -99,7 +108,7 @@ def stays_whole(candidate: Candidate) -> bool:
 
 
 def activation_share(candidate: Candidate) -> float:
-    """The share of a sample's activations that tensor and context parallelism leave to one rank."""
+    """The share of the activations of a sample that tensor and context parallelism leave to one rank's layers."""
     tensor = candidate.degree("tensor")
     share = 1 / tensor if candidate.options.get("sequence") else (10 + 24 / tensor) / 34
     return (share if tensor > 1 else 1) / candidate.degree("context")
@@ -109,41 +118,43 @@ def parts(plan: Plan, candidate: Candidate) -> list[Part]:
     """One for each stage of the pipeline; one in all where there is none."""
     facts, stages = plan.facts, candidate.degree("stage")
     if stages == 1:
-        return [_part(plan, facts.layers, 1.0, facts.activation_bytes_per_sample, 1)]
-    groups = split(plan, stages)
-    rest = facts.activation_bytes_per_sample - sum(layer.activation_bytes_per_sample for layer in facts.layers)
+        return [_part(plan, candidate, facts.layers, 1.0, 1, has_loss=True)]
     found: list[Part] = []
-    for place, group in enumerate(groups):
+    for place, group in enumerate(split(plan, stages)):
         share = sum(layer.parameters for layer in group) / max(1, facts.num_parameters)
-        kept = sum(layer.activation_bytes_per_sample for layer in group)
-        last = place == stages - 1
         # What the loss keeps is kept by the stage that computes it.
-        found.append(_part(plan, group, share, kept + (rest if last else 0), in_flight(candidate, place)))
+        last = place == stages - 1
+        found.append(_part(plan, candidate, group, share, in_flight(candidate, place), has_loss=last))
     return found
 
 
-def _part(plan: Plan, layers: Sequence[Layer], parameters: float, activations: int, in_flight: int) -> Part:
-    facts = plan.facts
-    outputs = [layer.output_bytes_per_sample for layer in layers]
+def _part(
+    plan: Plan, candidate: Candidate, layers: Sequence[Layer], parameters: float, in_flight: int, *, has_loss: bool
+) -> Part:
+    facts, share = plan.facts, activation_share(candidate)
+    again = plan.activation_checkpointing
+    kept = moment = before = boundary = 0.0
+    for layer in layers:
+        sizes = plan.of_sample(layer)
+        kept += share * (sizes.checkpointed if again else sizes.activations)
+        # (T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016: one layer at a time is there in full.)
+        computed_again = sizes.recomputed if again else 0
+        moment = max(moment, kept + share * (computed_again + sizes.outputs + before))
+        before = boundary = sizes.outputs
+    if has_loss:
+        loss = plan.of_sample(facts.loss)
+        of_loss = 1 / candidate.degree("context") if facts.has_loss_parts else 1
+        kept += of_loss * loss.activations
+        moment = max(moment, kept + 2 * of_loss * loss.outputs)
     largest = max((layer.parameters for layer in layers), default=facts.num_parameters)
-    if plan.activation_checkpointing:
-        activations = recomputed(layers, activations)
     return Part(
         parameters=parameters,
-        activations=activations,
+        activations=kept,
+        moment=max(0.0, moment - kept),
         largest_layer=largest / facts.num_parameters if facts.num_parameters else 0.0,
-        largest_output=max(outputs, default=0),
-        boundary=outputs[-1] if outputs else 0,
+        boundary=boundary,
         in_flight=in_flight,
     )
-
-
-def recomputed(layers: Sequence[Layer], activations: int) -> int:
-    """Bytes a sample with activation checkpointing: the outputs of layers, and one layer in full while it is done
-    again (T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016)."""
-    kept = sum(layer.output_bytes_per_sample for layer in layers if layer.parameters)
-    largest = max((layer.activation_bytes_per_sample for layer in layers), default=0)
-    return min(activations, kept + largest)
 
 
 def in_flight(candidate: Candidate, stage: int) -> int:
@@ -172,7 +183,7 @@ def split(plan: Plan, stages: int) -> list[tuple[Layer, ...]]:
     facts = plan.facts
     each = facts.bytes_per_parameter * (1 + facts.trainable_share) + facts.state_bytes_per_parameter
     samples = max(1, plan.global_batch // stages)
-    weights = [layer.parameters * each + layer.activation_bytes_per_sample * samples for layer in facts.layers]
+    weights = [layer.parameters * each + plan.of_sample(layer).activations * samples for layer in facts.layers]
     low, high = max(weights, default=0.0), sum(weights)
     while high - low > 1:  # the least largest sum, by bisection
         middle = (low + high) / 2

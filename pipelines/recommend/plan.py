@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.recommend.degrees import World, data_size
-from drivetrain.pipelines.recommend.facts import Facts
+from drivetrain.pipelines.recommend.facts import Bytes, Facts, Layer
 from drivetrain.pipelines.recommend.instances import Instance
 
 # Precision -> (bytes of what is stored, bytes of what is computed), both over those of fp32.
@@ -69,8 +69,14 @@ class Plan:
 
     @property
     def computed(self) -> float:
-        """Bytes of activations over those measured."""
+        """Bytes of what matrix products take over those measured."""
         return PRECISIONS[self.precision][1]
+
+    def of_sample(self, layer: Layer) -> Bytes:
+        """What a layer or the loss takes for one sample in the format that is computed in."""
+        if self.computed < self.stored:
+            return layer.half
+        return Bytes(**{name: round(value * self.computed) for name, value in vars(layer.full).items()})
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from drivetrain.pipelines.report.markup import Markup, el
-from drivetrain.pipelines.report.words import number
+from drivetrain.pipelines.report.words import cells, cut, number
 
 # A curve is drawn 400 pixels wide; more points than this cannot be told apart.
 MAX_POINTS = 400
 MAX_SERIES = 6
+_NAME_CELLS = 14
 
 LEFT, TOP, RIGHT, BOTTOM = 50.0, 12.0, 14.0, 38.0
+# Bound for the mean width of a character in pixels, by the fonts and the size of .chart; a wide one counts for two.
+CHARACTER = 7.0
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,10 @@ class _Frame:
         self.low_x, self.high_x = (low, high) if high > low else (low - 0.5, high + 0.5)
         self.y_ticks = ticks(min(ys, default=0.0), max(ys, default=1.0), 5)
         self.low_y, self.high_y = self.y_ticks[0], self.y_ticks[-1]
+        self.left = room_beside([tick_text(tick, self.y_ticks) for tick in self.y_ticks])
 
     def x(self, value: float) -> float:
-        return LEFT + (value - self.low_x) / (self.high_x - self.low_x) * (self.width - LEFT - RIGHT)
+        return self.left + (value - self.low_x) / (self.high_x - self.low_x) * (self.width - self.left - RIGHT)
 
     def y(self, value: float) -> float:
         bottom = self.height - BOTTOM
@@ -101,24 +105,49 @@ class _Frame:
         right, bottom = self.width - RIGHT, self.height - BOTTOM
         rows = [
             (
-                el("line", x1=LEFT, x2=right, y1=self.y(tick), y2=self.y(tick), class_="grid"),
-                el("text", tick_text(tick, self.y_ticks), x=LEFT - 7, y=self.y(tick) + 3.5, text_anchor="end"),
+                el("line", x1=self.left, x2=right, y1=self.y(tick), y2=self.y(tick), class_="grid"),
+                el("text", tick_text(tick, self.y_ticks), x=self.left - 7, y=self.y(tick) + 3.5, text_anchor="end"),
             )
             for tick in self.y_ticks
         ]
         columns = [
-            (
-                el("line", x1=self.x(tick), x2=self.x(tick), y1=bottom, y2=bottom + 4, class_="tick"),
-                el("text", tick_text(tick, self.x_ticks), x=self.x(tick), y=bottom + 16, text_anchor="middle"),
-            )
+            el("line", x1=self.x(tick), x2=self.x(tick), y1=bottom, y2=bottom + 4, class_="tick")
             for tick in self.x_ticks
         ]
-        label = el("text", x_label, x=(LEFT + right) / 2, y=self.height - 6, text_anchor="middle", class_="axis-label")
+        columns += bottom_labels(
+            [(self.x(tick), tick_text(tick, self.x_ticks)) for tick in self.x_ticks], bottom + 16, self.width
+        )
+        middle = (self.left + right) / 2
+        label = el("text", x_label, x=middle, y=self.height - 6, text_anchor="middle", class_="axis-label")
         return [
             el("g", rows, columns, class_="axis"),
-            el("line", x1=LEFT, x2=right, y1=bottom, y2=bottom, class_="base"),
+            el("line", x1=self.left, x2=right, y1=bottom, y2=bottom, class_="base"),
             label,
         ]
+
+
+def text_width(text: str) -> float:
+    """Pixels that a text of a chart takes, at most."""
+    return CHARACTER * cells(text)
+
+
+def room_beside(labels: Sequence[str]) -> float:
+    """Where an axis begins whose labels end 7 pixels to the left of it."""
+    return max([LEFT, *(text_width(label) + 9 for label in labels)])
+
+
+def bottom_labels(marks: Sequence[tuple[float, str]], y: float, width: float) -> list[Markup]:
+    """The labels below an axis, (x, text) from left to right: every one, or every second, third, ..., so that none runs
+    into the next; those at the edges of the picture are moved into it."""
+
+    def placed(every: int) -> list[tuple[float, str]]:
+        halves = [(x, text, text_width(text) / 2) for x, text in marks[::every]]
+        return [(max(min(x, width - half), half), text) for x, text, half in halves]
+
+    every = 1
+    while any(b[0] - a[0] < (text_width(a[1]) + text_width(b[1])) / 2 + 4 for a, b in pairwise(placed(every))):
+        every += 1
+    return [el("text", text, x=x, y=y, text_anchor="middle") for x, text in placed(every)]
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
@@ -161,7 +190,10 @@ def _thin(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], .
 def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360) -> Markup:
     """Horizontal bars, one a name, with their value written behind; the scale starts at 0."""
     finite = [(name, value) for name, value in bars if math.isfinite(value)]
-    row, name_width, value_width = 20.0, 76.0, 56.0
+    shown = [cut(name, _NAME_CELLS) for name, _ in finite]
+    row = 20.0
+    name_width = max([76.0, *(text_width(name) + 9 for name in shown)])
+    value_width = max([56.0, *(text_width(number(value)) + 9 for _, value in finite)])
     low, high = min([0.0, *(v for _, v in finite)]), max([0.0, *(v for _, v in finite)])
     if all(0 <= value <= 1 for _, value in finite):
         high = 1.0
@@ -173,11 +205,10 @@ def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360
     def bar(place: int, name: str, value: float) -> Markup:
         end = name_width + (value - low) / span * room
         top = place * row
-        shown = name if len(name) <= 11 else name[:10] + "…"
         return el(
             "g",
             el("title", f"{name}: {number(value)}"),
-            el("text", shown, x=name_width - 8, y=top + 14, text_anchor="end"),
+            el("text", shown[place], x=name_width - 8, y=top + 14, text_anchor="end"),
             el("rect", x=name_width, y=top + 4, width=room, height=12, rx=3, class_="track"),
             el("rect", x=min(zero, end), y=top + 4, width=abs(end - zero), height=12, rx=3, class_="bar"),
             el("text", number(value), x=width - value_width + 8, y=top + 14, class_="value"),

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drivetrain.pipelines.report.charts import tick_text, ticks
+from drivetrain.pipelines.report.charts import CHARACTER, bottom_labels, tick_text, ticks
 from drivetrain.pipelines.report.markup import Content, Markup, el
-from drivetrain.pipelines.report.words import cells, number, signed
+from drivetrain.pipelines.report.words import cut, number, signed
 
 WIDTH, ROW, TOP, BOTTOM = 400.0, 22.0, 8.0, 24.0
-NAME, VALUE = 124.0, 58.0
-# What fits into the place of a name.
-NAME_CELLS = 17
+NAME_CELLS, VALUE_CELLS = 16, 9
+NAME, VALUE = 14 + NAME_CELLS * CHARACTER, VALUE_CELLS * CHARACTER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +44,9 @@ def dot_plot(
     more = f"; {len(rows) - 20} more" if len(rows) > 20 else ""
     bottom = height - BOTTOM
     drawn: list[Content] = [
-        (
-            el("line", x1=scale.x(tick), x2=scale.x(tick), y1=TOP, y2=bottom, class_="grid"),
-            el("text", tick_text(tick, scale.ticks), x=scale.x(tick), y=bottom + 16, text_anchor="middle"),
-        )
-        for tick in scale.ticks
+        el("line", x1=scale.x(tick), x2=scale.x(tick), y1=TOP, y2=bottom, class_="grid") for tick in scale.ticks
     ]
+    drawn += bottom_labels([(scale.x(tick), tick_text(tick, scale.ticks)) for tick in scale.ticks], bottom + 16, WIDTH)
     if reference is not None and math.isfinite(reference):
         at = scale.x(reference)
         drawn.append(
@@ -119,13 +115,3 @@ def _row(scale: _Scale, row: Row, y: float, write: object) -> Markup:
         el("text", said, x=WIDTH - 4, y=y + 4, text_anchor="end", class_="value"),
         class_=f"row {row.tone}".rstrip(),
     )
-
-
-def cut(text: str, most: int) -> str:
-    """A name that fits, with an ellipsis where some of it is missing; wide characters count for two."""
-    if cells(text) <= most:
-        return text
-    kept = text
-    while kept and cells(kept) > most - 1:
-        kept = kept[:-1]
-    return kept.rstrip() + "…"

@@ -48,6 +48,8 @@ class Measure:
     bound: float = 0.0
     low: float | None = None
     high: float | None = None
+    no_interval: str = ""
+    """Why there is none, as a clause."""
     higher_is_better: bool | None = None
     advice: str = ""
 
@@ -186,6 +188,7 @@ def _measure(name: str, entry: object) -> Measure | None:
         bound=max(finite(given.get("bound")) or 0.0, 0.0),
         low=low,
         high=high,
+        no_interval=text(given.get("no_interval")),
         higher_is_better=better if isinstance(better, bool) else None,
         advice=text(given.get("advice")),
     )
@@ -228,12 +231,14 @@ def value_words(measure: Measure) -> str:
 
 
 def interval_words(measure: Measure) -> str:
-    """`0.9639 to 0.9917`; empty without an interval."""
-    return "" if measure.low is None or measure.high is None else f"{number(measure.low)} to {number(measure.high)}"
+    """`0.9639 to 0.9917`, `too few samples`; empty where none was asked for."""
+    if measure.low is None or measure.high is None:
+        return measure.no_interval.partition(":")[0]
+    return f"{number(measure.low)} to {number(measure.high)}"
 
 
 def how(found: EvaluationFacts) -> str:
-    """`360 samples, each counted once, in 1 collective; 95 % intervals of 200 bootstrap replicates.`"""
+    """`360 samples, each counted once, in 1 collective; 95 % intervals, exact or from 200 bootstrap replicates.`"""
     parts: list[str] = []
     if found.num_samples is not None:
         counted = ""
@@ -250,7 +255,7 @@ def how(found: EvaluationFacts) -> str:
     if found.replicates:
         share = f"{found.confidence * 100:.4g} % " if found.confidence is not None else ""
         by = f" by {found.resampled_by}" if found.resampled_by else ""
-        parts.append(f"{share}intervals from {count(found.replicates, 'bootstrap replicate')}{by}")
+        parts.append(f"{share}intervals, exact or from {count(found.replicates, 'bootstrap replicate')}{by}")
     if mode := found.settings.get("mode"):
         parts.append(f"curves in {mode} mode")
     if recipe := found.model.get("recipe"):

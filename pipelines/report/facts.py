@@ -106,6 +106,8 @@ class RunFacts:
     status: str
     started: float
     ended: float | None
+    idle: float = 0.0
+    """Seconds between an interruption or an end and the moment at which it went on."""
     reason: str | None = None
     definition_hash: str = ""
     code_hash: str = ""
@@ -131,8 +133,8 @@ class RunFacts:
 
     @property
     def seconds(self) -> float:
-        """Wall time until the end, or until now while it runs."""
-        return (self.ended if self.ended is not None else self.written) - self.started
+        """Wall time until the end, or until now while it runs, without the time in which nobody ran it."""
+        return (self.ended if self.ended is not None else self.written) - self.started - self.idle
 
     def plain_numbers(self) -> tuple[Measured, ...]:
         """What steps returned whose findings are not told in another way."""

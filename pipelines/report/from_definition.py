@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drivetrain.pipelines.definition.document import Definition
+from drivetrain.pipelines.definition.graph import repeated_names
 from drivetrain.pipelines.definition.summary import picture
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
@@ -15,8 +16,10 @@ def dag_of(definition: Definition, known: Mapping[str, Node] | None = None) -> D
     status, of a run) take the place of plain ones.
 
     Raises:
-        UserError: an unreadable reference, or steps that wait for each other.
+        UserError: an unreadable reference, several steps of one name, or steps that wait for each other.
     """
+    if repeated := next(repeated_names(definition), None):
+        raise UserError(f"{repeated} So they cannot be drawn.")
     known = known or {}
     nodes, edges = picture(definition)
     types = {node.name: node.type for node in nodes}

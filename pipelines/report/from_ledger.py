@@ -59,6 +59,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         status=row.status,
         started=row.started,
         ended=row.ended if row.ended is not None else _last_sign_of_life(row, rows),
+        idle=row.idle,
         reason=row.reason,
         definition_hash=row.definition_hash,
         code_hash=next((found for step in rows for found in [_code_hash(step)] if found), ""),
@@ -170,13 +171,15 @@ def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
 
 def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
     """What the log of a training says of why it ended before its last epoch."""
+    from drivetrain.pipelines.masking import without_secrets
+
     if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
         return None
     attempts = step.attempts if execution == step.execution else ledger.step(execution, step.name).attempts
     for log in sorted(ledger.home.logs(execution, step.name, max(attempts, 1)).glob("*.log")):
         found = _EARLY_STOP.findall(tail(log))
         if found:
-            return printable(found[-1])
+            return printable(without_secrets(found[-1]))
     return None
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from drivetrain.pipelines.report.dot_plot import cut
+from drivetrain.pipelines.report.charts import text_width
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.plotted import PlottedMatrix
-from drivetrain.pipelines.report.words import cells, count, number, share
+from drivetrain.pipelines.report.words import cells, count, cut, number, share
 
 # Beyond this a cell is a speck; the most frequent confusions are told instead.
 MAX_SIDE = 40
 MAX_WRITTEN = 15
 MAX_CONFUSIONS = 10
 NAME_CELLS = 14
+_ACROSS, _DOWN = "predicted class", "true class"
 
 
 def heat_map(title: str, matrix: PlottedMatrix) -> Markup:
@@ -67,11 +68,13 @@ class _Picture:
         columns = [cut(name, NAME_CELLS) for name in matrix.columns]
         self.row_names, self.column_names = rows, columns
         self.every = 1 if self.cell >= 11 else 2
-        self.left = 26 + 7.0 * max(map(cells, rows))
+        # Beside the names of the rows, and room for half of the axis' name beside the middle of few columns.
+        self.left = max(26 + 7.0 * max(map(cells, rows)), (text_width(_ACROSS) - self.cell * len(columns)) / 2)
         self.upright = 7.0 * max(map(cells, columns)) > self.cell * self.every - 2
-        self.top = 28 + (6.4 * max(map(cells, columns)) if self.upright else 10.0)
-        self.width = self.left + self.cell * len(columns) + 2
-        self.height = self.top + self.cell * len(rows) + 2
+        self.top = 28 + (7.0 * max(map(cells, columns)) if self.upright else 10.0)
+        self.middle = self.left + self.cell * len(columns) / 2
+        self.width = max(self.left + self.cell * len(columns), self.middle + text_width(_ACROSS) / 2) + 2
+        self.height = self.top + max(self.cell * len(rows), (self.cell * len(rows) + text_width(_DOWN)) / 2) + 2
 
     def drawn(self, title: str) -> Markup:
         diagonal = [line[place] for place, line in enumerate(self.matrix.cells) if place < len(line)]
@@ -91,11 +94,10 @@ class _Picture:
         )
 
     def _names(self) -> Content:
-        middle = self.left + self.cell * len(self.column_names) / 2
-        yield el("text", "predicted class", x=middle, y=12, text_anchor="middle", class_="axis-label")
+        yield el("text", _ACROSS, x=self.middle, y=12, text_anchor="middle", class_="axis-label")
         across = self.top + self.cell * len(self.row_names) / 2
         turned = f"rotate(-90 11 {across:.1f})"
-        yield el("text", "true class", x=11, y=across, text_anchor="middle", transform=turned, class_="axis-label")
+        yield el("text", _DOWN, x=11, y=across, text_anchor="middle", transform=turned, class_="axis-label")
         for place, name in enumerate(self.row_names):
             if place % self.every == 0:
                 y = self.top + self.cell * (place + 0.5) + 4

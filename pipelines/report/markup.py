@@ -12,9 +12,13 @@ from collections.abc import Iterable
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 # HTML elements without content; writing them as <br/> is right in HTML and in XML.
 _VOID = frozenset({"br", "hr", "img", "meta", "link", "path", "rect", "circle", "line", "polyline", "polygon", "use"})
-# XML 1.0 allows no other control characters, and a terminal would obey them.
+# XML 1.0 allows no other control characters, and a terminal would obey them. Those of writing direction would show a
+# text in another order than it has: "gpj.exe" as "exe.jpg" (https://www.unicode.org/reports/tr36/#Bidirectional_Text_Spoofing).
+_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _CONTROL = {
-    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), *_DIRECTIONS)
+    if chr(code) not in "\t\n\r"
 }
 _UNSAFE = {**{ord(char): entity for char, entity in _ENTITIES.items()}, **_CONTROL, 0xFFFE: "", 0xFFFF: ""}
 

@@ -16,6 +16,10 @@ MAX_FOLDED = 300
 MAX_CLASSES = 200
 MAX_COLUMNS = 12
 BAR_WIDTH, BAR_HEIGHT = 150.0, 14.0
+# The groups of metrics, in their order.
+_RATES, _HIGHER, _LOWER = "Higher is better", "Higher is better, each on a scale of its own", "Lower is better"
+_OTHER = "No direction is known to be better"
+_TITLES = (_RATES, _HIGHER, _LOWER, _OTHER)
 
 
 def metric_table(found: Sequence[Measure], confidence: float | None) -> Content:
@@ -32,18 +36,16 @@ def metric_table(found: Sequence[Measure], confidence: float | None) -> Content:
 
 
 def _table(found: Sequence[Measure], confidence: float | None, intervals: bool) -> Markup:
-    rates, rest = _rates(found), [one for one in found if not _is_rate(one)]
     share = f"{confidence * 100:.4g} % interval" if confidence is not None else "interval"
     names = ("metric", "value", share, "")[: 4 if intervals else 2]
     head = el("tr", [el("th", name, scope="col", class_="right" if name == "value" else None) for name in names])
     bodies: list[Markup] = []
-    other = "Lower is better, or on a scale of its own" if rates else ""
-    for group, title in ((rates, "Higher is better"), (rest, other)):
-        if not group:
-            continue
-        scale = _scale(group) if group is rates else None
+    groups = [(title, [one for one in found if _title(one) == title]) for title in _TITLES]
+    groups = [(title, group) for title, group in groups if group]
+    for title, group in groups:
+        scale = _scale(group) if all(map(_is_rate, group)) else None
         rows = [_row(one, scale or _own_scale(one), intervals) for one in group]
-        if intervals and title:
+        if intervals and (len(groups) > 1 or title != _OTHER):
             between = f"{tick_text(scale[0], scale)} to {tick_text(scale[1], scale)}" if scale else "each from 0"
             rows.insert(0, el("tr", el("td", title, colspan=3), el("td", between, class_="scale"), class_="group"))
         bodies.append(el("tbody", rows))
@@ -66,8 +68,11 @@ def _is_rate(measure: Measure) -> bool:
     return measure.higher_is_better is True and all(0 <= end <= 1 for end in ends)
 
 
-def _rates(found: Sequence[Measure]) -> list[Measure]:
-    return [one for one in found if _is_rate(one)]
+def _title(measure: Measure) -> str:
+    """Of the group that a metric stands in: by its own word on which way it is better, and never by its scale."""
+    if measure.higher_is_better is None:
+        return _OTHER
+    return (_RATES if _is_rate(measure) else _HIGHER) if measure.higher_is_better else _LOWER
 
 
 def _scale(found: Sequence[Measure]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
 from drivetrain.pipelines.report.layout import Layout, arrange, place
 from drivetrain.pipelines.report.markup import Markup, el, join
-from drivetrain.pipelines.report.words import status_class, status_word
+from drivetrain.pipelines.report.words import cells, cut, status_class, status_word
 
 # More steps than anybody looks at in one picture; a browser takes seconds to draw them.
 MAX_NODES = 3_000
@@ -100,7 +100,7 @@ class _Drawing:
             [(edge.source, edge.target) for edge in drawn],
             {(edge.source, edge.target): IMPLIED_WEIGHT for edge in drawn if edge.implied},
         )
-        texts = [max(len(node.label) * CHARACTER, len(subtitle(node)) * NOTE_CHARACTER) for node in dag.nodes]
+        texts = [max(cells(node.label) * CHARACTER, cells(subtitle(node)) * NOTE_CHARACTER) for node in dag.nodes]
         self.card_width = min(max(*texts, MIN_CARD_WIDTH - 52, 0) + 52, 250.0)
         num_layers = max(len(self.layout.layers), 1)
         self.layer_gap = LABELLED_GAP if any(edge.label for edge in drawn) else LAYER_GAP
@@ -199,10 +199,6 @@ class _Drawing:
 def subtitle(node: Node) -> str:
     """The second line of a card: the status in words (without one, the type) and the note."""
     return " · ".join(part for part in (status_word(node.status) or node.type, node.note) if part)
-
-
-def cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: max(length - 1, 1)].rstrip() + "…"
 
 
 def dag_page(dag: Dag, *, title: str) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from drivetrain.pipelines.report.charts import tick_text, ticks
+from drivetrain.pipelines.report.charts import bottom_labels, room_beside, tick_text, ticks
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.words import number
 
 SIDE = 360.0
-LEFT, TOP, RIGHT, BOTTOM = 50.0, 10.0, 14.0, 40.0
+TOP, RIGHT, BOTTOM = 10.0, 14.0, 40.0
 # Lines that can be told apart by their colours; the others are drawn behind them in grey.
 MAX_NAMED = 4
 MAX_DOTS = 24
@@ -105,11 +105,13 @@ class _Frame:
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self.x_ticks = _axis([x for x, _ in points])
         self.y_ticks = _axis([y for _, y in points])
+        # The name of the axis stands to the left of its labels.
+        self.left = room_beside([tick_text(tick, self.y_ticks) + "   " for tick in self.y_ticks])
         self.right, self.bottom = SIDE - RIGHT, SIDE - 40 - BOTTOM
 
     def x(self, value: float) -> float:
         first, last = self.x_ticks[0], self.x_ticks[-1]
-        return LEFT + (value - first) / (last - first) * (self.right - LEFT)
+        return self.left + (value - first) / (last - first) * (self.right - self.left)
 
     def y(self, value: float) -> float:
         first, last = self.y_ticks[0], self.y_ticks[-1]
@@ -147,13 +149,14 @@ class _Frame:
 
     def axes(self, x_label: str, y_label: str) -> Content:
         for tick in self.y_ticks:
-            yield el("line", x1=LEFT, x2=self.right, y1=self.y(tick), y2=self.y(tick), class_="grid")
-            yield el("text", tick_text(tick, self.y_ticks), x=LEFT - 7, y=self.y(tick) + 3.5, text_anchor="end")
+            yield el("line", x1=self.left, x2=self.right, y1=self.y(tick), y2=self.y(tick), class_="grid")
+            yield el("text", tick_text(tick, self.y_ticks), x=self.left - 7, y=self.y(tick) + 3.5, text_anchor="end")
         for tick in self.x_ticks:
             yield el("line", x1=self.x(tick), x2=self.x(tick), y1=self.bottom, y2=self.bottom + 4, class_="tick")
-            yield el("text", tick_text(tick, self.x_ticks), x=self.x(tick), y=self.bottom + 16, text_anchor="middle")
-        yield el("line", x1=LEFT, x2=self.right, y1=self.bottom, y2=self.bottom, class_="base")
-        yield el("text", x_label, x=(LEFT + self.right) / 2, y=self.bottom + 34, text_anchor="middle")
+        marks = [(self.x(tick), tick_text(tick, self.x_ticks)) for tick in self.x_ticks]
+        yield from bottom_labels(marks, self.bottom + 16, SIDE)
+        yield el("line", x1=self.left, x2=self.right, y1=self.bottom, y2=self.bottom, class_="base")
+        yield el("text", x_label, x=(self.left + self.right) / 2, y=self.bottom + 34, text_anchor="middle")
         middle = (TOP + self.bottom) / 2
         yield el("text", y_label, x=12, y=middle, text_anchor="middle", transform=f"rotate(-90 12 {middle:.1f})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drivetrain.pipelines.report.charts import tick_text, ticks
+from drivetrain.pipelines.report.charts import bottom_labels, text_width, tick_text, ticks
 from drivetrain.pipelines.report.goodput import JobTimes, spans
 from drivetrain.pipelines.report.markup import Markup, el
 from drivetrain.pipelines.report.words import count, duration
@@ -104,13 +104,11 @@ class _Picture:
         ]
         below = self.lane_top + LANE
         columns = [
-            (
-                el("line", x1=at, x2=at, y1=below, y2=below + 4, class_="tick"),
-                el("text", tick_text(tick, along), x=at, y=below + 17, text_anchor="middle"),
-            )
-            for tick in along
-            for at in [self.x(self.start + tick * self.unit_seconds)]
+            el("line", x1=at, x2=at, y1=below, y2=below + 4, class_="tick")
+            for at in [self.x(self.start + tick * self.unit_seconds) for tick in along]
         ]
+        marks = [(self.x(self.start + tick * self.unit_seconds), tick_text(tick, along)) for tick in along]
+        columns += bottom_labels(marks, below + 17, WIDTH)
         rows = [
             (
                 el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=self.y(tick), y2=self.y(tick), class_="grid"),
@@ -180,8 +178,12 @@ class _Picture:
             if one.start in starts
         ]
         crosses: list[Markup] = []
+        free = 0.0  # a number that would run into the one before is left out
         for number, moment, step in ends[:: len(ends) // MAX_MARKS + 1]:
             x, y = self.x(moment), self.y(step)
+            half = text_width(str(number)) / 2
+            numbered = len(ends) <= MAX_NUMBERED and x - half >= free
+            free = x + half if numbered else free
             words = f"interruption {number}: at step {step:,}, {duration(moment - self.start)} after the start"
             crosses.append(
                 el(
@@ -189,7 +191,7 @@ class _Picture:
                     el("title", words),
                     el("path", d=f"M{x - 4:.1f},{y - 4:.1f} l8,8 m0,-8 l-8,8"),
                     el("circle", cx=x, cy=y, r=9, class_="reach"),
-                    el("text", str(number), x=x, y=y - 9, text_anchor="middle") if len(ends) <= MAX_NUMBERED else None,
+                    el("text", str(number), x=x, y=y - 9, text_anchor="middle") if numbered else None,
                     class_="cross",
                 )
             )

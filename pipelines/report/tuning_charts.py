@@ -8,15 +8,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-from drivetrain.pipelines.report.charts import BOTTOM, LEFT, RIGHT, TOP, tick_text, ticks
+from drivetrain.pipelines.report.charts import (
+    BOTTOM,
+    CHARACTER,
+    RIGHT,
+    TOP,
+    bottom_labels,
+    room_beside,
+    tick_text,
+    ticks,
+)
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.tuning import TrainingFacts, TuningFacts
-from drivetrain.pipelines.report.words import number
+from drivetrain.pipelines.report.words import cut, number
 
 WIDTH, HEIGHT = 360.0, 216.0
 WIDE = 1000.0
-# A category's name has this much room, in characters, over all of them.
-_ROOM_FOR_NAMES = 48
 # From this ratio on, values are drawn by orders of magnitude.
 _WIDE_RATIO = 50.0
 _STATUS = {"Completed": "", "Stopped": "early", "InProgress": "early"}
@@ -33,6 +40,11 @@ class _Axis:
     marks: tuple[tuple[float, str], ...]
     logarithmic: bool = False
 
+    @property
+    def left(self) -> float:
+        """Where a picture begins whose upright axis this is."""
+        return room_beside([text for _, text in self.marks])
+
     def at(self, value: float) -> float:
         value = min(max(value, self.low), self.high)
         low, high = self.low, self.high
@@ -47,7 +59,7 @@ def by_training(tuning: TuningFacts) -> Markup:
     up, off = _objective_axis(tuning, HEIGHT)
     last = max((one.number for one in tuning.trainings), default=1)
     places = [tick for tick in ticks(1, max(last, 2), 8) if 1 <= tick <= last and tick == int(tick)] or [1.0]
-    across = _Axis(0.5, last + 0.5, LEFT, WIDE - RIGHT, tuple((place, f"{place:.0f}") for place in places))
+    across = _Axis(0.5, last + 0.5, up.left, WIDE - RIGHT, tuple((place, f"{place:.0f}") for place in places))
     best = tuning.best_so_far()
     line: list[str] = []
     for (at, value), (until, _) in zip(best, [*best[1:], (last, 0.0)], strict=True):
@@ -71,7 +83,8 @@ def by_parameter(tuning: TuningFacts, name: str) -> Markup:
     shown = [one for one in tuning.trainings if one.objective is not None and name in one.parameters]
     up, _ = _objective_axis(tuning, HEIGHT)
     # Also of those without an objective: a value whose trainings all failed was tried, and has its place.
-    across, place = _parameter_axis([one.parameters[name] for one in tuning.trainings if name in one.parameters])
+    tried = [one.parameters[name] for one in tuning.trainings if name in one.parameters]
+    across, place = _parameter_axis(tried, up.left)
     body: list[Content] = [
         _axes(across, up, "", WIDTH),
         [_dot(tuning, one, across.at(place(one.parameters[name])), up) for one in shown],
@@ -92,7 +105,7 @@ def by_epoch(tuning: TuningFacts) -> Markup | None:
     longest = max(len(one.values) for one in shown)
     up, off = _objective_axis(tuning, HEIGHT, [value for one in shown for value in one.values])
     marks = [tick for tick in ticks(1, max(longest, 2), 6) if 1 <= tick <= longest and tick == int(tick)] or [1.0]
-    across = _Axis(1, max(longest, 2), LEFT, WIDTH - RIGHT, tuple((tick, f"{tick:.0f}") for tick in marks))
+    across = _Axis(1, max(longest, 2), up.left, WIDTH - RIGHT, tuple((tick, f"{tick:.0f}") for tick in marks))
     ordered = sorted(shown, key=lambda one: best is not None and one.number == best.number)  # the best above the others
     lines: list[Content] = []
     for one in ordered:
@@ -134,22 +147,21 @@ def _objective_axis(tuning: TuningFacts, height: float, values: Sequence[float] 
     return _Axis(found[0], found[-1], height - BOTTOM, TOP, marks), len(given) - len(kept)
 
 
-def _parameter_axis(values: Sequence[str]) -> tuple[_Axis, Callable[[str], float]]:
+def _parameter_axis(values: Sequence[str], start: float) -> tuple[_Axis, Callable[[str], float]]:
     """The scale of a hyperparameter's values, and where on it a value lies."""
-    start, end = LEFT, WIDTH - RIGHT
+    end = WIDTH - RIGHT
     numbers = [_number(value) for value in values]
     known = [value for value in numbers if value is not None]
     if len(known) < len(values) or not values:
         names = sorted(set(values))
         places = {name: float(place) for place, name in enumerate(names)}
-        room = max(_ROOM_FOR_NAMES // max(len(names), 1), 3)
-        marks = tuple((places[name], _cut(_short(name), room)) for name in names)
+        room = max(int((end - start) / CHARACTER / max(len(names), 1)) - 1, 3)
+        marks = tuple((places[name], cut(_short(name), room)) for name in names)
         return _Axis(-0.5, max(len(names) - 0.5, 0.5), start, end, marks), lambda value: places[value]
     low, high = min(known), max(known)
     if low > 0 and high / low >= _WIDE_RATIO:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        step = max(1, len(powers) // 6)
-        marks = tuple((10.0**power, f"{10.0**power:g}") for power in powers[::step])
+        marks = tuple((10.0**power, f"{10.0**power:g}") for power in powers)
         axis = _Axis(10.0 ** powers[0], 10.0 ** powers[-1], start, end, marks, logarithmic=True)
     else:
         found = ticks(low, high, 5)
@@ -160,24 +172,22 @@ def _parameter_axis(values: Sequence[str]) -> tuple[_Axis, Callable[[str], float
 def _axes(across: _Axis, up: _Axis, label: str, width: float) -> Markup:
     rows = [
         (
-            el("line", x1=LEFT, x2=width - RIGHT, y1=up.at(value), y2=up.at(value), class_="grid"),
-            el("text", text, x=LEFT - 7, y=up.at(value) + 3.5, text_anchor="end"),
+            el("line", x1=up.left, x2=width - RIGHT, y1=up.at(value), y2=up.at(value), class_="grid"),
+            el("text", text, x=up.left - 7, y=up.at(value) + 3.5, text_anchor="end"),
         )
         for value, text in up.marks
     ]
     bottom = HEIGHT - BOTTOM
     columns = [
-        (
-            el("line", x1=across.at(value), x2=across.at(value), y1=bottom, y2=bottom + 4, class_="tick"),
-            el("text", text, x=across.at(value), y=bottom + 16, text_anchor="middle"),
-        )
-        for value, text in across.marks
+        el("line", x1=across.at(value), x2=across.at(value), y1=bottom, y2=bottom + 4, class_="tick")
+        for value, _ in across.marks
     ]
-    middle = (LEFT + width - RIGHT) / 2
+    columns += bottom_labels([(across.at(value), text) for value, text in across.marks], bottom + 16, width)
+    middle = (up.left + width - RIGHT) / 2
     return el(
         "g",
         el("g", rows, columns, class_="axis"),
-        el("line", x1=LEFT, x2=width - RIGHT, y1=bottom, y2=bottom, class_="base"),
+        el("line", x1=up.left, x2=width - RIGHT, y1=bottom, y2=bottom, class_="base"),
         el("text", label, x=middle, y=HEIGHT - 6, text_anchor="middle", class_="axis-label") if label else None,
     )
 
@@ -257,7 +267,3 @@ def _short(text: str) -> str:
     if value is None:
         return text.strip('"')
     return text if len(text) <= 6 else number(value)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -126,6 +126,16 @@ def printable(text: object) -> str:
     )
 
 
+def cut(text: str, most: int) -> str:
+    """A text of at most so many cells, with an ellipsis where some of it is missing."""
+    if cells(text) <= most:
+        return text
+    kept = text
+    while kept and cells(kept) > most - 1:
+        kept = kept[:-1]
+    return kept.rstrip() + "…"
+
+
 def cells(text: str) -> int:
     """The columns of a terminal that `text` takes: wide characters take two, combining ones none."""
     if text.isascii():

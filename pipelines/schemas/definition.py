@@ -150,7 +150,15 @@ def _expression() -> dict[str, Any]:
         "oneOf": [{"required": ["PropertyFile"]}, {"required": ["S3Uri"]}],
     }
     operands = {"Get": _TEXT, "Std:Join": join, "Std:JsonGet": read}
-    return {"anyOf": [_object((name,), **{name: operand}) for name, operand in operands.items()]}
+    known = [_object((name,), **{name: operand}) for name, operand in operands.items()]
+    newer: dict[str, Any] = {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 1,
+        "patternProperties": {"^Std:(?!(Join|JsonGet)$)": {}},
+        "additionalProperties": False,
+    }
+    return {"anyOf": [*known, newer]}
 
 
 def _collect(shape: dict[str, Any], shapes: dict[str, Any], used: set[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.secret_names import looks_secret
+from drivetrain.pipelines.secret_shapes import without_shapes
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
@@ -147,15 +148,33 @@ def machines_make_sense(graph: Graph) -> Iterator[str]:
 
 
 @rule
+def processing_jobs_have_the_machine(graph: Graph) -> Iterator[str]:
+    from drivetrain.pipelines.recommend.instances import find_instance, processing_instance_type
+
+    for step in graph.steps:
+        kind = step.cluster.instance_type if isinstance(step, JobStep) else None
+        if not isinstance(kind, str) or isinstance(step, TrainingStep):
+            continue
+        machine = find_instance(kind)
+        if machine is not None and not machine.processing:
+            other = processing_instance_type(kind)
+            facts = find_instance(other)
+            yield (
+                f"step {step.name!r}: processing jobs have no {kind}; training jobs have. Choose another machine, such "
+                f"as {other}" + (f" ({facts.described()})." if facts else ".")
+            )
+
+
+@rule
 def spot_is_decided_when_compiled(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if isinstance(step, JobStep) and isinstance(step.cluster.spot, ParameterRef):
             yield (
                 f"step {step.name!r}: cluster.spot is parameter {step.cluster.spot.name!r}, whose value is only known "
-                "when the pipeline starts. The service rejects MaxWaitTimeInSeconds without spot machines, and a "
-                "definition cannot leave a field out. Make it a setting (spot: bool = False, and "
-                "cluster=Cluster(spot=Spot(...) if settings.spot else None)): --set spot=false then compiles the "
-                "pipeline anew, and a training goes on from its checkpoints."
+                "when the pipeline starts. The service rejects MaxWaitTimeInSeconds without spot machines, and no "
+                "definition that drivetrain writes leaves a field out when it starts. Make it a setting (spot: bool = "
+                "False, and cluster=Cluster(spot=Spot(...) if settings.spot else None)): --set spot=false then "
+                "compiles the pipeline anew, and a training goes on from its checkpoints."
             )
 
 
@@ -176,8 +195,11 @@ def secrets_stay_out(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if isinstance(step, JobStep):
             for name, value in {**step.parameters, **step.environment}.items():
-                if looks_secret(name) and isinstance(value, str) and value and not value.startswith("arn:"):
+                if not isinstance(value, str) or not value or value.startswith("arn:"):
+                    continue
+                if looks_secret(name) or without_shapes(value) != value:
                     yield (
-                        f"step {step.name!r}: {name!r} looks like a secret. Parameters and environment are readable by "
-                        "everyone who may describe the pipeline; pass the ARN of a Secrets Manager secret instead."
+                        f"step {step.name!r}: {name!r} looks like a secret, or holds one. Parameters and environment "
+                        "are readable by everyone who may describe the pipeline; pass the ARN of a Secrets Manager "
+                        "secret instead."
                     )

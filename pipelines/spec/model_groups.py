@@ -24,6 +24,16 @@ class ModelGroup:
         return self.account is None or (self.account, self.region) == (account, region)
 
 
+# As MLflow's sync names the group of a registered model: with six hex digits of a SHA-256 behind the name.
+_SYNCED = re.compile(r"(.+)-[0-9a-f]{6}", re.DOTALL)
+
+
+def synced_group(group: str) -> str | None:
+    """The registered model of MLflow whose versions a group may hold, by the group's name; None for other names."""
+    found = _SYNCED.fullmatch(group)
+    return None if found is None else found[1]
+
+
 def model_group(text: str) -> ModelGroup:
     """The group that a name or an ARN names."""
     found = _ARN.fullmatch(text)

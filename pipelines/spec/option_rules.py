@@ -116,8 +116,9 @@ def keys_fit_the_disks(graph: Graph) -> Iterator[str]:
         if types is None:
             yield (
                 f"step {step.name!r}: deployment.keys.volume is given, and cluster.instance_type is a parameter "
-                "without choices. The service takes no key for machines with disks of their own, and a definition "
-                "cannot leave the key out. Give the parameter choices, or make the type a setting."
+                "without choices. The service takes no key for machines with disks of their own, and no definition "
+                "that drivetrain writes leaves the key out when it starts. Give the parameter choices, or make the "
+                "type a setting."
             )
         elif len({has_own_disk(name) for name in types}) > 1:
             own = ", ".join(name for name in types if has_own_disk(name))

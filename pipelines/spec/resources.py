@@ -177,7 +177,9 @@ class Deployment(Frozen):
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
     """Where pipeline, jobs and bucket are."""
     image: str | None = None
-    """The container image of every step that names none; by default the stock deep-learning image."""
+    """The container image of every job whose step names none; by default the stock deep-learning image."""
+    serving_image: str | None = None
+    """The container image that serves registered models; by default the stock inference image."""
     wheels: str | None = None
     """A folder of wheels for what the image lacks."""
     tags: FrozenMap[str] = Field(default_factory=dict)

@@ -203,6 +203,7 @@ class RegisterStep(BaseStep):
     """The folder with decision.json."""
     approval: Value = "PendingManualApproval"
     image: str | None = None
+    """The container image that serves the model; that of the deployment unless given."""
     content_types: tuple[str, ...] = ()
     """What the served model reads; empty for all that the models of `train` do, or JSON for others."""
     response_types: tuple[str, ...] = ()

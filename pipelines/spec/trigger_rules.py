@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.model_groups import model_group
+from drivetrain.pipelines.spec.model_groups import model_group, synced_group
 from drivetrain.pipelines.spec.rule_book import RuleBook
 from drivetrain.pipelines.spec.steps import JobStep, NativeStep, Step
 from drivetrain.pipelines.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
@@ -168,6 +169,7 @@ def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
     """A package without the execution that made it starts a trigger on its own group, again and again."""
     declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
     for step in graph.steps:
+        yield from _synced_registrations(graph, step)
         found = _unnamed_registration(step)
         if found is None:
             continue
@@ -179,6 +181,20 @@ def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
                     f"{trigger.name!r} watches, without saying that this pipeline made them: each run could start the "
                     f"next. {remedy}; or, if that is meant, say loop_guard=False and give a limit."
                 )
+
+
+@rule
+def registry_triggers_watch_a_model_once(graph: Graph) -> Iterator[str]:
+    """MLflow's sync registers each version a second time, in a group of its own."""
+    watching = [trigger for trigger in graph.pipeline.triggers if isinstance(trigger, RegistryEvent)]
+    for one, other in permutations(watching, 2):
+        alike = None in (one.status, other.status) or one.status == other.status
+        if synced_group(one.group) == other.group and alike:
+            yield (
+                f"triggers {one.name!r} and {other.name!r} watch {one.group!r} and {other.group!r}: MLflow's sync "
+                "registers a version of the second again in the first, so one model would start the pipeline twice. "
+                "Keep one of them."
+            )
 
 
 @rule
@@ -208,6 +224,23 @@ def registry_triggers_say_what_changed(graph: Graph) -> Iterator[str]:
             )
 
 
+def _synced_registrations(graph: Graph, step: Step) -> Iterator[str]:
+    """Versions that a step registers in MLflow, whose sync brings them to a group that a trigger watches."""
+    if not isinstance(step, JobStep) or step.program.target != REGISTER_MODEL:
+        return
+    registry, name = step.parameters.get("registry"), step.parameters.get("group")
+    if not (isinstance(registry, str) and registry.startswith("mlflow:")):
+        return
+    for trigger in graph.pipeline.triggers:
+        if isinstance(trigger, RegistryEvent) and trigger.loop_guard and synced_group(trigger.group) == name:
+            yield (
+                f"step {step.name!r} registers models of {name!r} in MLflow, whose sync registers them again in group "
+                f"{trigger.group!r}, which trigger {trigger.name!r} watches: each run could start the next, since the "
+                "sync names no execution. Let another pipeline watch that group; or, if that is meant, say "
+                "loop_guard=False and give a limit."
+            )
+
+
 def _started_with(trigger: EventTrigger, parameters: Iterable[Parameter]) -> dict[str, Scalar]:
     """What a trigger starts the pipeline with, but for what only the event says."""
     from drivetrain.pipelines.triggers.event_values import is_path
@@ -224,8 +257,10 @@ def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
     if isinstance(step, JobStep) and step.program.target == REGISTER_MODEL:
         # Other registries than SageMaker's and this machine's send no events.
         registry = step.parameters.get("registry", "auto")
-        elsewhere = isinstance(registry, str) and registry.partition(":")[0] not in ("auto", "sagemaker", "local")
-        if elsewhere or step.parameters.get("execution") == ExecutionRef(field="PipelineExecutionArn"):
+        kind = registry.partition(":")[0] if isinstance(registry, str) else "auto"
+        if kind not in ("auto", "sagemaker", "local") or step.parameters.get("execution") == ExecutionRef(
+            field="PipelineExecutionArn"
+        ):
             return None
         return step.parameters.get("group"), 'Add execution=execution("PipelineExecutionArn") to the step'
     if isinstance(step, NativeStep) and step.type == "RegisterModel":

@@ -1,21 +1,24 @@
 """What there is to say of a definition that somebody else made: what it holds, what is unknown, what would be refused.
 
 found = inspect(read(path.read_bytes(), str(path)))
-found.faults, found.refused, found.unknown_types, found.unknown_fields
+found.faults, found.refused, found.unknown_types, found.unknown_functions, found.unknown_fields
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
+from drivetrain.pipelines.definition.endings import endings
 from drivetrain.pipelines.definition.parameters import problems as problems_of
 from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
+from drivetrain.pipelines.errors import UserError
 
 MOST = 100
 
@@ -28,8 +31,12 @@ class Inspection:
     """Step type -> how many, the most frequent first; steps of a ForEach's body count once."""
     unknown_types: dict[str, tuple[str, ...]]
     """Step type that no document names -> its steps. They are kept as they are."""
+    unknown_functions: dict[str, tuple[str, ...]]
+    """Function that no document names -> the steps that call it. They are kept as they are."""
     unknown_fields: tuple[str, ...]
     """Fields that no document names, with the step that has them. They are kept as they are."""
+    endings: tuple[str, ...]
+    """What AWS is taking out of service, with the steps that use it."""
     refused: tuple[str, ...]
     """What the service would refuse of the parameters and in the arguments of the steps, each with its path."""
     faults: tuple[str, ...]
@@ -45,7 +52,9 @@ class Inspection:
         return {
             "types": self.types,
             "unknown_types": {kind: list(steps) for kind, steps in self.unknown_types.items()},
+            "unknown_functions": {name: list(steps) for name, steps in self.unknown_functions.items()},
             "unknown_fields": list(self.unknown_fields),
+            "endings": list(self.endings),
             "refused": list(self.refused),
             "faults": list(self.faults),
         }
@@ -58,13 +67,28 @@ def inspect(definition: Definition) -> Inspection:
     for step in steps:
         if step.type not in STEP_TYPES and not step.type.startswith("Bedrock"):
             unknown.setdefault(step.type, []).append(step.name)
+    functions: dict[str, list[str]] = {}
+    for step in steps:
+        with suppress(UserError):  # a reference that cannot be read is among the faults
+            for name in step.unknown_functions:
+                functions.setdefault(name, []).append(step.name)
     return Inspection(
         types=dict(Counter(step.type for step in steps).most_common()),
         unknown_types={kind: tuple(names) for kind, names in unknown.items()},
+        unknown_functions={name: tuple(names) for name, names in functions.items()},
         unknown_fields=tuple(islice(_unknown_fields(definition, steps), MOST)),
+        endings=endings(definition)[:MOST],
         refused=tuple(islice(_refused(definition, steps), MOST)),
-        faults=tuple(fault.removeprefix(f"{definition.source}: ") for fault in graph.faults(definition, MOST)),
+        faults=tuple(islice(_faults(definition, steps), MOST)),
     )
+
+
+def _faults(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
+    for step in steps:
+        if (problem := graph.name_problem(step)) is not None:
+            yield problem
+    for fault in graph.faults(definition, MOST):
+        yield fault.removeprefix(f"{definition.source}: ")
 
 
 def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
@@ -80,8 +104,12 @@ def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iter
 
 def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
     from drivetrain.pipelines.masking import mask
+    from drivetrain.pipelines.spec import quotas
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 
+    for step in steps:
+        if len(step.name) > quotas.MAX_STEP_NAME_CHARACTERS:
+            yield f"{step.name}: the name has {len(step.name)} characters; at most {quotas.MAX_STEP_NAME_CHARACTERS}."
     for parameter in definition.parameters:
         yield from problems_of(parameter)
     parameter_types = {parameter.name: parameter.type for parameter in definition.parameters}

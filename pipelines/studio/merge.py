@@ -78,7 +78,8 @@ def merge(
         applied: what was deployed last from code; None when nothing was.
         code: what compiling gives now.
         deployed: what the service has now; None when nothing is deployed, which changes nothing.
-        take: place of a conflict -> whose value to take; of any edit the code's may be taken.
+        take: place of a conflict, or the beginning of several -> whose value to take; of any edit the code's may be
+            taken. The longer beginning counts more.
         seen: what Studio had when it was pulled last, and was not applied since: only what differs from it is edited.
 
     Raises:
@@ -91,7 +92,7 @@ def merge(
         with suppress(NoSuchPlaceError):  # its place came with the code that was not applied yet
             base = put(base, edit.place, edit.new)
     edits, conflicts = _sorted_out(base, ours, theirs)
-    wanted = take or {}
+    wanted = _spelled_out(take or {}, edits, [*conflicts, *_standing(edits, base, ours)[1]])
     found = {edit.where for edit in edits if wanted.get(edit.where) == "code"}
     # What is listed without a choice may be chosen, also where another choice then settles it.
     listed = [*conflicts, *_standing(edits, base, ours)[1]] if wanted else conflicts
@@ -104,6 +105,16 @@ def merge(
     left = [c for c in conflicts if c.where not in wanted] + [c for c in broken if wanted.get(c.where) != "code"]
     definition = assembled(_laid(edits, ours), ours) if edits else ours.raw
     return Merged(cast("dict[str, Any]", definition), tuple(edits), tuple(left))
+
+
+def _spelled_out(take: Mapping[str, Side], edits: list[Change], conflicts: list[Conflict]) -> dict[str, Side]:
+    """Place -> whose value to take, for every place that is named or whose beginning is."""
+    found: dict[str, Side] = {}
+    for name, side in sorted(take.items(), key=lambda item: len(item[0])):
+        open_to_choice = [*conflicts, *(edits if side == "code" else ())]
+        named = [one.where for one in open_to_choice if places.is_named(one.place, [name])]
+        found |= dict.fromkeys(named or [name], side)
+    return found
 
 
 def _left_to_the_code(edit: Change, ours: Outline, take: Mapping[str, Side]) -> bool:

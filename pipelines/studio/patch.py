@@ -9,8 +9,9 @@ at once instead of overwriting what somebody has changed since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, fin
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.outline import assembled, outline
-from drivetrain.pipelines.definition.value_words import hidden, name_of, shown, without_passwords
+from drivetrain.pipelines.definition.value_words import hidden, name_of, shown
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.studio import patch_text
 from drivetrain.pipelines.studio.comments import NO_EDIT, comments
@@ -81,7 +82,7 @@ class Patch:
                 why = f". {error}"
             message = (
                 f"{self.source}: the edit at {edit.where} does not fit the code any more{why} Change its `was` to keep "
-                "the edit, or delete it."
+                f"the edit, or give it up: drivetrain pull {self.pipeline} --give-up {shlex.quote(edit.where)}"
             )
             if left_out is None:
                 raise UserError(message)
@@ -90,6 +91,20 @@ class Patch:
             return cast("dict[str, Any]", before.raw if after is before else assembled(after, before))
         except UserError as error:
             raise UserError(f"{self.source}: with its edits, {error}") from None
+
+    def without(self, names: Sequence[str]) -> tuple[Patch, tuple[Change, ...]]:
+        """The patch without the edits at these places (or below them; `all`), and those edits.
+
+        Raises:
+            UserError: a name that no edit has.
+        """
+        for name in names:
+            if not any(places.is_named(edit.place, [name]) for edit in self.edits):
+                raise UserError(
+                    f"{self.source} has no edit at {name!r}. {did_you_mean(name, [edit.where for edit in self.edits])}"
+                )
+        gone = tuple(edit for edit in self.edits if places.is_named(edit.place, names))
+        return replace(self, edits=tuple(edit for edit in self.edits if edit not in gone)), gone
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all; equal patches give equal bytes.
@@ -243,8 +258,6 @@ def _holds_secret(edit: Change) -> bool:
         if value is ABSENT:
             continue
         given = _without_expressions(value)
-        if any(text != without_passwords(text) for text in _texts(given)):
-            return True
         mask(given, name_of(edit.place), found)
         if isinstance(given, dict):
             # Of what is named by its place, such as a parameter, the name is not in the value.
@@ -261,15 +274,6 @@ def _without_expressions(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_expressions(item) for item in cast("list[Any]", value)]
     return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        items = cast("dict[str, Any] | list[Any]", value)
-        for item in items.values() if isinstance(items, dict) else items:
-            yield from _texts(item)
 
 
 def _as_yaml(edit: Change) -> dict[str, Json]:

@@ -70,7 +70,7 @@ class Suggestion:
 def suggest(
     target: str, config: Path | None, overrides: Sequence[str], edits: Iterable[Change]
 ) -> tuple[Suggestion, ...]:
-    """The settings of a pipeline that stand for edits; a pipeline without settings has none.
+    """The settings of a pipeline that stand for edits; a pipeline without settings of its own has none.
 
     Raises:
         UserError: the pipeline cannot be built as it is.
@@ -79,8 +79,6 @@ def suggest(
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
     loaded = load(target, config, overrides)
-    if loaded.settings is None:
-        return ()
 
     def compile_with(more: Sequence[str]) -> Mapping[str, Any]:
         changed = load(target, config, [*overrides, *more])

@@ -13,24 +13,41 @@ TRIGGER = "drivetrain:trigger"
 _PIPELINE_CHARACTERS = 20
 _TRIGGER_CHARACTERS = 32
 _HASH_CHARACTERS = 8
-# What follows the pipeline's part: the trigger's, and a hash.
-_REST = re.compile(rf"-(.{{1,{_TRIGGER_CHARACTERS}}})-[0-9a-f]{{{_HASH_CHARACTERS}}}")
+# No pipeline's name has one of these in it (`[a-zA-Z0-9](-*[a-zA-Z0-9])*`), so no prefix begins as another does.
+_DELIMITER = "_"
+_CUT = "."
+# What follows the prefix: the trigger's part, and a hash. Names of triggers have no delimiter in them either.
+_REST = re.compile(rf"([^{_DELIMITER}]{{1,{_TRIGGER_CHARACTERS}}})-[0-9a-f]{{{_HASH_CHARACTERS}}}")
 _DESCRIBED = re.compile(r"Trigger (.+) of pipeline .+")
 
 
 def name_prefix(pipeline: str) -> str:
-    """How the names of all rules and schedules of a pipeline begin; others' may, too."""
-    return pipeline[:_PIPELINE_CHARACTERS]
+    """How the names of all rules and schedules of a pipeline begin, and those of no other: a policy may end it by `*`.
+
+    A name that is too long is cut, with its hash in place of the rest; at most 21 characters.
+    """
+    if len(pipeline) <= _PIPELINE_CHARACTERS:
+        return f"{pipeline}{_DELIMITER}"
+    kept = pipeline[: _PIPELINE_CHARACTERS - _HASH_CHARACTERS - 1]
+    return f"{kept}{_CUT}{_digest(pipeline)}{_DELIMITER}"
+
+
+def former_prefix(pipeline: str) -> str:
+    """How names of rules and schedules began before; those of a pipeline with a longer name may begin alike."""
+    return f"{pipeline[:_PIPELINE_CHARACTERS]}-"
 
 
 def resource_name(pipeline: str, trigger: str) -> str:
-    """The name of a trigger's rule or schedule: the pipeline's beginning, the trigger's, and a hash of both.
+    """The name of a trigger's rule or schedule: the pipeline's prefix, the trigger's beginning, and a hash of both.
 
-    At most 62 characters (64 are allowed), so that it needs no other form for long names; and the hash keeps `a-b` of
-    `c` apart from `b` of `c-a`.
+    At most 62 characters (64 are allowed), so that it needs no other form for long names.
     """
-    digest = hashlib.sha256(f"{pipeline}/{trigger}".encode()).hexdigest()[:_HASH_CHARACTERS]
-    return f"{name_prefix(pipeline)}-{trigger[:_TRIGGER_CHARACTERS]}-{digest}"
+    return _named(name_prefix(pipeline), pipeline, trigger)
+
+
+def former_name(pipeline: str, trigger: str) -> str:
+    """What a trigger's rule or schedule was called before: `apply` replaces one of this name."""
+    return _named(former_prefix(pipeline), pipeline, trigger)
 
 
 def description(pipeline: str, trigger: str) -> str:
@@ -39,7 +56,7 @@ def description(pipeline: str, trigger: str) -> str:
 
 
 def is_resource_name(name: str, pipeline: str, described: str) -> bool:
-    """Whether `resource_name` gave the name, for a trigger of this pipeline.
+    """Whether `resource_name` or `former_name` gave the name, for a trigger of this pipeline.
 
     Args:
         described: the description, which tells the trigger whose name was cut.
@@ -49,7 +66,7 @@ def is_resource_name(name: str, pipeline: str, described: str) -> bool:
         return False
     said = _DESCRIBED.fullmatch(described)
     triggers = {part, *(() if said is None else (said[1],))}
-    return name in {resource_name(pipeline, trigger) for trigger in triggers}
+    return any(name in (resource_name(pipeline, each), former_name(pipeline, each)) for each in triggers)
 
 
 def is_cut_name(name: str, pipeline: str) -> bool:
@@ -58,7 +75,17 @@ def is_cut_name(name: str, pipeline: str) -> bool:
 
 
 def trigger_part(name: str, pipeline: str) -> str | None:
-    """The beginning of the trigger's name in one that has the form of `resource_name`; None for others."""
-    prefix = name_prefix(pipeline)
-    found = _REST.fullmatch(name, len(prefix)) if name.startswith(prefix) else None
-    return None if found is None else found[1]
+    """The beginning of the trigger's name in one that has the form of `resource_name` or of `former_name`; None for
+    others."""
+    for prefix in (name_prefix(pipeline), former_prefix(pipeline)):
+        if name.startswith(prefix) and (found := _REST.fullmatch(name, len(prefix))):
+            return found[1]
+    return None
+
+
+def _named(prefix: str, pipeline: str, trigger: str) -> str:
+    return f"{prefix}{trigger[:_TRIGGER_CHARACTERS]}-{_digest(f'{pipeline}/{trigger}')}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_CHARACTERS]

@@ -120,6 +120,7 @@ def test_without_a_champion_the_floors_decide(first: tuple[Place, Ran]) -> None:
     assert version.decision is not None and version.decision["verdict"] == "register"
 
 
+@pytest.mark.nightly
 def test_below_a_floor_the_run_fails_and_says_why(copied: Callable[[], Place]) -> None:
     place = copied()
     ran = place.run("seed=8", "min_accuracy=1.0")

@@ -21,6 +21,7 @@ from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_ou
 ROOT = Path(__file__).parents[2]
 TOOLKIT = ROOT / ".venvs" / "toolkit"
 FIXTURES = ROOT / "tests" / "fixtures" / "own_scripts"
+FRAMEWORK = ""  # the container's own module
 CHANNELS = ("train", "validation")
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
@@ -63,7 +64,7 @@ def environment(base: Path) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "SAGEMAKER_BASE_DIR": str(base),
         "TRAINING_JOB_NAME": "job-1",
-        "SAGEMAKER_TRAINING_MODULE": "",
+        "SAGEMAKER_TRAINING_MODULE": FRAMEWORK,
         "AWS_REGION": "eu-west-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
@@ -128,8 +129,26 @@ def test_a_script_is_told_the_same(name: str, script: str, hosts: int, tmp_path:
     assert found.pop("SM_CHECKPOINT_DIR") == str(ours / "checkpoints"), "the one that the toolkit does not have"
     assert found == wanted
     assert len(found) > 35 + len(given)
-    group = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "OMP_NUM_THREADS"}
+    group = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS"}
     assert group & set(actual["variables"]) == group & set(expected["variables"]) == set()
+
+
+@pytest.mark.toolkit
+def test_processes_meet_where_the_pytorch_container_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the second of two hosts. The container of TensorFlow tells plain Python nothing (TF_CONFIG is for its own
+    distributions), and mpirun's variables are mpirun's."""
+    monkeypatch.setitem(globals(), "FRAMEWORK", "sagemaker_pytorch_container.training:main")
+    theirs, ours = tmp_path / "theirs" / "ml", tmp_path / "ours" / "ml"
+    for base in (theirs, ours):
+        lay_out(base, "report.py", {}, hosts=2)
+    expected, actual = through_the_toolkit(theirs), through_train_script(ours, "report.py", {})
+    group = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TF_CONFIG")
+    found = {name: actual["variables"].get(name) for name in group}
+    assert found == {name: expected["variables"].get(name) for name in group}
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("127.0.0.1", "7777")
+    assert {name for name in expected["variables"] if name.startswith(("NCCL_", "MASTER_"))} - set(
+        actual["variables"]
+    ) <= {"NCCL_DEBUG", "NCCL_IB_DISABLE"}, "switched off there for machines without EFA; here as the machine is"
 
 
 def is_compared(variable: str) -> bool:

@@ -17,7 +17,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_its_commands_work_in_their_order(tmp_path: Path) -> None:
     script, pipeline, _ = blocks("python")
     (tmp_path / "train.py").write_text(script)

@@ -26,6 +26,7 @@ from drivetrain.training_scripts.recipe import (
     HasAugment,
     HasContextPlan,
     HasExample,
+    HasLossParts,
     HasTensorPlan,
     Recipe,
     load_recipe,
@@ -119,12 +120,22 @@ def test_its_model_is_a_chain_whose_layers_have_names(recipe: Recipe) -> None:
     assert parameters == {name for name, _ in model.named_parameters()}
 
 
+@having(HasLossParts)
+def test_losses_are_those_of_their_parts(recipe: Recipe, batch: Batch) -> None:
+    assert isinstance(recipe, HasLossParts)
+    model = new_model(recipe).double().eval()
+    outputs, positions = model(batch.inputs), torch.arange(batch.targets.shape[1])
+    parts = [positions % 3 == 0, positions % 3 > 0]
+    sums, weights = zip(*(recipe.loss_parts(outputs[:, part], batch.targets[:, part]) for part in parts), strict=True)
+    torch.testing.assert_close(sum(sums) / sum(weights), recipe.losses(outputs, batch.targets), rtol=1e-9, atol=0)
+
+
 @pytest.mark.slow_cases(but=["mnist_cnn", "digits_cnn"])
 def test_it_can_be_measured(name: str, recipe: Recipe) -> None:
     facts = measure(recipe, name, tiny_data.SMALL.get(name, {}))
     model = new_model(recipe)
     assert facts["parameters"]["count"] == sum(parameter.numel() for parameter in model.parameters())
-    assert facts["activation_bytes_per_sample"] > 0
+    assert sum(layer["full"]["activations"] for layer in facts["layers"]) > 0
 
 
 def test_a_batch_has_its_rows_in_order(dataset: Dataset, batch: Batch) -> None:

@@ -28,6 +28,8 @@ from drivetrain.components.registries import (
     APPROVALS,
     Registry,
     RegistryError,
+    checked_tag,
+    count_comparison,
     kinds,
     make_champion,
     open_registry,
@@ -394,6 +396,7 @@ def test_threads_may_share_a_registry(registry: Registry) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_cases("mlflow", "sagemaker")
 def test_many_versions_are_listed_and_found(registry: Registry) -> None:
     """More than a page of any list."""
     for n in range(1, 121):
@@ -419,7 +422,74 @@ ASKED: dict[str, Callable[[Registry], Any]] = {
     "version": lambda registry: registry.version("digits", "approved"),
     "groups": lambda registry: registry.groups(),
     "set_status": lambda registry: registry.set_status("digits", 1, "Rejected"),
+    "tags": lambda registry: registry.tags("digits"),
+    "change_tag": lambda registry: registry.change_tag("digits", "name", str.upper),
 }
+
+
+def test_a_group_keeps_tags(registry: Registry) -> None:
+    assert registry.tags("digits") == {}
+    with pytest.raises(InputError, match="no group 'digits'"):
+        registry.change_tag("digits", "season", lambda _: "summer")
+    registry.register("digits", content(1), {})
+    registry.register("letters", content(1), {})
+    registry.change_tag("digits", "season", lambda _: "summer")
+    registry.change_tag("digits", "owner", lambda _: "ada@example.com a=1 +-/:._" + "x" * 200)
+    registry.change_tag("digits", "season", lambda _: "winter")
+    registry.register("digits", content(2), {})
+    assert registry.tags("digits") == {"season": "winter", "owner": "ada@example.com a=1 +-/:._" + "x" * 200}
+    assert registry.tags("letters") == {}
+    for name, text in (("", "text"), ("a b", "text"), ("name", "x" * 257), ("name", "a,b"), ("name", "a\nb")):
+        with pytest.raises(InputError, match="cannot be kept"):
+            registry.change_tag("digits", name, lambda _, text=text: text)
+
+
+def test_comparisons_are_counted_by_test_set(registry: Registry) -> None:
+    registry.register("digits", content(1), {}, approval="Approved")
+    first, second = content("first test set"), content("second test set")
+
+    def count(test_set: str, candidate: object) -> int:
+        return count_comparison(registry, "digits", test_set, content(candidate))
+
+    assert [count(first, n) for n in range(3)] == [1, 2, 3]
+    assert count(first, 2) == 3  # the step that is repeated
+    assert count(second, 2) == 1
+    assert [count(first, 2), count(first, 3), count(second, 3)] == [4, 5, 2]
+
+
+def test_the_test_sets_used_last_are_kept(tmp_path: Path) -> None:
+    registry = open_registry(f"local:{tmp_path / 'models.db'}")
+    registry.register("digits", content(1), {}, approval="Approved")
+    for night in range(1, 13):  # one that stays, and a new one each night
+        assert count_comparison(registry, "digits", content("stays"), content(night)) == night
+        assert count_comparison(registry, "digits", content(f"night {night}"), content(night)) == 1
+    assert count_comparison(registry, "digits", content("night 12"), content(13)) == 2
+    assert count_comparison(registry, "digits", content("night 2"), content(14)) == 1  # forgotten
+
+
+@pytest.mark.parametrize(
+    "found", ["", " ", "written by someone else", "x bad!name=3 ünï=3", "x " + "9" * 250 + "=9", "x a=9999999999"]
+)
+def test_a_tag_that_is_no_count_is_written_anew(found: str) -> None:
+    class Kept:
+        def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+            self.text = change(found)
+            checked_tag(name, self.text)
+
+    kept: Any = Kept()
+    assert count_comparison(kept, "digits", content("test"), content("model")) == 1
+    assert kept.text == f"{content('test')[:12]}.{content('model')[:12]} {content('test')[:12]}=1"
+
+
+def test_comparisons_at_the_same_moment_are_all_counted_here(tmp_path: Path) -> None:
+    registry = open_registry(f"local:{tmp_path / 'models.db'}")
+    registry.register("digits", content(1), {}, approval="Approved")
+
+    def count(number: int) -> int:
+        return count_comparison(registry, "digits", content("test"), content(number))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sorted(threads.map(count, range(40))) == list(range(1, 41))
 
 
 def test_an_older_version_can_be_the_champion_again(registry: Registry) -> None:

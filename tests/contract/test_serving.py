@@ -27,6 +27,7 @@ from drivetrain.training_scripts.models.saved_model import load_model
 from drivetrain.training_scripts.outputs import answers_of, task_of
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training_scripts.serving.model import ServedModel
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 
@@ -210,6 +211,21 @@ def test_a_model_s_archive_answers_with_the_bits_of_the_training_s_model(
         assert [row["predicted"] for row in predictions] == expected["predicted"]
         scores = [row.get("scores", row.get("score")) for row in predictions]
         assert scores == (expected["scores"] or [None] * ASKED)
+
+
+@EACH
+def test_a_row_alone_is_answered_as_in_a_batch_but_for_rounding(name: str, folders: dict[str, Path]) -> None:
+    """Sums are taken in another order for another number of rows; docs/prediction.md has the figures."""
+    served = ServedModel.load(folders[name] / "model", torch.device("cpu"))
+    dataset = dataset_of(folders[name])
+    columns = dataset.reader.read(slice(0, ROWS), dataset.recipe.columns)
+    together = served.predict(columns)
+    for row in range(len(together)):
+        alone = served.predict({column: values[row : row + 1] for column, values in columns.items()})
+        if together.scores is None or alone.scores is None:
+            assert together.predicted[row].tolist() == alone.predicted[0].tolist()
+        else:
+            np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=0, atol=1e-6)
 
 
 @EACH

@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_its_commands_work_in_their_order(tmp_path: Path) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     assert len(lines) == 9 and all(line.startswith("drivetrain ") for line in lines)

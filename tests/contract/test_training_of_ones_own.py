@@ -96,6 +96,7 @@ def run_script(tmp_path: Path, *, count: int = 1, processes: int = 1, **given: A
     return Run(summary, "".join(log.read_text() for log in logs), home.objects)
 
 
+@pytest.mark.slow
 def test_a_script_runs_as_it_is(tmp_path: Path) -> None:
     run = run_script(tmp_path, script="report.py", hyperparameters='{"epochs": 3, "flag": true}')
     assert run.summary.status == "Succeeded", run.summary.reason

@@ -55,6 +55,7 @@ def test_all_are_told_at_other_steps(forked: Any) -> None:
     assert len(set(answers)) == 1
 
 
+@pytest.mark.slow
 def test_long_steps_are_looked_at_each(forked: Any) -> None:
     assert forked(2, told_at, {1: 4}, 0.15) == [(4, 4), (4, 4)]
 

@@ -57,7 +57,7 @@ def folder(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.mark.slow_cases("tp", "pp", "ddp", "fsdp with an average, in half")
+@pytest.mark.slow_cases("tp", "pp", "ddp", "fsdp with an average, in half", "fsdp")
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     config = CUTS[cut]

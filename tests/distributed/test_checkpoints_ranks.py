@@ -176,6 +176,7 @@ def save_again(process: Process, folder: Path) -> Any:
     return first
 
 
+@pytest.mark.slow
 def test_a_step_saved_again_never_mixes_with_the_first(pooled: Any, tmp_path: Path) -> None:
     first = pooled(2, save_again, tmp_path)[0]
     step, loaded, _, _ = pooled(2, load, FSDP, [tmp_path] * 2)[0]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
@@ -40,6 +43,90 @@ def test_the_language_model_is_that_of_one_process(
     assert distance(first, expected) < 1e-10
     for other in others:
         assert other[0] == first[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uneven(decoder_lm.Recipe):
+    """Of each sequence other tokens count, of one only the last."""
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        sums, weights = self.loss_parts(outputs, targets)
+        return sums / weights
+
+    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        counts = (targets % 3 > 0).to(outputs.dtype)
+        losses = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
+        return (losses.view_as(targets) * counts).sum(dim=1), counts.sum(dim=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Padded(Uneven):
+    """Of the first sequence of a batch no token counts."""
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        sums, weights = self.loss_parts(outputs, targets)
+        return sums / weights.clamp(min=1)
+
+    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        counts = (torch.arange(len(targets)) > 0).to(outputs.dtype)
+        sums, weights = super().loss_parts(outputs, targets)
+        return sums * counts, weights * counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole(decoder_lm.Recipe):
+    """The losses of whole sequences only: the outputs are put together, and neighbouring positions stay together."""
+
+    loss_parts = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "world_size"),
+    [(Uneven, 2), (Padded, 2), (Whole, 2), pytest.param(Uneven, 4, marks=pytest.mark.slow)],
+)
+def test_tokens_that_do_not_count_and_losses_of_whole_sequences(kind: Any, world_size: int, pooled: Any) -> None:
+    recipe = kind(**vars(MODEL))
+    (expected,) = pooled(1, learn, "single", {}, recipe, {})
+    first, *others = pooled(world_size, learn, "cp", {}, recipe, {})
+    assert distance(first, expected) < 1e-10
+    assert all(other[0] == first[0] for other in others)
+
+
+class Watch(TorchDispatchMode):
+    """Bytes that a rank gathers, and pairs of a query and a key that it works on, by what they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gathered: Counter[int] = Counter()
+        self.pairs = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.c10d.allgather_.default:
+            own = args[1][0]
+            self.gathered[own.shape[-1]] += sum(part.nbytes for part in args[0][0])
+        if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+            self.pairs += args[0].shape[-2] * args[1].shape[-2]
+        return func(*args, **(kwargs or {}))
+
+
+def watched(process: Process, recipe: decoder_lm.Recipe, length: int) -> tuple[dict[int, int], int]:
+    kind, built = load_strategy("cp", {})
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
+    tokens = torch.zeros(3, length, dtype=torch.int64)
+    with Watch() as watch:
+        strategy.train_step(Batch(tokens, tokens), num_samples=3, num_global_samples=3)
+    return dict(watch.gathered), watch.pairs
+
+
+def test_outputs_stay_where_they_are_and_attention_is_the_same_work_for_all(pooled: Any) -> None:
+    """2 blocks with keys and values of 16 features in fp32, of which a head has 4; outputs of 19."""
+    keys_and_values = {4: 2 * 2 * 3 * 8 * 16 * 4}
+    parted = pooled(2, watched, decoder_lm.Recipe(**vars(MODEL)), 8)
+    assert parted == [(keys_and_values, 2 * (2 * 2 + 2 * 8)), (keys_and_values, 2 * (2 * 4 + 2 * 6))]
+    whole = pooled(2, watched, Whole(**vars(MODEL)), 8)
+    assert whole == [(keys_and_values | {19: 3 * 8 * 19 * 4}, 2 * 4 * keys) for keys in (4, 8)]
+    # Six positions are no four chunks.
+    assert [pairs for _, pairs in pooled(2, watched, decoder_lm.Recipe(**vars(MODEL)), 6)] == [2 * 3 * 3, 2 * 3 * 6]
 
 
 class Attention(nn.Module):
@@ -117,6 +204,32 @@ def refused(process: Process, model: nn.Module, plan: Any, length: int) -> str:
     with pytest.raises(InputError) as caught:
         strategy = kind(given, model, process, Common(learning_rate=1e-2), built)
         strategy.train_step(Batch(x, x), num_samples=2, num_global_samples=2)
+    return str(caught.value)
+
+
+class Mixed(Recipe):
+    """Gives one number for all samples."""
+
+    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return outputs.sum(), torch.ones(())
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((2, 6, 4), "loss_parts() of the recipe returned shape []"), ((2,), "targets of shape [2] for 6 positions")],
+)
+def test_parts_of_losses_are_one_a_sample(shape: tuple[int, ...], words: str, pooled: Any) -> None:
+    assert all(words in message for message in pooled(2, refused_parts, shape))
+
+
+def refused_parts(process: Process, shape: tuple[int, ...]) -> str:
+    kind, built = load_strategy("cp", {})
+    given = Mixed()
+    object.__setattr__(given, "plan", {})
+    strategy = kind(given, nn.Sequential(nn.Linear(4, 4)), process, Common(learning_rate=1e-2), built)
+    with pytest.raises(InputError) as caught:
+        batch = Batch(torch.zeros(2, 6, 4), torch.zeros(shape))
+        strategy.train_step(batch, num_samples=2, num_global_samples=2)
     return str(caught.value)
 
 

@@ -236,6 +236,7 @@ def test_a_longer_training_goes_on_but_a_shorter_one_is_refused(
         forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "shorter", tmp_path / "more")
 
 
+@pytest.mark.slow
 def test_a_profile_of_some_steps(forked: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     forked(2, fit, replace(CONFIG, profile=3, epochs=2), digits, tmp_path / "run")
     trace = json.loads((tmp_path / "run/output/profile/rank0-trace.json").read_text())
@@ -355,6 +356,7 @@ def test_a_model_is_evaluated_on_data_read_as_it_was_trained(pooled: Any, tmp_pa
 
 
 # pp and fsdp keep what the ranks hold apart: all of it comes together in a checkpoint, and goes back.
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "pp"])
 def test_a_restart_loses_nothing_of_a_model_in_parts(
     strategy: str, pooled: Any, prepared_data: ModuleType, tmp_path: Path

@@ -33,7 +33,7 @@ def refused(process: Process, run: Run, setting: Setting) -> str:
     return ""
 
 
-@pytest.mark.slow_cases("2-options5", "2-options3")
+@pytest.mark.slow_cases("2-options5", "2-options3", "2-options1")
 @pytest.mark.parametrize(
     ("world_size", "options"),
     [

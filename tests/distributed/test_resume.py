@@ -164,6 +164,7 @@ def test_a_finished_training_does_not_stand_in_the_way(pooled: Any, digits: Path
         assert len(list((tmp_path / "checkpoints").iterdir())) == number
 
 
+@pytest.mark.slow
 def test_another_strategy_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
     folder = interrupted(pooled, digits, tmp_path)
     pooled(2, fit, replace(CONFIG, strategy="fsdp"), digits, tmp_path / "sliced", tmp_path / "checkpoints")

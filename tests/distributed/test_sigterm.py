@@ -130,6 +130,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("whole")
 
 
+@pytest.mark.slow_cases("writing-who5", "validation-who3", "last step-who6")
 @pytest.mark.parametrize(
     ("when", "who"),
     [
@@ -270,7 +271,11 @@ def test_a_rank_that_is_killed_while_a_checkpoint_is_written(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "world_size"), [("ddp", 3), ("fsdp", 2), pytest.param("ddp", 2, marks=pytest.mark.nightly)]
+    ("strategy", "world_size"),
+    [
+        ("fsdp", 2),
+        *(pytest.param("ddp", ranks, marks=pytest.mark.nightly) for ranks in (2, 3)),
+    ],
 )
 def test_interruption_after_interruption(
     strategy: str, world_size: int, forked: Any, pooled: Any, digits: Path, tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -225,8 +226,11 @@ def test_layers_that_some_ranks_do_not_use(forked: Any) -> None:
         optimizer.step()
     for name, tensor in model.state_dict().items():
         np.testing.assert_allclose(first[name], tensor.numpy(), rtol=0, atol=1e-14)
-    with pytest.raises(AssertionError, match="find_unused_parameters=True"):  # torch's own words
+    with pytest.raises(AssertionError) as caught:
         forked(2, train_two_ways, {})
+    said = str(caught.value)
+    assert re.search(r"InputError: .* some parameters .* got no gradient \((one|other)\.weight, \1\.bias\)", said)
+    assert '{"find_unused_parameters": true} in strategy_options' in said
 
 
 def test_ranks_without_a_sample_take_part(pooled: Any) -> None:

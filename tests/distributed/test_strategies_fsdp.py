@@ -56,6 +56,7 @@ def where_the_slices_are(process: Process, options: dict[str, Any]) -> tuple[boo
     return offloaded, forward, backward
 
 
+@pytest.mark.slow
 def test_offloading_and_fetching_ahead_reach_torch(pooled: Any) -> None:
     nothing: list[list[int]] = [[]] * 4
     assert pooled(2, where_the_slices_are, {})[0] == (False, nothing, nothing)

@@ -77,7 +77,9 @@ def fit_with_size(process: Process, run: Run, setting: Setting) -> tuple[int, Tr
     return build(process, run, setting).layout.data_size, fit(process, run, setting)
 
 
-@pytest.mark.slow_cases("tp-2-tensor=2-batchnorm", "fsdp-2-dropout", "ddp-2-batchnorm", "tp-2-tensor=2-dropout")
+@pytest.mark.slow_cases(
+    "tp-2-tensor=2-batchnorm", "fsdp-2-dropout", "ddp-2-batchnorm", "tp-2-tensor=2-dropout", "fsdp-2-batchnorm"
+)
 @pytest.mark.parametrize("kind", ["batchnorm", "dropout"])
 @pytest.mark.parametrize("run", parameters([run for run in FIRST if run.deals_alike], quick_ranks=2))
 def test_each_part_is_a_forward_pass(run: Run, kind: str, pooled: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -153,6 +154,37 @@ def refusal_of(process: Process, recipe: Any, length: int) -> str:
 
 def test_a_sequence_that_cannot_be_shared_evenly_is_refused(pooled: Any) -> None:
     assert all("2 ranks cannot share the positions" in message for message in pooled(2, refusal_of, MODEL, 7))
+
+
+class Nested(decoder_lm.Recipe):
+    """The embedding and the last norm are inside of blocks, and the plan names no norm."""
+
+    def model(self) -> nn.Module:
+        made = super().model()
+        parts = dict(made.named_children())
+        inputs, outputs = nn.Sequential(parts.pop("embedding")), nn.Sequential(parts.pop("norm"), parts.pop("head"))
+        return nn.Sequential(OrderedDict(start=Inside(inputs), **parts, end=Inside(outputs)))
+
+    def tensor_plan(self) -> dict[str, str]:
+        plan = {name: style for name, style in super().tensor_plan().items() if style != "sequence"}
+        plan.update({"start.inner.0": plan.pop("embedding"), "end.inner.1": plan.pop("head")})
+        return plan
+
+
+class Inside(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def test_sequences_are_split_inside_of_blocks(pooled: Any) -> None:
+    recipe = Nested(**vars(MODEL))
+    (expected,) = pooled(1, learn, "single", {}, recipe, {})
+    first, _ = pooled(2, learn, "tp", {"sequence": True}, recipe, {})
+    assert distance(first, expected) < 1e-10
 
 
 class NoHead(decoder_lm.Recipe):

@@ -1,5 +1,5 @@
-"""Secrets in the shell's environment, in definitions, arguments, settings, events and edits made in Studio: none of
-them is in what a run, a plan or a registration keeps and says, or in a checkpoint."""
+"""Secrets in the shell's environment, in definitions, arguments, settings, events and edits made in Studio, by name, by
+shape and by value: none of them is in what a run, a plan or a registration keeps and says, or in a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.faults.harness.hiding_place import SECRET_NAMES, Place, Shared
 FAULT = (
     "canary secrets in environment, arguments, settings, edits: 0 in logs, definitions, checkpoints, registry, plans"
 )
-TRIALS, QUICK, AT_ONCE = 400, 10, 2  # QUICK: each of WAYS once
+TRIALS, QUICK, AT_ONCE = 400, 12, 2  # QUICK: each of WAYS once
 PRELOAD = (
     "tests.faults.harness.hiding_place",
     "tests.faults.harness.training",
@@ -156,13 +156,66 @@ def in_a_definition(place: Place) -> None:
     place.drivetrain("plan -d definition.json -c account.yaml --out plan.json")
     place.drivetrain("plan -d definition.json -c account.yaml --json")
 
-    def allowed(path: str) -> bool:
-        # Beside what is needed to go on: the log and the folder of the step that printed its own.
-        return path.startswith("home/runs/") and (path.endswith(KEPT_FOR_RESUMING) or "/fails/" in path)
-
-    place.search(allowed=allowed)
+    place.search(allowed=_kept_for_the_owner)
     if (place.home / "runs").stat().st_mode & 0o077:
         place.violations.append("others may read what is kept for resuming")
+
+
+def _kept_for_the_owner(path: str) -> bool:
+    """What is needed to go on, and what a step that failed was given and left."""
+    return path.startswith("home/runs/") and (path.endswith(KEPT_FOR_RESUMING) or "/fails/attempt-1/hosts/" in path)
+
+
+def by_shape(place: Place) -> None:
+    """Under names that say nothing: what looks like a secret, and what the shell has under a name that says so."""
+    plain, variable = place.canaries.plain, place.secret_name()
+    shapes = {
+        "password in a URL": f"mysql://me:{plain('password in a URL')}@host/db",
+        "token in a URL": f"https://{plain('token in a URL')}abcd@host/a.git",
+        "signature in a URL": f"https://host/o?a=1&X-Amz-Signature={plain('signature in a URL')}",
+        "GitHub": f"ghp_{plain('GitHub')}{'a1' * 12}",
+        "JWT": f"eyJ{plain('JWT')}.eyJ{'a1' * 8}.sign",
+        "private key": f"-----BEGIN PRIVATE KEY-----\n{plain('private key')}\n-----END PRIVATE KEY-----",
+        "environment": plain("environment"),
+    }
+    words = [shapes[name] for name in place.draw.sample(sorted(shapes), len(shapes))]
+    worked = processing_step(
+        "work", "import os, sys; print(sys.argv[1:], os.environ['RATE'], *sys.argv[1:], sep=chr(10))"
+    )
+    worked["Arguments"]["AppSpecification"]["ContainerArguments"] = ["--rate", *words]
+    worked["Arguments"]["Environment"] = {"RATE": words[0], "PLAIN": {"Get": "Parameters.Rate"}}
+    failing = processing_step("fails", "import sys; print(sys.argv[1]); sys.exit('refused: ' + sys.argv[1])")
+    failing["Arguments"]["AppSpecification"]["ContainerArguments"] = [words[1]]
+    failing["DependsOn"] = ["work"]
+    learnt = training_step("learn", {"rate": words[2]}, "import sys; print(open('/proc/self/environ').read())")
+    learnt["Arguments"]["Environment"] = {"RATE": words[3]}
+    learnt["Arguments"]["Tags"] = [{"Key": "rate", "Value": words[4]}]
+    learnt["CacheConfig"] = worked["CacheConfig"] = {"Enabled": True}
+    parameter = {"Name": "Rate", "Type": "String", "DefaultValue": words[5]}
+    made = {**definition(learnt, worked, failing), "Parameters": [parameter]}
+    changed = json.loads(json.dumps(made))
+    changed["Steps"][0]["Arguments"]["HyperParameters"]["rate"] = words[6]
+    place.write("definition.json", made)
+    place.write("changed.json", changed)
+    shell = {variable: shapes["environment"]}
+    run = ["run", "-d", "definition.json", "--param", f"Rate={words[6]}", "--json"]
+    place.drivetrain(run, codes=(1,), **shell)
+    place.drivetrain("run -d changed.json --explain-cache", codes=(1,), **shell)
+    for command in (*LOOKS, "runs report latest", "runs logs latest work", "runs logs latest fails"):
+        place.drivetrain(command, **shell)
+    for command in (
+        "show definition.json",
+        "diff definition.json changed.json",
+        "diff definition.json changed.json --json",
+    ):
+        place.drivetrain(command, **shell)
+    for command in ("check definition.json", "check definition.json --json", "import definition.json"):
+        place.drivetrain(command, codes=(0, 1), **shell)
+    place.drivetrain("plan -d definition.json -c account.yaml --out plan.json", **shell)
+    place.search(allowed=_kept_for_the_owner)
+    for path in (place.home, place.home / "s3", place.home / "ledger.db", *place.home.rglob("*.log")):
+        if path.stat().st_mode & 0o077:
+            place.violations.append(f"others may read {path.name}")
 
 
 def in_settings(place: Place) -> None:
@@ -315,4 +368,6 @@ WAYS: tuple[tuple[str, Callable[[Place], None]], ...] = (
     ("a definition", in_a_definition),
     ("an edit", in_an_edit),
     ("a training", in_a_training),
+    ("a shape", by_shape),
+    ("a shape", by_shape),
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "training killed at any instant, mostly in a save: whole, unmixed, one save lost, bit-equal"
-TRIALS, QUICK, AT_ONCE = 3000, 60, 2
+TRIALS, QUICK, AT_ONCE = 3000, 40, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 

@@ -189,6 +189,7 @@ def test_time_left_counts_only_what_this_start_has_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_cases(str(int(signal.SIGKILL)))
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_campaign_that_is_killed_leaves_nobody_and_goes_on(how: signal.Signals, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FILE = "tests/faults/harness/guards_of_input.py"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_missing_guard_lets_through_is_noticed(tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -350,14 +350,14 @@ def test_events_go_through_the_queue_to_the_starter(folder: Path) -> None:
             if statement["Effect"] == "Allow":
                 assert statement["Action"] == "sqs:SendMessage"
                 assert statement["Principal"] == {"Service": "events.amazonaws.com"}
-                source = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/retraining-*"
+                source = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/retraining_*"
                 assert statement["Condition"] == {"ArnLike": {"aws:SourceArn": source}}
     rules = {r["Properties"]["Name"].rsplit("-", 1)[0] for r in of_type(found, "AWS::Events::Rule").values()}
     assert rules == {
-        "retraining-approved",
-        "retraining-arrived",
-        "retraining-after-features",
-        "retraining-drift",
+        "retraining_approved",
+        "retraining_arrived",
+        "retraining_after-features",
+        "retraining_drift",
         "drivetrain-retraining",
     }
     made = only(found, "AWS::Scheduler::Schedule")
@@ -417,6 +417,27 @@ def test_the_network_has_no_way_out(folder: Path) -> None:
         assert f".{service}" in services
     assert len(of_type(found, "AWS::EC2::FlowLog")) == 1
     assert of_type(template(folder, "plain"), "AWS::EC2::VPC") == {}
+
+
+def test_no_bucket_but_the_pipelines_is_reached_from_the_network(folder: Path) -> None:
+    found = template(folder, "full")
+    (gateway,) = [
+        endpoint["Properties"]
+        for endpoint in of_type(found, "AWS::EC2::VPCEndpoint").values()
+        if endpoint["Properties"]["VpcEndpointType"] == "Gateway"
+    ]
+    reached = {each["Sid"]: each for each in gateway["PolicyDocument"]["Statement"]}
+    roles_use = {
+        resource.split(":::")[1].partition("/")[0]
+        for _, role in roles(found)
+        for statement in statements(role, BUCKET_KEY)
+        for resource in statement.resources
+        if resource.startswith("arn:aws:s3:::")
+    }
+    buckets = {resource.split(":::")[1].partition("/")[0] for resource in reached["Buckets"]["Resource"]}
+    assert buckets == roles_use
+    assert reached["ImageLayers"]["Resource"] == f"arn:aws:s3:::prod-{REGION}-starport-layer-bucket/*"
+    assert set(reached) == {"Buckets", "ImageLayers"}
 
 
 def test_actions_and_resources_are_those_of_the_service_authorization_reference() -> None:

@@ -53,8 +53,10 @@ def main() -> int:
     chosen = [
         each for each in MUTANTS if not given.only or any(part in f"{each.name} {each.file}" for part in given.only)
     ]
-    if not chosen or given.jobs < 1:
-        parser.error("nothing to run: --list shows the names, and --jobs is a number from 1")
+    if not chosen:
+        parser.error(f"--only {' '.join(given.only)}: no mutation's name or file has this in it; --list shows them")
+    if given.jobs < 1:
+        parser.error(f"--jobs {given.jobs}; allowed are whole numbers from 1")
     if given.list:
         print("\n".join(f"{each.name:<60} {each.file}" for each in chosen))
         return 0

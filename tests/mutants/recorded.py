@@ -305,10 +305,10 @@ MUTANTS: tuple[Mutant, ...] = (
             "(*column,)",
         ),
         ("accumulator: two results of a name in one replicate", "if result not in seen and not", "if not"),
-        ("accumulator: the last of two results of a name", "elif result not in metrics:", "else:"),
+        ("accumulator: the last of two results of a name", "elif result not in found:", "else:"),
         (
             "accumulator: a result is there and undefined",
-            "why in undefined.items() if name not in metrics}",
+            "why in undefined.items() if name not in found}",
             "why in undefined.items()}",
         ),
         ("accumulator: the smallest bound of the replicates", "if value.bound > bounds", "if value.bound < bounds"),
@@ -470,7 +470,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "spot.max_wait_seconds <= step",
         ),
         ("rules: nine days", "step.cluster.max_run_seconds > longest:", "step.cluster.max_run_seconds >= longest:"),
-        ("rules: the ARN of a secret is a secret", ' and not value.startswith("arn:"):', ":"),
+        ("rules: the ARN of a secret is a secret", ' or value.startswith("arn:"):', ":"),
     ),
     *_of(
         "pipelines/spec/trigger_rules.py",
@@ -497,7 +497,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "pipelines/targets/sagemaker/permissions/matching.py",
         ("pipelines/targets/sagemaker/permissions/test_matching.py",),
-        ("permissions: ? matches nothing", '"." if c == "?"', '".?" if c == "?"'),
+        ("permissions: ? is a character", 'in ("?", text[at])', "== text[at]"),
+        ("permissions: the first * takes too little", "resumed += 1", "resumed = at + 1"),
         ("permissions: a colon in a resource's name", 'resource.split(":", 5)', 'resource.split(":")'),
     ),
     *_of(
@@ -549,14 +550,12 @@ MUTANTS: tuple[Mutant, ...] = (
     # The decision between two models.
     *_of(
         "components/decision/deciding.py",
-        ("components/decision/test_deciding.py",),
+        ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
         ("decision: as good is better", "return gained > 0 and gained >=", "return gained >="),
-        ("decision: the margin itself is not enough", "gained >= policy.margin if", "gained > policy.margin if"),
-        (
-            "decision: not worse is better by the margin",
-            "else gained >= -policy.margin",
-            "else gained >= policy.margin",
-        ),
+        ("decision: the margin itself is not enough", "gained >= policy.margin and", "gained > policy.margin and"),
+        ("decision: not worse is better by the margin", "and lost <= policy.margin", "and lost <= -policy.margin"),
+        ("decision: few wins are enough", "gained >= policy.margin and by_signs", "gained >= policy.margin"),
+        ("decision: the signs at twice the level", "<= policy.level\n    return", "<= 2 * policy.level\n    return"),
         (
             "decision: a budget is exceeded",
             "rule_holds(policy, difference) and all(loss.within for loss in losses)",
@@ -575,16 +574,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "components/decision/differences.py",
-        ("components/decision/test_deciding.py",),
+        ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
         (
             "decision: errors of the values count for nothing",
-            "return self._oriented(worse) - self.bound",
-            "return self._oriented(worse)",
+            "return least - self.bound",
+            "return least",
         ),
         (
             "decision: the interval's better end",
-            "self.interval.low if self.higher_is_better else self.interval.high",
-            "self.interval.high if self.higher_is_better else self.interval.low",
+            "interval.low if self.higher_is_better else interval.high",
+            "interval.high if self.higher_is_better else interval.low",
+        ),
+        (
+            "decision: a budget counts twice against chance",
+            "loss = self.bound - self.gain - allowed",
+            "loss = self.bound - self.gain",
         ),
         (
             "decision: other samples are compared",
@@ -610,7 +614,11 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             "components/decision/test_deciding.py",
             "components/decision/test_pairs.py",
+            "components/decision/test_sureness.py",
         ),
+        ("decision: every loss is tested alone", "level / (len(chances) - number)", "level"),
+        ("decision: the last test of several is skipped", "range(wins, n + 1)", "range(wins + 1, n + 1)"),
+        ("decision: normal instead of Student's", "/ left)", ")"),
         ("decision: one replicate more than needed", "if used < fewest(confidence):", "if used <= fewest(confidence):"),
         ("decision: rounding asks for one replicate more", " - 1e-9)", ")"),
         ("decision: half the confidence", "tail = (1 - confidence) / 2", "tail = 1 - confidence"),
@@ -620,7 +628,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "components/decision/policy.py",
-        ("components/decision/test_deciding.py",),
+        ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
+        ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
     ),

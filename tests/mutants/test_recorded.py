@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import main
 from tests.mutants.mutant import Keys, Mutant
 from tests.mutants.recorded import MUTANTS
 
@@ -50,3 +51,17 @@ def test_a_result_holds_until_code_tests_or_the_mutation_change(tmp_path: Path) 
         other = Keys(tmp_path, files).of(mutant)
         assert (other in seen) is (name in ("tests/unit/test_b.py", "README.md")), name
         seen.add(other)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--only", "nosuch"], "--only nosuch: no mutation's name"), (["--jobs", "0"], "--jobs 0; allowed are")],
+)
+def test_what_it_cannot_use_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mutants", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from drivetrain.pipelines.definition.difference import differences
+from drivetrain.pipelines.targets.sagemaker.jobs import start
 
 pytestmark = pytest.mark.sdk
 
@@ -85,9 +86,10 @@ DIFFERENCES = [
         r"Steps\.train\.Arguments\.AlgorithmSpecification\.ContainerEntrypoint",
         1,
         ABSENT,
-        ["python3", "-I", "-S", "/opt/ml/input/data/code/start.py"],
+        start("/opt/ml/input/data/code", "<start's sha256>"),
         "ModelTrainer takes no command, only a SourceCode, which it uploads with drivers of its own under a key with "
-        "the time of the build. Our start file comes with the code's channel, and checks the code against its hash.",
+        "the time of the build. Our start file comes with the code's channel, is checked against its hash, and checks "
+        "the code against its own.",
     ),
     Row(
         r"Steps\.train\.Arguments\.AlgorithmSpecification\.ContainerArguments",
@@ -138,7 +140,7 @@ def definitions(online: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
             return {name: worded(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [worded(inner) for inner in value]
-        return "<sha256>" if value == said["sha256"] else value
+        return {said["sha256"]: "<sha256>", said["start_sha256"]: "<start's sha256>"}.get(value, value)
 
     return worded(said["sdk"]), worded(said["ours"])
 

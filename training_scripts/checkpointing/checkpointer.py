@@ -176,6 +176,7 @@ class Checkpointer:
             "folders": len(set(self.folders)),
             "strategy": {"name": strategy.name, **strategy.layout.degrees},
             "config": values.get("config", {}),
+            **({"watch": values["watch"]} if "watch" in values else {}),
             "finished": finished,
             "metrics": dict(metrics or {}),
         }

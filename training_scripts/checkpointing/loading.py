@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.planner import ReadItem
 
 from drivetrain.training_scripts.checkpointing.exchange import Exchange
 from drivetrain.training_scripts.checkpointing.host_buffer import HostBuffer
-from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Chunk, Index
+from drivetrain.training_scripts.checkpointing.index import INDEX_FILE, Chunk, Index, TensorEntry
 from drivetrain.training_scripts.checkpointing.manifest import (
     MANIFEST_FILE,
     DamagedError,
@@ -43,11 +43,13 @@ from drivetrain.training_scripts.checkpointing.reading import (
     uncovered,
 )
 from drivetrain.training_scripts.checkpointing.store import DISK_SAYS_DAMAGED, Store, folders_of
-from drivetrain.training_scripts.checkpointing.tensors import targets
+from drivetrain.training_scripts.checkpointing.tensors import check_groups, targets
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.strategy import Strategy
 
 GENERATORS = "generators/"
+# Numbers of a generator's state: torch's has 5,056 bytes.
+_LARGEST_GENERATOR = 1_000_000
 
 Check = Callable[[dict[str, Any]], None]
 # What keeps a rank from going on from a checkpoint.
@@ -216,14 +218,17 @@ class Vote:
         if lacking and (manifest.values.get("folders", 1) == 1 or lacking & {INDEX_FILE, STATE_FILE}):
             raise MissingError(f"{min(lacking)} is not there", file=min(lacking))
         values = parse_values(read_checked(self.place, folder, manifest, STATE_FILE))
+        _check_same(manifest, values)
         if check:
             check(values)
+        check_groups(strategy, values["strategy"]["groups"])
         index = Index.from_bytes(read_checked(self.place, folder, manifest, INDEX_FILE))
         check_places(index, manifest)
         wanted = targets(strategy, index)
         if manifest.values.get("world_size") == self.world_size:
             prefix = f"{GENERATORS}{self.rank:05d}/"
             own = {name: entry for name, entry in index.tensors.items() if name.startswith(prefix)}
+            _check_generators(own)
             wanted |= {n: torch.empty(entry.shape, dtype=getattr(torch, entry.dtype)) for n, entry in own.items()}
         own_file = file_name(self.rank, self.world_size)
 
@@ -278,7 +283,7 @@ class Vote:
                 why = DamagedError(no.text, file=no.file, expected=no.expected, found=no.found)
                 try:
                     where += f" (now in {self.store.quarantine(step, why)})"
-                except OSError as error:  # a full disk must not keep a training from the checkpoint before this one
+                except (OSError, DamagedError) as error:  # a full disk or a link: an older one is loaded
                     where += f" (and stays there, as it cannot be moved: {error})"
             self.say(f"{where} is damaged: {no.text}. Looking for an older one.")
             return ""
@@ -286,6 +291,31 @@ class Vote:
         if no.kind == MISSING:  # removed, or never wholly restored: nothing that another start would find
             return ""
         return f"{where} cannot be used: {no.text}. There is no older one that could."
+
+
+def _check_same(manifest: Manifest, values: dict[str, Any]) -> None:
+    """
+    Raises:
+        DamagedError: the values say another step or place in the data than the manifest.
+    """
+    for name, told in (("step", manifest.step), ("consumed", manifest.values.get("consumed"))):
+        if name in values and told is not None and (values[name] != told or isinstance(values[name], bool)):
+            raise DamagedError(
+                f"{STATE_FILE} says {name} {values[name]!r:.40}, and {MANIFEST_FILE} {told!r:.40}", file=STATE_FILE
+            )
+
+
+def _check_generators(own: dict[str, TensorEntry]) -> None:
+    """
+    Raises:
+        DamagedError: what would be made for a generator's state is none: of another form, or huge.
+    """
+    for name, entry in own.items():
+        if len(entry.shape) != 1 or entry.shape[0] > _LARGEST_GENERATOR or entry.dtype not in ("int64", "uint8"):
+            raise DamagedError(
+                f"{INDEX_FILE}: {name} is {entry.dtype} {list(entry.shape)}, which is no generator's state",
+                file=INDEX_FILE,
+            )
 
 
 def _no(error: Exception) -> No:

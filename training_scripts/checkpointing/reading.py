@@ -127,9 +127,16 @@ def parse_values(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise DamagedError(f"{STATE_FILE} is no JSON ({problem})", file=STATE_FILE) from None
     strategy = values.get("strategy") if isinstance(values, dict) else None
-    if not isinstance(strategy, dict) or not isinstance(strategy.get("groups"), list):
+    groups = strategy.get("groups") if isinstance(strategy, dict) else None
+    if not isinstance(groups, list) or not all(_is_group(group) for group in groups):
         raise DamagedError(f"{STATE_FILE} is none that a training writes", file=STATE_FILE)
     return values
+
+
+def _is_group(given: Any) -> bool:
+    """Whether it is a group of parameters of an optimizer, these by name."""
+    names = given.get("params") if isinstance(given, dict) else None
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def _compare(name: str, expected: FileEntry, size: int, checksum: int) -> None:

@@ -40,6 +40,18 @@ class Retention:
             raise InputError(f"every_hours is {self.every_hours}: give a number of hours, or 0 for none.")
 
 
+def watched(values: Mapping[str, Any]) -> tuple[str, bool] | None:
+    """The metric by which the best is chosen, and whether more of it is better; None where a checkpoint's values do not
+    say. (Those of versions that did not note it went by the metric's name.)"""
+    config, watch = values.get("config"), values.get("watch")
+    name = config.get("monitor") if isinstance(config, dict) else None
+    if not isinstance(name, str):
+        return None
+    by_name = not name.endswith("loss")
+    higher = watch.get("higher_is_better", by_name) if isinstance(watch, dict) else by_name
+    return (name, higher) if isinstance(higher, bool) else None
+
+
 def to_remove(manifests: Mapping[int, Manifest], policy: Retention, *, good: Collection[int]) -> list[int]:
     """The steps whose checkpoints may go, oldest first; one that is being read then stays (Place.retire).
 

@@ -11,7 +11,7 @@ which knows what it is a slice of; nothing is gathered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts.checkpointing.index import Index
+from drivetrain.training_scripts.checkpointing.manifest import DamagedError
 from drivetrain.training_scripts.distribution.sharded import whole
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.strategy import Strategy
@@ -92,6 +93,19 @@ def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
             if parameter is not None:
                 found[name] = _empty(parameter, entry.shape, getattr(torch, entry.dtype))
     return found
+
+
+def check_groups(strategy: Strategy, saved: Sequence[Mapping[str, Any]]) -> None:
+    """
+    Raises:
+        DamagedError: an option of the optimizer is text, or a list, that is a number with this strategy.
+    """
+    kinds = {name: value for group in strategy.optimizer.param_groups for name, value in group.items()}
+    for group in saved:
+        for name, value in group.items():
+            now = kinds.get(name)
+            if isinstance(now, int | float) and value is not None and not isinstance(value, int | float):
+                raise DamagedError(f"the optimizer's {name} is {value!r:.40}, where a number is wanted")
 
 
 def adopt(strategy: Strategy, loaded: Mapping[str, Tensor], values: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from drivetrain.training_scripts.counting import bootstrap as drawing
 from drivetrain.training_scripts.counting import coverage, reduction
 from drivetrain.training_scripts.counting.hashing import Hashes, hash_column
+from drivetrain.training_scripts.counting.intervals import Interval, interval
 from drivetrain.training_scripts.counting.result import Bootstrap, Evaluation, Group, Measured, Slice
 from drivetrain.training_scripts.counting.room import MEMORY, make_room
 from drivetrain.training_scripts.counting.samples import no_samples
@@ -222,7 +224,7 @@ class Accumulator:
             drawn: whose cells are those of each of `replicates`.
             ranked: rankings of these samples, where metrics are to be exact.
         """
-        metrics: dict[str, Measured] = {}
+        found: dict[str, tuple[Value, Metric]] = {}
         undefined: dict[str, str] = {}
         values_of_replicates, bounds = self._replicates(drawn, replicates)
         for name, metric in self._metrics.items():
@@ -240,23 +242,45 @@ class Accumulator:
                 why = why_undefined(value)
                 if why:
                     undefined.setdefault(result, why)
-                elif result not in metrics:
+                elif result not in found:
                     if of_slice and _EXACT_MODE in value.advice:
                         value = replace(value, advice=_SLICES_IN_BINS)
-                    metrics[result] = self._measured(
-                        value, metric, values_of_replicates.get(result, ()), bounds.get(result, 0.0)
-                    )
+                    found[result] = value, metric
+        num_samples = tallies.num_samples(cells)
+        right = found.get("accuracy") if self._task.kind in ("binary", "multiclass", "multilabel") else None
+        if right is not None and right[0].limits is None:  # one of the recipe's own, in a measure of its own
+            right = None
+        of = partial(
+            self._measured,
+            num_samples=num_samples,
+            num_right=None if right is None else round(right[0].value * num_samples),
+        )
         return Group(
-            num_samples=tallies.num_samples(cells),
-            metrics=metrics,
-            undefined={name: why for name, why in undefined.items() if name not in metrics},
+            num_samples=num_samples,
+            metrics={
+                result: of(value, metric, values_of_replicates.get(result, ()), bounds.get(result, 0.0))
+                for result, (value, metric) in found.items()
+            },
+            undefined={name: why for name, why in undefined.items() if name not in found},
             replicates=values_of_replicates,
             bounds=bounds,
         )
 
-    def _measured(self, value: Value, metric: Metric, replicates: Sequence[float | None], bound: float) -> Measured:
-        interval = drawing.interval(replicates, self._bootstrap.confidence, bound) if self._bootstrap else None
-        low, high = interval or (None, None)
+    def _measured(
+        self,
+        value: Value,
+        metric: Metric,
+        replicates: Sequence[float | None],
+        bound: float,
+        *,
+        num_samples: int,
+        num_right: int | None,
+    ) -> Measured:
+        found = Interval(None)
+        if self._bootstrap:
+            sizes = {"num_samples": num_samples, "num_right": num_right}
+            found = interval(value, replicates, self._bootstrap.confidence, bound=bound, **sizes)
+        low, high = found.limits or (None, None)
         advice = [value.advice] if value.advice else []
         if low is not None and high is not None and 2 * bound > _WIDE * (high - low):
             advice.append(f"{2 * bound / (high - low):.0%} of its interval's width {_WHY_WIDE}")
@@ -266,7 +290,8 @@ class Accumulator:
             advice="; ".join(advice),
             low=low,
             high=high,
-            interval_bound=bound if interval else 0.0,
+            no_interval=found.why_none,
+            interval_bound=bound if found.limits else 0.0,
             higher_is_better=metric.higher_is_better,
         )
 

@@ -8,8 +8,6 @@ replicate has the same samples.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from math import factorial
 from typing import Any
 
@@ -134,21 +132,3 @@ def _compressed(cells: Ints, size: int) -> tuple[Ints, Ints]:
     places = np.zeros(size, dtype=np.int64)
     places[used] = np.arange(len(used))
     return used, places[cells]
-
-
-def interval(values: Sequence[float | None], confidence: float, bound: float = 0.0) -> tuple[float, float] | None:
-    """The percentile interval of a metric's replicates; None where fewer than two define it.
-
-    Args:
-        bound: how far at most a value may lie from the true one. Both ends are moved outwards by it, so that the
-            interval of the true values lies within: a quantile moves no further than the values do.
-
-    (B. Efron and R. Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.)
-    """
-    defined = np.array([value for value in values if value is not None])
-    if len(defined) < 2:
-        return None
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    if not bound:
-        return float(low), float(high)
-    return math.nextafter(float(low) - bound, -math.inf), math.nextafter(float(high) + bound, math.inf)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from drivetrain.training_scripts.counting import checks
+from drivetrain.training_scripts.counting.intervals import Limits, share
 from drivetrain.training_scripts.metric import Counts, Ints, Kind, Samples, UndefinedError
 
 
@@ -116,6 +118,22 @@ class Matches:
             amounts = np.stack([(~right & ~ignored).sum(axis=1), right.sum(axis=1)], axis=1)
             return Counts(np.broadcast_to(np.arange(2), amounts.shape), amounts)
         return Counts((right.all(axis=1) if self.kind == "multilabel" else right).astype(np.int64))
+
+
+def beyond_chance(value: float, table: ClassTable) -> Callable[[float], Limits] | None:
+    """The interval of an agreement beyond chance (Cohen's kappa; Matthews' coefficient, which is the same where classes
+    are predicted as often as they occur): that of the accuracy, in the measure of what chance leaves over. None where
+    it leaves nothing."""
+    n, right = table.num_samples, int(table.found.sum())
+    chance = sum(a * c for a, c in zip(table.actual.tolist(), table.claimed.tolist(), strict=True)) / n**2
+    if chance >= 1:
+        return None
+
+    def limits(confidence: float) -> Limits:
+        low, high = (value + (end - right / n) / (1 - chance) for end in share(right, n)(confidence))
+        return max(low, -1.0), min(high, 1.0)
+
+    return limits
 
 
 def fewest(cells: Ints, size: int) -> Counts:

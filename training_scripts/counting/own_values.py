@@ -10,6 +10,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from drivetrain.training_scripts.counting import exact_sum
+from drivetrain.training_scripts.counting.intervals import share
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import (
     Amount,
@@ -69,13 +70,19 @@ class ValueSum:
         if self.amount == "float":
             exact_sum.settle(cells.reshape(*cells.shape[:-1], -1, exact_sum.SIZE))
 
-    def means(self, counted: Ints, samples: Ints) -> list[float]:
+    def means(self, counted: Ints, samples: Ints) -> list[Value]:
         """The mean of each class (or the one of all), correctly rounded; NaN for those without samples."""
         sums = counted.reshape(len(samples), -1)
         if self.amount == "bool":
-            return [true / (false + true) if false + true else math.nan for false, true in sums.tolist()]
+            return [
+                Value(true / (false + true), limits=share(true, false + true)) if false + true else Value(math.nan)
+                for false, true in sums.tolist()
+            ]
         counts = samples.tolist()
-        return [exact_sum.mean(t, count) if count else math.nan for t, count in zip(sums, counts, strict=True)]
+        return [
+            Value(exact_sum.mean(total, count) if count else math.nan, num_samples=count)
+            for total, count in zip(sums, counts, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class Mean:
     by_class: bool = False
 
     kinds: ClassVar[tuple[Kind, ...]] = get_args(Kind)
-    higher_is_better: ClassVar[bool | None] = True
+    higher_is_better: ClassVar[bool | None] = None
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         found: dict[str, Tally] = {"sum": ValueSum(self.name, self.amount), "samples": NumSamples()}
@@ -103,14 +110,21 @@ class Mean:
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         (mean,) = ValueSum(self.name, self.amount).means(counted["sum"], counted["samples"])
-        if math.isnan(mean):
+        if math.isnan(mean.value):
             raise UndefinedError("there is no sample")
-        values = {"": Value(mean)}
+        values = {"": mean}
         if self.by_class:
             tally = ValueSum(self.name, self.amount, task.num_classes)
             means = tally.means(counted["class_sum"], counted["class_samples"])
-            values |= {f"class_{number}": Value(mean) for number, mean in enumerate(means) if not math.isnan(mean)}
+            values |= {f"class_{number}": mean for number, mean in enumerate(means) if not math.isnan(mean.value)}
         return values
+
+
+@dataclass(frozen=True)
+class MeanGain(Mean):
+    """One that is better when greater."""
+
+    higher_is_better: ClassVar[bool | None] = True
 
 
 @dataclass(frozen=True)
@@ -120,21 +134,22 @@ class MeanLoss(Mean):
     higher_is_better: ClassVar[bool | None] = False
 
 
+_MEANS: Mapping[bool | None, type[Mean]] = {None: Mean, True: MeanGain, False: MeanLoss}
+
+
 def own_metrics(
-    task: Task, amounts: Mapping[str, Amount], listed: Mapping[str, Metric] | None = None
+    task: Task, amounts: Mapping[str, Amount], directions: Mapping[str, bool | None] | None = None
 ) -> dict[str, Metric]:
     """`loss` and the recipe's own metrics, these also by class where a sample is of one.
 
-    As in a training, what is called a loss is better when smaller, and others when greater; unless `listed` has a
-    metric of the name, which knows.
+    Args:
+        amounts: the recipe's own, and what their values are.
+        directions: whether more of each is better (`recipe.direction`); None, or not there: nobody knows.
     """
     by_class = task.kind in ("multiclass", "binary")
-    own: dict[str, Metric] = {"loss": MeanLoss("loss", "float")}
-    for name, amount in amounts.items():
-        known = (listed or {}).get(name)
-        smaller = known.higher_is_better is False if known else name.endswith("loss")
-        own[name] = (MeanLoss if smaller else Mean)(name, amount, by_class)
-    return own
+    known = directions or {}
+    own = {name: _MEANS[known.get(name)](name, amount, by_class) for name, amount in amounts.items()}
+    return {"loss": MeanLoss("loss", "float"), **own}
 
 
 def classes_of(samples: Samples, num_classes: int) -> Ints:

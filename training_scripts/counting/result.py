@@ -21,9 +21,11 @@ class Measured:
     advice: str = ""
     """What to do about a wide bound, for people."""
     low: float | None = None
-    """The lower end of the bootstrap's interval; None where there is none. It is not cut off where values end: an
-    interval of shares may begin below 0."""
+    """The lower end of the interval (counting/intervals.py); None where there is none. Where replicates are not exact
+    it is not cut off where values end: an interval of shares may begin below 0."""
     high: float | None = None
+    no_interval: str = ""
+    """Why there is none though there are replicates, as a clause: `too few samples: ...`."""
     interval_bound: float = 0.0
     """By how much both ends were moved outwards, for replicates are not exact: the interval that exact ones would have
     given lies within this one. 0 where they are exact."""

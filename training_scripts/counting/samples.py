@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drivetrain.training_scripts.counting.finite import EXTREME, Locate, Where, check_finite
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Amount, Ints, Samples, Task
 from drivetrain.training_scripts.outputs import answers_of
-from drivetrain.training_scripts.recipe import Recipe, check_values, wrong_answer
+from drivetrain.training_scripts.recipe import HasDirections, Recipe, check_values, wrong_answer
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100
@@ -97,6 +97,9 @@ def _own_metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, 
     wrong = [name for name in metrics if not isinstance(name, str) or name == "loss"]
     if wrong:
         raise wrong_answer(recipe, "metrics", metrics, f"names that are text other than 'loss', not {wrong[0]!r}")
+    if isinstance(recipe, HasDirections) and (unknown := sorted(recipe.higher_is_better.keys() - metrics.keys())):
+        error = unknown_name("metric", unknown[0], metrics)
+        raise InputError(f"{type(recipe).__module__}: higher_is_better of the recipe: {error}")
     return metrics
 
 

@@ -8,6 +8,12 @@ and works on each position alone, but in torch.nn.functional.scaled_dot_product_
 dimension but one, with no mask other than is_causal). The plan names, by pattern, the buffers that have an entry for
 each position, with the dimension of the positions: {"*.attention.cosines": 0}. They must not be saved
 (persistent=False).
+
+A recipe that also has `loss_parts()` gives its losses part by part: no rank has all outputs in training. Its sequences
+are cut into twice as many chunks as there are ranks, and rank r of n has chunks r and 2n-1-r: causal attention is then
+the same work for all, where neighbouring positions would leave the last rank with n times that of the first (W. Brandon
+et al., "Striped Attention", 2023, on the imbalance; the layout is that of the Llama 3 paper). Where 2n does not divide
+the length, and for other recipes, each rank has neighbouring positions.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from torch.overrides import TorchFunctionMode
 from drivetrain.training_scripts.distribution.layers import layers_of
 from drivetrain.training_scripts.distribution.tensor_parallel import split_dropouts
 from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.recipe import HasContextPlan, Recipe
+from drivetrain.training_scripts.recipe import HasContextPlan, HasLossParts, Recipe
 
 # They attend inside, where it cannot be seen.
 HIDDEN_ATTENTION = (functional.multi_head_attention_forward,)
@@ -66,11 +72,12 @@ class Context:
                 'each position, such as {"*.positions": 0}.'
             )
         self.positions = _take_buffers(model, recipe.context_plan(), owner)
+        self.is_balanced = isinstance(recipe, HasLossParts)
         attention = GatheredAttention(self)
         for module in {model, *(layer for _, layer in layers_of(model))}:
             # In each layer, too: the backward pass may compute it again, by itself.
             module.forward = partial(_inside, attention, module.forward)
-        split_dropouts(model, self.rank, self.size, dimension=1)
+        split_dropouts(model, self.size, 1, lambda mask: self._own(mask, 1, mask.shape[1]))
 
     def part(self, inputs: Tensor) -> Tensor:
         """This rank's positions of inputs [samples, positions, ...]; its layers are told which.
@@ -83,15 +90,59 @@ class Context:
                 f"{self.owner}: inputs of shape {list(inputs.shape)}; {self.size} ranks cannot share the positions "
                 "(the second size) evenly. Choose a length that they divide."
             )
-        length = inputs.shape[1] // self.size
         for each in self.positions:
             if inputs.shape[1] > each.whole.shape[each.dimension]:
                 raise InputError(
                     f"{self.owner}: sequences of {inputs.shape[1]} positions, but buffer {each.name!r} has entries for "
                     f"{each.whole.shape[each.dimension]}."
                 )
-            setattr(each.module, each.name, each.whole.narrow(each.dimension, self.rank * length, length))
-        return inputs.narrow(1, self.rank * length, length).contiguous()
+            setattr(each.module, each.name, self._own(each.whole, each.dimension, inputs.shape[1]))
+        return self._own(inputs, 1, inputs.shape[1]).contiguous()
+
+    def part_of_targets(self, targets: Tensor, outputs: Tensor, length: int) -> Tensor:
+        """This rank's positions of targets [samples, positions, ...].
+
+        Args:
+            outputs: what the model gave for this rank's positions.
+            length: positions of the whole sequences.
+
+        Raises:
+            InputError: no output or no target for each position.
+        """
+        self._refuse_sums(outputs, length)
+        if targets.dim() < 2 or targets.shape[1] != length:
+            raise InputError(
+                f"{self.owner}: targets of shape {list(targets.shape)} for {length} positions; loss_parts() is given "
+                "those of some, so the second size has to be theirs. Without loss_parts() they are taken whole."
+            )
+        return self._own(targets, 1, length).contiguous()
+
+    def chunks(self, length: int) -> list[tuple[int, int]]:
+        """Start and stop of what this rank has of `length` positions."""
+        if self.is_balanced and length % (2 * self.size) == 0:
+            each = length // (2 * self.size)
+            return [(place * each, (place + 1) * each) for place in (self.rank, 2 * self.size - 1 - self.rank)]
+        each = length // self.size
+        return [(self.rank * each, (self.rank + 1) * each)]
+
+    def in_order(self, parts: list[Tensor], dimension: int) -> Tensor:
+        """All ranks' positions, put together in order."""
+        length = sum(part.shape[dimension] for part in parts)
+        if len(self.chunks(length)) == 1:
+            return torch.cat(parts, dim=dimension)
+        heads, tails = zip(*(part.chunk(2, dim=dimension) for part in parts), strict=True)
+        return torch.cat([*heads, *reversed(tails)], dim=dimension)
+
+    def by_rank(self, whole: Tensor, dimension: int) -> list[Tensor]:
+        """The inverse of `in_order`: each rank's positions."""
+        if len(self.chunks(whole.shape[dimension])) == 1:
+            return [part.contiguous() for part in whole.chunk(self.size, dim=dimension)]
+        chunks = whole.chunk(2 * self.size, dim=dimension)
+        return [torch.cat((chunks[r], chunks[-1 - r]), dim=dimension) for r in range(self.size)]
+
+    def _own(self, whole: Tensor, dimension: int, length: int) -> Tensor:
+        parts = [whole.narrow(dimension, start, stop - start) for start, stop in self.chunks(length)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=dimension)
 
     def whole(self, outputs: Tensor, length: int) -> Tensor:
         """All positions' outputs, on every rank; the backward pass goes on with this rank's.
@@ -99,12 +150,15 @@ class Context:
         Raises:
             InputError: the model gives no output for each position.
         """
+        self._refuse_sums(outputs, length)
+        return _Joined.apply(outputs, self)
+
+    def _refuse_sums(self, outputs: Tensor, length: int) -> None:
         if outputs.dim() < 2 or outputs.shape[1] != length // self.size:
             raise InputError(
                 f"{self.owner}: the model gives {list(outputs.shape)} for {length // self.size} positions; the second "
                 "size has to be theirs. A model that sums up the sequence cannot be split along it; use strategy 'ddp'."
             )
-        return _Joined.apply(outputs, self.group, self.rank, self.size)
 
 
 class GatheredAttention(TorchFunctionMode):
@@ -148,49 +202,55 @@ class GatheredAttention(TorchFunctionMode):
                 f"{context.owner}: attention with {'a mask' if attn_mask is not None else 'dropout'}; allowed is "
                 "is_causal or none, without dropout inside of it."
             )
-        length = query.shape[-2]
-        key, value = (_Gathered.apply(each, context.group, context.rank, context.size) for each in (key, value))
+        key, value = (_Gathered.apply(each, context) for each in (key, value))
         if not is_causal:
             return functional.scaled_dot_product_attention(query, key, value, **others)
-        seen = (context.rank + 1) * length  # nothing after this rank's last position matters
-        own = torch.arange(seen - length, seen, device=query.device)
-        mask = own[:, None] >= torch.arange(seen, device=query.device)
-        return functional.scaled_dot_product_attention(
-            query, key[..., :seen, :], value[..., :seen, :], attn_mask=mask, **others
-        )
+        chunks = context.chunks(key.shape[-2])
+        found: list[Tensor] = []
+        for own, (start, stop) in zip(query.chunk(len(chunks), dim=-2), chunks, strict=True):
+            # Nothing after a chunk's last position matters.
+            mask = torch.arange(start, stop, device=query.device)[:, None] >= torch.arange(stop, device=query.device)
+            found.append(
+                functional.scaled_dot_product_attention(
+                    own, key[..., :stop, :], value[..., :stop, :], attn_mask=mask, **others
+                )
+            )
+        return found[0] if len(found) == 1 else torch.cat(found, dim=-2)
 
 
 class _Joined(torch.autograd.Function):
     """Every rank computes the same from the whole, so that each one's gradient of its own part is complete."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup, rank: int, size: int) -> Tensor:
-        ctx.rank, ctx.size = rank, size
-        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(size)]
-        dist.all_gather(parts, x.contiguous(), group=group)
-        return torch.cat(parts, dim=1)
+    def forward(ctx: Any, x: Tensor, context: Context) -> Tensor:
+        ctx.context = context
+        return context.in_order(_gathered(x, context), 1)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        return gradients[0].chunk(ctx.size, dim=1)[ctx.rank].contiguous(), None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.context.by_rank(gradients[0], 1)[ctx.context.rank], None
 
 
 class _Gathered(torch.autograd.Function):
     """All ranks' positions (dimension -2), in order; each rank uses them otherwise, so that gradients are summed."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup, rank: int, size: int) -> Tensor:
-        ctx.group, ctx.size = group, size
-        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(size)]
-        dist.all_gather(parts, x.contiguous(), group=group)
-        return torch.cat(parts, dim=-2)
+    def forward(ctx: Any, x: Tensor, context: Context) -> Tensor:
+        ctx.context = context
+        return context.in_order(_gathered(x, context), -2)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        parts = [part.contiguous() for part in gradients[0].chunk(ctx.size, dim=-2)]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        parts = ctx.context.by_rank(gradients[0], -2)
         summed = torch.empty_like(parts[0])
-        dist.reduce_scatter(summed, parts, group=ctx.group)
-        return summed, None, None, None
+        dist.reduce_scatter(summed, parts, group=ctx.context.group)
+        return summed, None
+
+
+def _gathered(x: Tensor, context: Context) -> list[Tensor]:
+    parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(context.size)]
+    dist.all_gather(parts, x.contiguous(), group=context.group)
+    return parts
 
 
 def _inside(mode: TorchFunctionMode, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

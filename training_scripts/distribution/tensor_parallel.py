@@ -8,6 +8,7 @@ What becomes of each layer says a plan (drivetrain.training_scripts.distribution
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -43,18 +44,22 @@ def parallelize(model: nn.Module, plan: Plan, mesh: DeviceMesh, *, sequence: boo
         if isinstance(module, _DropoutNd):
             dimension = -1 if style == "colwise" else 1 if sequence else None
             if dimension is not None:
-                split_dropouts(module, mesh.get_local_rank(), mesh.size(), dimension)
+                split_dropouts(module, mesh.size(), dimension, partial(_chunk, mesh, dimension))
         elif style and (made := _style(module, style, sequence)):
             # Every rank has the same values already: nothing has to travel.
             parallelize_module(module, mesh, made, src_data_rank=None)
     return model
 
 
-def split_dropouts(model: nn.Module, rank: int, size: int, dimension: int) -> None:
-    """Have the dropouts of `model` work on a part of `size` in a dimension, as one process would on the whole."""
+def split_dropouts(model: nn.Module, size: int, dimension: int, part: Callable[[Tensor], Tensor]) -> None:
+    """Have the dropouts of `model` work on one of `size` parts in a dimension, as one process would on the whole.
+
+    Args:
+        part: gives this rank's part of a whole mask.
+    """
     for module in model.modules():
         if isinstance(module, _DropoutNd) and module.p:
-            module.forward = partial(_split_dropout, module, rank, size, dimension)
+            module.forward = partial(_split_dropout, module, size, dimension, part)
 
 
 def refuse_uneven_length(inputs: Tensor, size: int, owner: str) -> None:
@@ -115,7 +120,13 @@ def _style(module: nn.Module, style: str, sequence: bool) -> ParallelStyle | Non
     return None
 
 
-def _split_dropout(module: _DropoutNd, rank: int, size: int, dimension: int, x: Tensor) -> Tensor:
+def _chunk(mesh: DeviceMesh, dimension: int, whole: Tensor) -> Tensor:
+    return whole.chunk(mesh.size(), dim=dimension)[mesh.get_local_rank()]
+
+
+def _split_dropout(
+    module: _DropoutNd, size: int, dimension: int, part: Callable[[Tensor], Tensor], x: Tensor
+) -> Tensor:
     """Dropout of one part of a tensor, with that part of the whole one's mask: every rank draws the whole mask, so
     that the ranks' generators stay in step and the masks are those of one process."""
     if not module.training:
@@ -124,4 +135,4 @@ def _split_dropout(module: _DropoutNd, rank: int, size: int, dimension: int, x: 
     shape[dimension] *= size
     kept = 1.0 - module.p
     mask = torch.empty(shape, dtype=x.dtype, device=x.device).bernoulli_(kept).div_(kept)
-    return x * mask.chunk(size, dim=dimension)[rank]
+    return x * part(mask)

@@ -7,7 +7,8 @@ A plan says by module name what becomes of each layer:
                     between is named so, too
     rowwise         a Linear that takes such a part; the ranks' outputs are summed. An Embedding whose rows are split
     colwise_gather  a Linear whose outputs are split and then put together, such as the head
-    sequence        a layer that works on each position alone, such as a LayerNorm: split where `sequence` is on
+    sequence        a layer that works on each position alone: split where `sequence` is on. A LayerNorm or RMSNorm is
+                    so by itself, but beside a layer split by columns
     replicate       the whole layer on every rank, as is every layer that has no name in the plan
 """
 
@@ -21,7 +22,6 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from drivetrain.training_scripts.distribution.layers import layers_of
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.recipe import HasTensorPlan, Recipe
 
@@ -30,6 +30,8 @@ SPLITTING = ("colwise", "rowwise", "colwise_gather")
 LINEAR_STYLES, EMBEDDING_STYLES, DROPOUT_STYLES = SPLITTING, ("rowwise",), ("colwise",)
 # What may stand between a Linear split by columns and one split by rows: it works on each feature alone.
 ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.ELU, nn.Identity, nn.Dropout)
+# They work on each position alone.
+NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 Plan = dict[str, str]
 
@@ -63,6 +65,7 @@ def plan_for(recipe: Recipe, model: nn.Module, size: int, owner: str, *, sequenc
     _name_dropouts(plan, modules, owner)
     _refuse_shared_parameters(plan, model, owner)
     if sequence:
+        _name_norms(plan, modules)
         _refuse_layers_without_a_style(plan, model, owner)
     return plan
 
@@ -191,6 +194,17 @@ def _name_dropouts(plan: Plan, modules: Mapping[str, nn.Module], owner: str) -> 
             plan[name] = "colwise"
 
 
+def _name_norms(plan: Plan, modules: Mapping[str, nn.Module]) -> None:
+    """Add the normalizations over features to the plan, at any depth.
+
+    Not those beside a layer split by columns: they may be given a part of the features.
+    """
+    beside = {name.rpartition(".")[0] for name, style in plan.items() if style == "colwise"}
+    for name, module in modules.items():
+        if isinstance(module, NORMS) and name.rpartition(".")[0] not in beside:
+            plan.setdefault(name, "sequence")
+
+
 def _refuse_shared_parameters(plan: Plan, model: nn.Module, owner: str) -> None:
     holders: dict[nn.Parameter, str] = {}
     for module_name, module in model.named_modules():
@@ -212,5 +226,5 @@ def _refuse_layers_without_a_style(plan: Plan, model: nn.Module, owner: str) -> 
                 "only. Give it a style in tensor_plan() ('sequence' where it works on each position alone), or leave "
                 "sequence off."
             )
-    if not any(isinstance(module, nn.Embedding) for _, module in layers_of(model)):
+    if not any(isinstance(module, nn.Embedding) for module in model.modules()):
         raise InputError(f"{owner}: sequence=True needs a model that begins with an nn.Embedding, split 'rowwise'.")

@@ -122,5 +122,7 @@ def _entry(measured: Measured) -> dict[str, Any]:
         entry |= {"low": measured.low, "high": measured.high}
         if measured.interval_bound:
             entry["interval_bound"] = measured.interval_bound
+    elif measured.no_interval:
+        entry["no_interval"] = measured.no_interval
     entry["higher_is_better"] = measured.higher_is_better
     return {**entry, "advice": measured.advice} if measured.advice else entry

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from drivetrain.training_scripts.evaluating.svg import (
@@ -16,6 +15,7 @@ from drivetrain.training_scripts.evaluating.svg import (
     TOP,
     Frame,
     element,
+    escape,
     picture,
     text,
 )

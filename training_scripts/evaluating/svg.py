@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from html import escape as _escape
+
+# XML allows no other control characters; those of writing direction would show a text in another order than it has.
+_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_REPLACED = {
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), *_DIRECTIONS, 0xFFFE, 0xFFFF)
+    if chr(code) not in "\t\n\r"
+}
 
 # Okabe and Ito's colours, which people who see few colours can tell apart (jfly.uni-koeln.de/color), as far as they
 # stand out on white and on black; then dashes tell.
@@ -22,6 +30,11 @@ svg { font: 11px system-ui, sans-serif; --ink: #1a1a1a; --soft: #767676; --grid:
 """
 
 LEFT, TOP, SIDE, BOTTOM = 56.0, 44.0, 300.0, 46.0
+
+
+def escape(text: str) -> str:
+    """Text as it may stand in an element or in a quoted attribute."""
+    return _escape(text.translate(_REPLACED), quote=True)
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
@@ -111,7 +124,7 @@ def _wide(given: tuple[float, float]) -> tuple[float, float]:
 
 
 def _attribute(value: object) -> str:
-    return _short(value) if isinstance(value, float) else escape(str(value), quote=True)
+    return _short(value) if isinstance(value, float) else escape(str(value))
 
 
 def _short(value: float) -> str:

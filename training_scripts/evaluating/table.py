@@ -53,7 +53,8 @@ def _slices(
 def _cells(entry: Mapping[str, Any]) -> tuple[str, str, str]:
     bound = f"± {entry['bound']:.2g}" if entry["bound"] else "exact"
     known = entry.get("low") is not None and entry.get("high") is not None
-    return number(entry["value"]), bound, f"{number(entry['low'])} to {number(entry['high'])}" if known else ""
+    why_none = entry.get("no_interval", "").partition(":")[0]
+    return number(entry["value"]), bound, f"{number(entry['low'])} to {number(entry['high'])}" if known else why_none
 
 
 def number(value: float) -> str:

@@ -25,8 +25,9 @@ def run(job: Job) -> Ended:
         own = place if len(job.cluster.hosts) == 1 else {}
     else:
         # A script of the user's own finds what plain Python would give it: it may take RANK for a sign that it is part
-        # of a group. It may also start processes of its own, which share out the cores as it sees fit.
-        own = {}
+        # of a group. It may also start processes of its own, which share out the cores as it sees fit. Where they meet
+        # AWS's PyTorch container says to any script (sagemaker-pytorch-training 3.0.0, training.py).
+        own = {"MASTER_ADDR": job.cluster.hosts[0], "MASTER_PORT": str(job.cluster.port)}
         kept = {name: value for name, value in job.environment.items() if name != _THREADS or name in os.environ}
         job = replace(job, environment=kept)
     return run_processes(job, [(job.cluster.host_index, rank_command(job.program), own)])

@@ -37,6 +37,7 @@ _LOST_PEER = re.compile(
     r"gloo|NCCL|[Cc]onnection (was )?(closed|reset|refused)|[Bb]roken pipe|process group|TCPStore|Timed out waiting"
     r"|monitoredBarrier"
 )
+_CHANNEL = "SM_CHANNEL_"
 _DISTRIBUTED_ERRORS = ("DistError", "DistNetworkError", "DistBackendError", "DistStoreError", "DistQueueEmptyError")
 
 Kind = Literal["input", "program", "signal", "hang", "apart", "hosts", "peer", "stopped"]
@@ -128,7 +129,20 @@ def _classified(error: Exception) -> tuple[Kind, str]:
         return "stopped", str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "input", f"no space left to write {error.filename or 'a file'} ({error.strerror}). Free some."
-    return "peer" if is_lost_peer(error) else "program", f"{type(error).__name__}: {error}"
+    return "peer" if is_lost_peer(error) else "program", f"{type(error).__name__}: {error}{_missing_channel(error)}"
+
+
+def _missing_channel(error: Exception) -> str:
+    """What to do where a script asks for a channel that the job has under another name, or not at all."""
+    asked = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if not isinstance(asked, str) or not asked.startswith(_CHANNEL):
+        return ""
+    name = asked.removeprefix(_CHANNEL).lower()
+    there = sorted(given for given in os.environ if given.startswith(_CHANNEL))
+    held = f"The job has {', '.join(there)}" if there else "The job has no channel"
+    nearest = "train" if not there or f"{_CHANNEL}TRAIN" in there else there[0].removeprefix(_CHANNEL).lower()
+    example = json.dumps({nearest: name})
+    return f". {held}. Give an input the name that the script has for it: channels={example}"
 
 
 def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bool:

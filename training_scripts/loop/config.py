@@ -85,7 +85,8 @@ class Config:
     early_stopping: int = 0
     """Validations without a better `monitor` after which training ends; 0 for never."""
     monitor: str = "validation_loss"
-    """The validation metric that is watched: smaller is better for a loss, greater for any other."""
+    """The validation metric that is watched: validation_loss, or validation_ and a metric of which the recipe says
+    which way it is better."""
     keep_best: bool = False
     """Hand on the model of the best validation instead of the last one."""
     log_every: int = 50

@@ -22,6 +22,7 @@ from drivetrain.training_scripts.checkpointing.store import Store
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.loop.config import LOOKS_ON, MAY_CHANGE, Config
 from drivetrain.training_scripts.loop.identity import Identity
+from drivetrain.training_scripts.loop.saved_state import check_state, is_config
 from drivetrain.training_scripts.process import Process
 
 # In the folder of a training that somebody has decided not to go on with.
@@ -54,7 +55,8 @@ class Choice(NamedTuple):
 @dataclass(frozen=True)
 class Training:
     """Where this training keeps its checkpoints (None: nowhere), and lines for people. `check` is given the values of
-    the checkpoint that is about to be loaded, and raises InputError where they are of another training."""
+    the checkpoint that is about to be loaded, and raises InputError where they are of another training, DamagedError
+    where they are none that a training writes."""
 
     place: Place | None
     lines: tuple[str, ...] = ()
@@ -98,6 +100,7 @@ def find_training(
     place = open_place(f"{checkpoints}/{said['folder']}")
 
     def check(values: dict[str, Any]) -> None:
+        check_state(values)
         refuse_other(values["config"], values["step"], identity, config, total_steps, place.uri)
 
     return Training(place, tuple(said["lines"]), check)
@@ -129,7 +132,10 @@ def _found(root: Place, belongs: Callable[[str], bool]) -> list[Found]:
             except (DamagedError, FileNotFoundError):
                 continue  # it is set aside, with a report, when somebody wants to load it
             aside = f"{folder}/{SET_ASIDE_FILE}" in names
-            found.append(Found(folder, step, bool(values.get("finished")), values.get("config") or {}, aside))
+            config = values.get("config") or {}
+            if not is_config(config):
+                continue  # as if it were damaged
+            found.append(Found(folder, step, bool(values.get("finished")), config, aside))
             break
     return found
 

@@ -43,6 +43,9 @@ from drivetrain.training_scripts.strategy import Strategy
 class Saving:
     """See the module. Making one takes the lock of the place.
 
+    Args:
+        greater_is_better: of the metric that is watched.
+
     Attributes:
         is_due: whether a checkpoint is to be saved after this step.
         stops: whether all ranks leave after this step.
@@ -52,7 +55,13 @@ class Saving:
     """
 
     def __init__(
-        self, config: Config, place: Place | None, process: Process, *, say: Callable[[str], None] = print
+        self,
+        config: Config,
+        place: Place | None,
+        process: Process,
+        *,
+        greater_is_better: bool = False,
+        say: Callable[[str], None] = print,
     ) -> None:
         self._config, self._place, self._process, self._say = config, place, process, say
         self._stack = ExitStack()
@@ -71,7 +80,7 @@ class Saving:
                 best=config.keep_best_n,
                 every_hours=config.keep_every_hours,
                 metric=config.monitor,
-                greater_is_better=not config.monitor.endswith("loss"),
+                greater_is_better=greater_is_better,
             )
             options = CheckpointOptions(asynchronous=config.async_checkpoints, retention=retention, seed=config.seed)
             self._checkpoints = self._stack.enter_context(Checkpointer(place, process, options=options, say=say))

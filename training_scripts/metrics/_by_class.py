@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from drivetrain.training_scripts.counting.intervals import Limits, mean_of, share, with_absent
 from drivetrain.training_scripts.counting.outcomes import ClassTable, Outcomes
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Floats, Ints, Kind, Tally, Task, UndefinedError, Value
@@ -43,6 +45,8 @@ class ByClass(ABC):
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "multilabel", "segmentation")
     higher_is_better: ClassVar[bool | None] = True
+    shared_by: ClassVar[int] = 1
+    """In how many classes' quotients a wrong sample counts: as one missed, as one claimed in vain, or both."""
 
     def __post_init__(self) -> None:
         if self.average not in (allowed := ("all", "none", *AVERAGES)):
@@ -58,11 +62,18 @@ class ByClass(ABC):
         if not kept.any():
             raise UndefinedError("no sample that counts is of any class, or predicted to be")
         shares = quotients.tops / np.maximum(quotients.bottoms, 1)
-        values = {average: Value(_mean(average, shares, quotients, table, kept)) for average in self._averages(task)}
+        values = {
+            average: Value(
+                _mean(average, shares, quotients, table, kept),
+                limits=self._of_average(average, task, shares, quotients, table, kept),
+            )
+            for average in self._averages(task)
+        }
+        one = partial(self._of_class, task, shares, quotients)
         if task.kind == "binary" and self.average != "none":
-            values = {"": self._of_class(1, shares, quotients), **values}
+            values = {"": one(1), **values}
         if self.per_class or self.average == "none":
-            values |= {f"class_{place}": self._of_class(place, shares, quotients) for place in range(task.num_classes)}
+            values |= {f"class_{place}": one(place) for place in range(task.num_classes)}
         if all(math.isnan(value.value) for value in values.values()):
             raise UndefinedError(next(iter(values.values())).advice)
         return values
@@ -75,10 +86,46 @@ class ByClass(ABC):
         """Why a class has no value, as a clause."""
         return f"no sample is of class {place}, or predicted to be"
 
-    def _of_class(self, place: int, shares: Floats, quotients: Quotients) -> Value:
+    def limits(self, top: float, bottom: float) -> Callable[[float], Limits]:
+        """The interval of a class's quotient: a share of `bottom` independent samples, unless a metric says else."""
+        return share(top, bottom)
+
+    def _of_class(self, task: Task, shares: Floats, quotients: Quotients, place: int) -> Value:
         if quotients.bottoms[place] or quotients.failed[place]:
-            return Value(float(shares[place]))
+            return Value(float(shares[place]), limits=self._limits(task, quotients, place))
         return Value(math.nan, advice=self.reason(place))
+
+    def _limits(self, task: Task, quotients: Quotients, place: int) -> Callable[[float], Limits] | None:
+        """None for regions: the pixels of one picture are not independent."""
+        if task.kind == "segmentation":
+            return None
+        return self.limits(int(quotients.tops[place]), int(quotients.bottoms[place]))
+
+    def _of_average(
+        self, average: str, task: Task, shares: Floats, quotients: Quotients, table: ClassTable, kept: np.ndarray
+    ) -> Callable[[float], Limits] | None:
+        if task.kind == "segmentation":
+            return None
+        if average == "micro":
+            top, bottom = int(quotients.tops[kept].sum()), int(quotients.bottoms[kept].sum())
+            right, n = int(table.found.sum()), table.num_samples
+            if task.kind == "multilabel":
+                # Labels of one sample vary together, as they like: all that are counted may lie in a few samples.
+                return self.limits(top / task.num_classes, bottom / task.num_classes) if bottom else None
+            # All classes counted together it is the accuracy, where a sample is of one class.
+            return share(right, n) if top * n == right * bottom else None
+        weights = kept.astype(float) if average == "macro" else table.actual * kept
+        if not (total := float(weights.sum())):
+            return None
+        places = np.flatnonzero(weights)
+        each = [self.limits(int(quotients.tops[place]), int(quotients.bottoms[place])) for place in places]
+        # Labels of one sample vary together, as they like; of a class that is never predicted nothing is known.
+        together = task.kind == "multilabel" or not quotients.bottoms[places].all()
+        stretch = math.inf if together else math.sqrt(self.shared_by)
+        limits = mean_of(shares[places].tolist(), each, (weights[places] / total).tolist(), stretch=stretch)
+        if average == "weighted":
+            return limits
+        return with_absent(math.fsum(shares[places]) / len(places), limits, len(places), task.num_classes)
 
     def _averages(self, task: Task) -> tuple[str, ...]:
         if self.average == "none" or (self.average == "all" and task.kind == "binary"):
@@ -128,6 +175,17 @@ def _mean(average: str, shares: Floats, quotients: Quotients, table: ClassTable,
     else:
         top, bottom = math.fsum((shares * table.actual)[kept]), int(table.actual[kept].sum())
     return top / bottom if bottom else 0.0
+
+
+def twice_the_share(top: float, bottom: float) -> Callable[[float], Limits]:
+    """Of 2 TP / (2 TP + FP + FN), which grows with the share TP / (TP + FP + FN) of independent samples."""
+    of_all = share(top / 2, bottom - top / 2)
+
+    def limits(confidence: float) -> Limits:
+        low, high = of_all(confidence)
+        return 2 * low / (1 + low), 2 * high / (1 + high)
+
+    return limits
 
 
 def _outcomes(task: Task) -> Outcomes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import inf, isfinite, nan, sqrt
 from typing import ClassVar
 
 from drivetrain.training_scripts.counting import checks
 from drivetrain.training_scripts.counting.enclosure import Enclosure, mean
+from drivetrain.training_scripts.counting.intervals import Limits, mean_of
 from drivetrain.training_scripts.counting.score_histogram import (
     ScoreHistogram,
     check_resolution,
@@ -103,7 +105,7 @@ class OneVersusRest:
 
 
 @dataclass(frozen=True)
-class AreaByClass(OneVersusRest):
+class AreaByClass(OneVersusRest, ABC):
     """A metric that is a number a class, enclosed between two.
 
     A binary task has one result. Of several classes, `macro` is the mean of all and, as in scikit-learn, not defined
@@ -113,12 +115,19 @@ class AreaByClass(OneVersusRest):
     per_class: bool = False
     """Each class as well: `class_0`, `class_1`, ..."""
 
-    def averages(self, task: Task, found: Mapping[str, Callable[[], Enclosure]], supports: Ints) -> Mapping[str, Value]:
+    @abstractmethod
+    def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
+        """The interval of a class's number."""
+
+    def averages(
+        self, task: Task, found: Mapping[str, Callable[[], Enclosure]], supports: Ints, num_samples: int
+    ) -> Mapping[str, Value]:
         """The values under their suffixes; one that is not defined is NaN and says why.
 
         Args:
             found: suffix -> what that class comes to; it may raise UndefinedError.
             supports: positive samples of each class, shape [C].
+            num_samples: of all classes.
 
         Raises:
             UndefinedError: nothing is defined; the reason is that of the first class.
@@ -136,10 +145,37 @@ class AreaByClass(OneVersusRest):
             results = {"macro": _mean(every, [1] * len(every)), "weighted": _mean(every, weights), **results}
         if not any(isinstance(one, Enclosure) for one in results.values()):
             raise next(one for one in classes.values() if isinstance(one, UndefinedError))
-        return {
+        values = {
             name: one.value(ADVICE, WIDE) if isinstance(one, Enclosure) else Value(nan, advice=str(one))
             for name, one in results.items()
         }
+        sizes = {name: (ones, num_samples - ones) for name, ones in zip(found, supports.tolist(), strict=True)}
+        return {name: self._with_limits(name, value, task, classes, sizes) for name, value in values.items()}
+
+    def _with_limits(
+        self,
+        name: str,
+        value: Value,
+        task: Task,
+        classes: Mapping[str, Enclosure | UndefinedError],
+        sizes: Mapping[str, tuple[int, int]],
+    ) -> Value:
+        if not isfinite(value.value):
+            return value
+        if name in classes:
+            return replace(value, limits=self.limits(value.value, *sizes[name]))
+
+        def of_mean(confidence: float) -> Limits:
+            middles = {one: each.value().value for one, each in classes.items() if isinstance(each, Enclosure)}
+            weights = [1 if name == "macro" else sizes[one][0] for one in middles]
+            each = [self.limits(middle, *sizes[one]) for one, middle in middles.items()]
+            # A sample is ranked for its own class, and changes the ranking of the one that it is taken for; labels
+            # vary together as they like.
+            stretch = inf if task.kind == "multilabel" else sqrt(2)
+            shares = [weight / sum(weights) for weight in weights]
+            return mean_of(list(middles.values()), each, shares, stretch=stretch)(confidence)
+
+        return replace(value, limits=of_mean)
 
 
 def _mean(classes: Sequence[Enclosure | UndefinedError], weights: Sequence[int]) -> Enclosure | UndefinedError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from drivetrain.training_scripts.counting.intervals import share
 from drivetrain.training_scripts.counting.outcomes import Matches, Outcomes
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
@@ -28,9 +29,14 @@ class Metric:
         wrong, right = counted["matches"].tolist()
         if not wrong + right:
             raise UndefinedError("there is no sample that counts")
-        values = {"": Value(right / (wrong + right))}
+        # (Pixels of one picture are not independent.)
+        limits = None if task.kind == "segmentation" else share(right, wrong + right)
+        values = {"": Value(right / (wrong + right), limits=limits)}
         if task.kind == "multilabel":
             table = Outcomes(task.kind, task.num_classes).table(counted["outcomes"])
             num_labels = table.num_samples * task.num_classes
-            values["labels"] = Value(int(table.found.sum() + table.rejected.sum()) / num_labels)
+            # Labels of one sample vary together, as they like: then a sample says no more than one label would.
+            share_of_labels = int(table.found.sum() + table.rejected.sum()) / num_labels
+            limits = share(share_of_labels * table.num_samples, table.num_samples)
+            values["labels"] = Value(share_of_labels, limits=limits)
         return values

@@ -8,7 +8,7 @@ which half is right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts.counting.enclosure import Enclosure, dot
+from drivetrain.training_scripts.counting.intervals import Limits, area
 from drivetrain.training_scripts.counting.score_histogram import bins_of_ties
 from drivetrain.training_scripts.metric import Ints, Ranked, Task, Value
 from drivetrain.training_scripts.metrics._one_versus_rest import HISTOGRAM, AreaByClass, both_sides
@@ -30,12 +31,17 @@ class Metric(AreaByClass):
         ties = bins_of_ties(self.tallies(task)[HISTOGRAM].resolution)
         columns = self.columns(task, counted)
         found = {name: partial(_area, name, *column, ties) for name, column in columns.items()}
-        return self.averages(task, found, np.array([positives.sum() for positives, _ in columns.values()]))
+        sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
+        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
 
     def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
         columns = self.ranked(task, ranked)
         found = {name: partial(_exact, name, one) for name, one in columns.items()}
-        return self.averages(task, found, np.array([one.num_positives for one in columns.values()]))
+        sizes = [(one.num_positives, one.num_negatives) for one in columns.values()]
+        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+
+    def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
+        return area(value, positives, negatives)
 
 
 def _area(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_]) -> Enclosure:

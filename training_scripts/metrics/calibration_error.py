@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 from drivetrain.training_scripts.counting.confidence import BITS, Bin, Confidences, RoundedConfidences
+from drivetrain.training_scripts.counting.intervals import Limits
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
@@ -55,11 +58,34 @@ class Metric:
         # Exact differences, rounded once: nothing is lost where confidence and share are almost the same.
         distances = [abs(float(each.num_right - each.confidence)) for each in bins]
         if self.norm == "l1":
-            return {"": Value(math.fsum(distances) / n, self._bound)}
+            value = math.fsum(distances) / n
+        elif self.norm == "max":
+            value = max(d / each.num_samples for d, each in zip(distances, bins, strict=True))
+        else:
+            squares = math.fsum(d * d / each.num_samples for d, each in zip(distances, bins, strict=True))
+            value = math.sqrt(squares / n)
+        return {"": Value(value, self._bound, limits=partial(self._limits, value, bins, n))}
+
+    def _limits(self, value: float, bins: list[Bin], n: int, confidence: float) -> Limits:
+        """Chance alone makes distances: a model that is calibrated has a value above 0, the more so the more bins there
+        are. A norm of what is measured is off from that of the truth by no more than the norm of the noise, of which
+        the outcomes of each bin say how large it is."""
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        sizes = [each.num_samples for each in bins]
+        # Not 0 where all of a bin are right, perhaps by chance.
+        shares = [(each.num_right + 0.5) / (each.num_samples + 1) for each in bins]
+        spreads = [size * share * (1 - share) for size, share in zip(sizes, shares, strict=True)]
         if self.norm == "max":
-            return {"": Value(max(d / each.num_samples for d, each in zip(distances, bins, strict=True)), self._bound)}
-        squares = math.fsum(d * d / each.num_samples for d, each in zip(distances, bins, strict=True))
-        return {"": Value(math.sqrt(squares / n), self._bound)}
+            z = NormalDist().inv_cdf(1 - (1 - confidence) / 2 / len(bins))
+            noise = z * max(math.sqrt(spread) / size for spread, size in zip(spreads, sizes, strict=True))
+            return max(0.0, value - noise), value + noise
+        if self.norm == "l1":
+            reach = z * math.sqrt(math.fsum(spreads)) / n
+            mean = math.sqrt(2 / math.pi) * math.fsum(map(math.sqrt, spreads)) / n
+            return max(0.0, value - mean - reach * math.sqrt(1 - 2 / math.pi)), value + reach
+        each = [spread / size / n for spread, size in zip(spreads, sizes, strict=True)]
+        noise = math.sqrt(math.fsum(each) + z * math.sqrt(2 * math.fsum(one * one for one in each)))
+        return max(0.0, value - noise), value + noise
 
     def curves(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Mapping[str, Any]]:
         bins: list[Bin] = self._confidences(task).filled(counted["confidences"])

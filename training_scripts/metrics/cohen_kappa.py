@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import ClassVar
 
 from drivetrain.training_scripts.counting.confusion import Distances
-from drivetrain.training_scripts.counting.outcomes import Outcomes
+from drivetrain.training_scripts.counting.outcomes import Outcomes, beyond_chance
 from drivetrain.training_scripts.errors import unknown_name
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
@@ -52,7 +52,8 @@ class Metric:
             by_chance = _linear(n, actual, claimed) if power == 1 else _quadratic(n, actual, claimed)
         if not by_chance:
             raise UndefinedError("all targets and all predictions are of one class")
-        return {"": Value((by_chance - observed) / by_chance)}
+        value = (by_chance - observed) / by_chance
+        return {"": Value(value, limits=beyond_chance(value, table) if self.weights == "none" else None)}
 
 
 def _linear(n: int, actual: list[int], claimed: list[int]) -> int:

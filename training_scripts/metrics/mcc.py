@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from drivetrain.training_scripts.counting.outcomes import Outcomes
+from drivetrain.training_scripts.counting.outcomes import Outcomes, beyond_chance
 from drivetrain.training_scripts.counting.sums import root
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, Value
 
@@ -40,4 +40,5 @@ class Metric:
         if not variances:
             return {"": Value(0.0)}
         size = root(Fraction(covariance * covariance, variances))
-        return {"": Value(size if covariance >= 0 else -size)}
+        value = size if covariance >= 0 else -size
+        return {"": Value(value, limits=None if task.kind == "segmentation" else beyond_chance(value, table))}

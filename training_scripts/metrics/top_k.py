@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from drivetrain.training_scripts.counting.intervals import share
 from drivetrain.training_scripts.counting.ranks import Ranks
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
@@ -37,4 +38,5 @@ class Metric:
         ranks = counted["ranks"].tolist()
         if not (num_samples := sum(ranks)):
             raise UndefinedError("there is no sample")
-        return {"": Value(sum(ranks[: self.k]) / num_samples)}
+        found = sum(ranks[: self.k])
+        return {"": Value(found / num_samples, limits=share(found, num_samples))}

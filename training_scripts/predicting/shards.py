@@ -10,6 +10,7 @@ is either there or redone.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -25,6 +26,8 @@ from drivetrain.training_scripts.predicting.identity import Identity, difference
 RECORDS = "_shards"
 MANIFEST_FILE = "manifest.json"
 FORMAT = 1
+# What a full disk, an exceeded quota and a file-size limit say.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OWN = re.compile(r"\.?part-\d{5,}\.(parquet|json)(\.partial)?|\.?manifest\.json(\.partial)?")
 
 
@@ -192,5 +195,6 @@ def _write(path: Path, content: bytes | memoryview) -> None:
             os.close(descriptor)
     except OSError as error:
         raise InputError(
-            f"{path} cannot be written: {error.strerror or error}. Free some space, or give another folder."
+            f"{path} cannot be written: {error.strerror or error}. "
+            + ("Free some space, or give another folder." if error.errno in _NO_SPACE else "Give another folder.")
         ) from None

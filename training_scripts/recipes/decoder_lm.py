@@ -129,6 +129,11 @@ class Recipe:
         losses = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
         return losses.view_as(targets).mean(dim=1)
 
+    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        losses = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
+        sums = losses.view_as(targets).sum(dim=1)
+        return sums, torch.full_like(sums, targets.shape[1])
+
     def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         return {"accuracy": (outputs.argmax(dim=-1) == targets).to(outputs.dtype).mean(dim=1)}
 

@@ -3,7 +3,8 @@
     python code/inference.py --input rows.csv --output predictions.jsonl
 
 A server imports this file, calls model_fn once, and input_fn, predict_fn and output_fn a request. Bodies are JSON, JSON
-Lines, CSV or application/x-npy (request.py), answers too (response.py). torch and numpy are all that it needs.
+Lines, CSV or application/x-npy (request.py), answers too (response.py). torch and numpy are all that it needs. What is
+refused is a ValueError; under SageMaker's inference toolkit one with the status 400, as it answers others with 500.
 https://sagemaker.readthedocs.io/en/v2/frameworks/pytorch/using_pytorch.html#serve-a-pytorch-model
 """
 
@@ -12,7 +13,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,6 +60,24 @@ _response = _own("response")
 _inputs: Any = None
 
 
+@contextmanager
+def _refusing() -> Generator[None]:
+    """What a request holds is the asker's mistake (4xx), not the server's. The toolkit sends the status of its own
+    errors, and 500 for any other: https://github.com/aws/sagemaker-inference-toolkit (transformer.py, errors.py)."""
+    try:
+        yield
+    except ValueError as error:
+        try:
+            toolkit: Any = importlib.import_module("sagemaker_inference.errors")
+        except ModuleNotFoundError:
+            raise error from None
+
+        class RefusedError(toolkit.BaseInferenceToolkitError, ValueError):
+            """Both: other servers know a refusal by its being a ValueError."""
+
+        raise RefusedError(HTTPStatus.BAD_REQUEST.value, str(error), HTTPStatus.BAD_REQUEST.phrase) from None
+
+
 def model_fn(model_dir: str) -> Any:
     """The model of a folder, on a GPU where there is one."""
     global _inputs
@@ -72,7 +93,8 @@ def input_fn(body: str | bytes, content_type: str) -> Any:
         ValueError: a content type or a body that is none, or rows that the model does not take; one line.
     """
     inputs = _inputs or _model.inputs_of(_model.description_of(Path(__file__).resolve().parents[1]))
-    return _request.columns_of(body, content_type, inputs)
+    with _refusing():
+        return _request.columns_of(body, content_type, inputs)
 
 
 def predict_fn(data: Any, model: Any) -> Any:
@@ -81,7 +103,8 @@ def predict_fn(data: Any, model: Any) -> Any:
     Raises:
         ValueError: values that the model does not take; one line.
     """
-    return model.predict(data)
+    with _refusing():
+        return model.predict(data)
 
 
 def output_fn(prediction: Any, accept: str) -> tuple[str | bytes, str]:
@@ -90,7 +113,8 @@ def output_fn(prediction: Any, accept: str) -> tuple[str | bytes, str]:
     Raises:
         ValueError: a content type that is none.
     """
-    return _response.body_of(prediction, accept)
+    with _refusing():
+        return _response.body_of(prediction, accept)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,12 @@ def _no_number(column: Input, values: Any) -> InputError:
     for number, value in enumerate(values, start=1):
         kind = np.asarray(value).dtype.kind if value is not None else "O"
         if kind not in "iufb":
-            shown = "missing" if value is None or value == "" else f"{value!r:.60}, which is no number"
+            value = value.tolist() if isinstance(value, np.ndarray) else value  # its own text has several lines
+            shown = (
+                "missing"
+                if value is None or (isinstance(value, str) and not value)
+                else f"{value!r:.60}, which is no number"
+            )
             return InputError(f"row {number}: {column.name} is {shown}.")
     return InputError(f"{column.name} has values of different kinds; all rows of a request need one.")
 
@@ -247,12 +252,16 @@ def _npy(body: Body, inputs: Inputs) -> Table:
         raise InputError("the body is text; application/x-npy is what numpy.save writes.")
     try:
         array = np.load(io.BytesIO(bytes(body)), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        if isinstance(array, np.ndarray) and array.dtype.kind == "U":
+            array = array.astype(object)  # each text is looked at: it may hold what is no character
+    except Exception as error:  # of a damaged header numpy raises TokenError, SyntaxError, BadZipFile, MemoryError, ...
         # The first sentence: after it numpy tells how to read pickles, which nobody should.
         said = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise InputError(f"the body is no array of numpy.save: {said:.200}.") from None
     if not isinstance(array, np.ndarray) or not array.ndim:
         raise InputError("the body is a single value or an archive; allowed is an array with a row each.")
+    if array.dtype.kind not in "iufbO":
+        raise InputError(f"the array holds {array.dtype!s:.60}; allowed are whole numbers, floats and bool.")
     if len(inputs.columns) == 1:
         return {inputs.names[0]: array}
     if array.ndim != 2 or array.shape[1] != len(inputs.columns):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.distribution import reduction
 from drivetrain.training_scripts.distribution.context_parallel import Context
 from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training_scripts.recipe import Batch, HasLossParts, check_values
 
 DIMENSIONS = ("replicate", "context")
 MIN_TORCH = "2.13"
@@ -44,11 +45,28 @@ class Strategy(strategy.Strategy):
         return self.shape_layers(model)
 
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """Whole outputs on every rank: for evaluation, and for recipes that give the losses of whole sequences only."""
         outputs = super().call(module, self.context.part(inputs))
         return self.context.whole(outputs, inputs.shape[1])
 
+    def losses_of(self, piece: Batch) -> Tensor:
+        if not isinstance(self.recipe, HasLossParts):
+            return super().losses_of(piece)
+        outputs = super().call(self.module, self.context.part(piece.inputs))
+        targets = self.context.part_of_targets(piece.targets, outputs, piece.inputs.shape[1])
+        outputs = outputs.to(self.precision.parameters)
+        sums, weights = self.recipe.loss_parts(outputs, targets)
+        for values in (sums, weights):
+            check_values(self.recipe, "loss_parts", values, targets)
+        self.check_first("loss_parts", outputs, targets)
+        weights = weights.detach().clone()
+        dist.all_reduce(weights, group=self.context.group)
+        return sums / torch.where(weights == 0, 1, weights)  # a sample without a token that counts has no loss
+
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> torch.Tensor:
         total = super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+        if isinstance(self.recipe, HasLossParts):
+            dist.all_reduce(total, group=self.context.group)
         # Each rank has the gradients of its own positions: the sum over them, the mean over the replicas.
         if self.process.world_size > 1:
             reduction.reduce_gradients(list(self.parameters.values()), None, parts=self.layout.data_size)

@@ -7,6 +7,7 @@ that counts with weight zero.
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.checkpointing.generators import kept_generators
+from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.strategy import pieces
 
@@ -29,6 +31,10 @@ BOUNDS = {"bucket_mb": (0.000001, 1_000_000)}  # from a byte; torch counts them 
 # What travels instead of the gradients. (PowerSGD is left out: each rank keeps the errors that it made, which no
 # checkpoint of the whole state holds, so a resumed training would be another one.)
 FORMATS = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
+# What torch says in the step after one that did not use all parameters, and how it tells which they are.
+UNFINISHED = "Expected to have finished reduction in the prior iteration"
+PLACES = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +98,24 @@ class Strategy(strategy.Strategy):
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
         if self.process.world_size > 1 and not self._buckets_are_settled:
             self._settle_buckets(next(pieces(batch, num_samples, self.common.accumulation))[0])
-        return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+        try:
+            return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+        except RuntimeError as error:
+            if UNFINISHED not in str(error):
+                raise
+            raise InputError(
+                f"strategy {self.name!r}: on rank {self.process.rank} some parameters of the recipe's model got no "
+                f"gradient{self._without_gradient(str(error))}. Where some steps leave layers out, give "
+                '{"find_unused_parameters": true} in strategy_options (which costs a walk through the graph in each '
+                "step); a layer that is never used does not belong into the model."
+            ) from error
+
+    def _without_gradient(self, message: str) -> str:
+        """Their names, where torch tells their places."""
+        found = PLACES.search(message)
+        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        unused = [names[int(place)] for place in found[1].split() if int(place) < len(names)] if found else []
+        return f" ({', '.join(unused[:5])}{', ...' if len(unused) > 5 else ''})" if unused else ""
 
     def _settle_buckets(self, first: Batch) -> None:
         """Let the wrapper arrange its buckets before the first step.

@@ -11,18 +11,16 @@ from typing import Any
 
 from drivetrain.pipelines.definition import for_each, graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference
+from drivetrain.pipelines.definition.expressions import FUNCTIONS, Scope, UnresolvedReference
 from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import path_text
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import step_types, stubs
 from drivetrain.pipelines.targets.local.context import Plan
 from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.scope import ExecutionScope, IterationScope, resolve_known
+from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 
-# A step's name becomes the name of a folder.
-_STEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 _MOST_SHOWN = 20
 # In JSON's spelling, and not after a backslash that is one itself.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -49,10 +47,12 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
     yield from problems
     nodes = {**definition.by_name, **{one.step.name: one.step for one in inner}}
     for step in [*steps, *(inner_step for outer in steps for inner_step in outer.body)]:
-        if not _STEP_NAME.fullmatch(step.name):
+        if (problem := graph.name_problem(step)) is not None:
+            yield problem
+        for function in step.unknown_functions:
             yield (
-                f"step {step.name!r}: the name is not allowed. Allowed: letters, digits, '-' and '_', a letter or "
-                "digit first."
+                f"step {step.name!r}: function {function!r} is not known here, so what it gives cannot be worked out. "
+                f"{did_you_mean(function, FUNCTIONS)}"
             )
     bodies = {body_step.name for step in definition.walk() for body_step in step.body}
     for name in options.stubs:
@@ -200,11 +200,18 @@ def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Opt
     from drivetrain.pipelines.targets.sagemaker.properties import UnknownPropertyError, property_type
 
     for get in step.references:
-        if get.step is None or get.property_file is not None:
-            continue
-        source = nodes.get(get.step)
-        if source is None:
+        source = None if get.step is None else nodes.get(get.step)
+        if get.step is None or source is None:
             continue  # within a body of which the iterations are not known yet; graph.check has seen it
+        if get.property_file is not None:
+            stub = options.stubs.get(get.step)
+            if stub is not None and not step.branch and not stubs.gives_file(source, stub, get.property_file):
+                yield (
+                    f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no property file "
+                    f"{get.property_file!r}. Give its content in the stub's file: "
+                    f'{{"{STUBBED_FILES}": {{"{get.property_file}": {{...}}}}}}'
+                )
+            continue
         if get.step in options.stubs:
             # Where a condition decides whether a step runs at all, its stub may be meant for the other branch.
             if not step.branch and not stubs.gives(source, options.stubs[get.step], get.path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,13 +124,18 @@ class StepContext:
     iterations: Sequence[Mapping[str, Ended]] = ()
     """Of a ForEach whose steps have ended: an iteration each, step of the body -> how it ended."""
 
-    def log_metrics(self, found: Sequence[Logged]) -> None:
+    def log_metrics(self, found: Iterable[Logged]) -> None:
+        """Take note of metrics, some thousands at a time."""
+        rest = iter(found)
+        while some := list(islice(rest, 5000)):
+            self.enter_metrics(some)
+
+    def enter_metrics(self, found: Sequence[Logged]) -> None:
         """Enter metrics and tell those who watch."""
-        if found:
-            values = [(one.name, one.seconds, one.value) for one in found]
-            self.ledger.log_metrics(self.facts.id, self.step.name, self.attempt, values)
-            for one in found:
-                self.post(MetricLogged(self.step.name, one.name, one.value, one.seconds))
+        values = [(one.name, one.seconds, one.value) for one in found]
+        self.ledger.log_metrics(self.facts.id, self.step.name, self.attempt, values)
+        for one in found:
+            self.post(MetricLogged(self.step.name, one.name, one.value, one.seconds))
 
     def record_processes(self, processes: Sequence[ProcessRecord]) -> None:
         """Enter the supervisors of the attempt, before they start anything."""

@@ -4,6 +4,7 @@ ledger.db                                    executions, steps, artifacts, model
 s3/<bucket>/<key>                            what on SageMaker would lie in S3
 runs/<execution>/<step>/attempt-<n>/...      the folders and logs of one attempt
 runs/<execution>/.lock                       held by the process that runs the execution
+.drivetrain-home                             says that nothing here travels with a pipeline
 locks/<hash>                                 held by the process whose training keeps its checkpoints at one place
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.storage.disk import NO_SPACE
+from drivetrain.pipelines.targets.travelling import HOME_MARK
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"
@@ -60,12 +62,14 @@ class Home:
         return self.attempt(execution, step, number) / "logs"
 
     def create(self) -> None:
-        """Make the folders. Runs are for their owner's eyes: configuration files hold the values of the run."""
+        """Make the folders. They are for their owner's eyes: they hold values of runs and what programs write."""
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"{self.root} is a file. Give another folder by --home or ${VARIABLE}.")
         fresh = not self.root.exists()
         try:
-            self.objects.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.objects.mkdir(mode=0o700, exist_ok=True)
+            (self.root / HOME_MARK).touch()
             self.runs.mkdir(mode=0o700, exist_ok=True)
             if fresh:  # like a virtual environment's, so that nobody commits runs by accident
                 (self.root / ".gitignore").write_text("*\n", encoding="utf-8")

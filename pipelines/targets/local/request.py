@@ -73,6 +73,14 @@ class Request:
         return Request(text, given["parameters"], Options.from_json(given["options"]))
 
 
+def masking_of(folder: Path) -> Masking:
+    """For the secrets that a run was given: a program may have printed one, and a terminal is looked at by others."""
+    try:
+        return Request.load(folder).masking()
+    except UserError:  # the run's folder was removed, and with it its logs
+        return Masking()
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file that only its owner may read, whole or not at all."""
     beside = path.with_name(f"{path.name}.part")

@@ -21,13 +21,16 @@ from drivetrain.pipelines.targets.local.worker import discard, publish
 
 
 def settle_earlier_attempts(execution: str, home: Home, store: ObjectStore, ledger: LedgerWriter) -> None:
-    """End the processes of attempts that nobody watches any more; finish those that had succeeded.
+    """End the processes of attempts that nobody watches any more; finish those that had succeeded. Until the last line
+    of their logs they were at work.
 
     Survivors are ended first: from then on only this process, which holds the lock, writes to the execution's files.
     An attempt that was Publishing has succeeded, and its moves are repeated; the files of any other are discarded.
     """
     left = ledger.unfinished_attempts(execution)
     end_survivors([process for attempt in left for process in attempt.processes])
+    logs = [log for one in left for log in home.attempt(execution, one.step, one.number).glob("logs/*.log")]
+    ledger.died(execution, max([log.stat().st_mtime for log in logs], default=0.0))
     for attempt in left:
         folder = home.attempt(execution, attempt.step, attempt.number)
         if attempt.status == "Publishing":

@@ -61,7 +61,7 @@ class ExecutionScope(Scope):
         resolved = resolve(node, IterationScope(scope, self._items[step]) if step in self._items else scope)
         if contains_mask(resolved) and not contains_mask(node):
             raise UserError(
-                "a reference leads to a value that is kept nowhere, since its name looks like a secret's. Give the "
+                "a reference leads to a value that is kept nowhere, since it looks like a secret. Give the "
                 "value to this step by itself."
             )
         return resolved

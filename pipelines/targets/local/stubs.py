@@ -77,6 +77,16 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
     return hasattr(module, "described") and not set(path) & set(getattr(module, "ONLY_RUNS_SAY", ()))
 
 
+def gives_file(step: StepNode, stub: Any, name: str) -> bool:
+    """Whether a step with this stub may have a property file: by its content, or in a folder of outputs."""
+    given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
+    if name in object_in(given, STUBBED_FILES):
+        return True
+    file = step.property_files.get(name)
+    folders = object_in(given, FOLDERS)
+    return any(output.startswith("s3://") for output in folders) or (file is not None and file.output_name in folders)
+
+
 def run(context: StepContext) -> StepResult:
     """The stub's answer, with its folders copied to where the step's outputs would be."""
     import shutil

@@ -96,6 +96,7 @@ class TrainingJob:
         self._worked_s = self._watched_s = 0.0
         self._down_since: float | None = None
         self._where = ""
+        self._warnings: list[str] = []
 
     def run(self) -> Ran:
         """
@@ -134,6 +135,7 @@ class TrainingJob:
             value = self._rehearsal.in_a_word()
         else:
             value = self._journal.in_a_word() if self._journal.interruptions else self._exceeded
+        value = "; ".join(filter(None, (value, *self._warnings))) or None
         return Ran(
             hosts=hosts,
             inputs=inputs,
@@ -208,6 +210,7 @@ class TrainingJob:
             nonlocal hear_next
             self._watched_s = before_s + seconds
             context.log_metrics(self._metrics.read(self._watched_s, final=final))
+            self._tell_warnings()
             if isinstance(sync, CheckpointSync) and not final:
                 sync.tick()
             if final and rehearsal is not None:
@@ -273,11 +276,10 @@ class TrainingJob:
         warning = rehearsal.warning(by)
         reason = record["reason"] if warning is None else f"{record['reason']}; {warning}"
         context.post(StepInterrupted(context.step.name, context.attempt, record["at_step"], start, reason))
-        for log in context.logs.glob("*.log"):
-            with open(log, "a", encoding="utf-8") as file:  # without a step's number, for which the log is read
-                file.write(f"drivetrain: interrupted (a rehearsal); the job starts again on new hosts, start {start}\n")
-                if warning is not None:
-                    file.write(f"drivetrain: {warning}\n")
+        # Without a step's number, for which the log is read.
+        self._log(f"interrupted (a rehearsal); the job starts again on new hosts, start {start}")
+        if warning is not None:
+            self._log(warning)
         if context.control.stopping.is_set():
             raise StepStoppedError
 
@@ -288,6 +290,18 @@ class TrainingJob:
         self._journal.down(time.monotonic() - self._down_since)
         self._note(f"{self._where}, start {start}")
         context.post(StepRestarted(context.step.name, context.attempt, start))
+
+    def _tell_warnings(self) -> None:
+        """What the reader of metrics has to say: in the log, and in the step's value at its end."""
+        for text in self._metrics.warnings[len(self._warnings) :]:
+            self._warnings.append(text)
+            self._log(f"warning: {text}")
+            self._note(text)
+
+    def _log(self, text: str) -> None:
+        for log in self._context.logs.glob("*.log"):
+            with open(log, "a", encoding="utf-8") as file:
+                file.write(f"drivetrain: {text}\n")
 
     def _note(self, text: str) -> None:
         self._context.ledger.note_step(self._context.facts.id, self._context.step.name, text)

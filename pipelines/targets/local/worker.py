@@ -20,6 +20,7 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.entries import Move
 from drivetrain.pipelines.targets.local.ledger.full import LedgerFullError
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.pipelines.targets.local.masked_logs import mask_logs
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.outcomes import (
     BAD_INPUT,
@@ -115,12 +116,12 @@ class Worker:
             with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
                 for earlier in range(1, context.attempt):
                     discard(self.home.attempt(self.facts.id, context.step.name, earlier))
+                    mask_logs(self.home.logs(self.facts.id, context.step.name, earlier), self.ledger.masking)
                 context.folder.mkdir(parents=True)
-                if context.step.name in self.options.stubs:
-                    return stubs.run(context)
-                module = find(context.step.type)
-                assert module is not None, "checked before the run"
-                return module.run(context)
+                try:
+                    return self._run(context)
+                finally:
+                    mask_logs(context.logs, self.ledger.masking)
         except (DiskFullError, LedgerFullError):
             raise
         except (UserError, InputError) as error:
@@ -129,6 +130,14 @@ class Worker:
             if error.errno not in _REFUSALS:
                 raise
             raise StepFailedError(f"{BAD_INPUT}{error.filename}: {error.strerror}.") from error
+
+    @staticmethod
+    def _run(context: StepContext) -> StepResult:
+        if context.step.name in context.options.stubs:
+            return stubs.run(context)
+        module = find(context.step.type)
+        assert module is not None, "checked before the run"
+        return module.run(context)
 
     def succeed(self, context: StepContext, result: StepResult) -> Done:
         """Enter a result, move the outputs to their places, and end the step."""

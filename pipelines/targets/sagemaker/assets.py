@@ -16,9 +16,8 @@ from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel
+from drivetrain.pipelines.targets.travelling import source_files
 
-MAX_SOURCE_FILES = 2_000
-MAX_SOURCE_BYTES = 20 * 1024 * 1024
 EXAMPLES = "example:"
 _PACKAGES = ("components", "training_scripts")
 _PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
@@ -35,10 +34,12 @@ class Asset:
 
 @dataclass(frozen=True)
 class Code:
-    """The `code` channel of a step: the URI of its folder and the hash that the start file verifies."""
+    """The `code` channel of a step: the URI of its folder, the hash that the start file verifies, and that of the start
+    file, which its entry point verifies."""
 
     uri: str
     sha256: str
+    start_sha256: str
     assets: tuple[Asset, ...]
 
 
@@ -58,7 +59,7 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     uri = f"{root}/code/{folder}/"
     assets = tuple(Asset(uri + name, hashes[name], files[name]) for name in sorted(files))
-    return Code(uri=uri, sha256=digest, assets=assets)
+    return Code(uri=uri, sha256=digest, start_sha256=hashes["start.py"], assets=assets)
 
 
 def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -> bytes:
@@ -79,36 +80,6 @@ def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -
             member.size = len(files[name])
             archive.addfile(member, io.BytesIO(files[name]))
     return buffer.getvalue()
-
-
-def source_files(folder: Path) -> list[Path]:
-    """The Python files that travel with a pipeline; hidden folders and virtual environments stay.
-
-    Raises:
-        UserError: when the folder holds far more than a pipeline's source.
-    """
-    found: list[Path] = []
-    size = 0
-    pending = [folder]
-    while pending:
-        for path in sorted(pending.pop().iterdir()):
-            if path.name.startswith(".") or path.name in ("__pycache__", "node_modules", "site-packages"):
-                continue
-            if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-                continue  # what lies outside the folder does not travel
-            if path.is_dir():
-                if not path.is_symlink() and not (path / "pyvenv.cfg").exists():
-                    pending.append(path)
-            elif path.suffix == ".py":
-                found.append(path)
-                size += path.stat().st_size
-                if len(found) > MAX_SOURCE_FILES or size > MAX_SOURCE_BYTES:
-                    raise UserError(
-                        f"{folder} holds more than {MAX_SOURCE_FILES:,} Python files or {MAX_SOURCE_BYTES >> 20} MiB, "
-                        "and all of them travel with the pipeline. Put the pipeline's file and its own modules into "
-                        "a folder of their own."
-                    )
-    return sorted(found)
 
 
 def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...]]:

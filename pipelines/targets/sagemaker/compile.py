@@ -43,10 +43,9 @@ from drivetrain.pipelines.targets.sagemaker.assets import (
     code_channel,
     data_asset,
     plugin_names,
-    source_files,
 )
 from drivetrain.pipelines.targets.sagemaker.conditions import spell_conditions
-from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, inference_image, missing, stock_image
+from drivetrain.pipelines.targets.sagemaker.images import Image, has_gpu, machine_problem, missing, stock_image
 from drivetrain.pipelines.targets.sagemaker.job_options import mlflow_fields
 from drivetrain.pipelines.targets.sagemaker.jobs import (
     Site,
@@ -54,11 +53,12 @@ from drivetrain.pipelines.targets.sagemaker.jobs import (
     property_files,
     training_arguments,
 )
-from drivetrain.pipelines.targets.sagemaker.registration import producer_of, register_arguments
+from drivetrain.pipelines.targets.sagemaker.registration import producer_of, register_arguments, serving_image
 from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 from drivetrain.pipelines.targets.sagemaker.tuning import tuning_arguments
 from drivetrain.pipelines.targets.sagemaker.values import spell, text
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel, find_wheels
+from drivetrain.pipelines.targets.travelling import source_files
 
 VERSION = "2020-12-01"
 
@@ -305,7 +305,11 @@ class _Compiler:
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
-        return Site(self.graph, own or self.stock(gpu=self.on_gpu(step)).uri, self._code[lacking], self.uri)
+        image = own or self.stock(gpu=self.on_gpu(step)).uri
+        for kind in self.instance_types(step):
+            if problem := machine_problem(image, kind):
+                raise SpecError(f"Step {step.name!r}: {problem}")
+        return Site(self.graph, image, self._code[lacking], self.uri)
 
     def check_framework(self, step: JobStep, stock: Image) -> None:
         """A strategy that the image's framework is too old for."""
@@ -334,10 +338,15 @@ class _Compiler:
 
     def on_gpu(self, step: JobStep) -> bool:
         """Whether the instance type has NVIDIA GPUs; of a parameter, its default is asked."""
-        kind = step.cluster.instance_type
+        return has_gpu(self.instance_types(step)[0])
+
+    def instance_types(self, step: JobStep) -> list[str]:
+        """All on which the step may run, the cluster's own first; of a parameter its default, then its choices."""
+        kind, more = step.cluster.instance_type, (*step.cluster.groups, *step.cluster.alternatives)
+        kinds: list[Any] = [kind]
         if isinstance(kind, ParameterRef):
-            kind = next((p.default for p in self.pipeline.parameters if p.name == kind.name), None)
-        return has_gpu(str(kind))
+            kinds = [each for p in self.pipeline.parameters if p.name == kind.name for each in (p.default, *p.choices)]
+        return [*map(str, kinds), *(each.instance_type for each in more)]
 
     def uri(self, value: Value) -> Value:
         """A path on this machine becomes the URI of its content; everything else is one already."""
@@ -350,10 +359,7 @@ class _Compiler:
 
     def register_arguments(self, step: RegisterStep) -> Json:
         """CreateModelPackage's input."""
-        image = step.image or self.pipeline.deployment.image
-        if image is None:
-            gpu = any(has_gpu(kind) for kind in step.instance_types)
-            image = inference_image(self.pipeline.deployment.region, gpu=gpu)
+        image = serving_image(step, self.pipeline.deployment)
         producer = producer_of(step, self.graph)
         code = None if producer is None else self.site(producer).code.sha256
         return register_arguments(step, self.graph, image=image, code=code)

@@ -44,9 +44,21 @@ class Site:
     """Turns a path on this machine into the URI that it is uploaded to; other values stay."""
 
 
-def start(folder: str) -> list[str]:
-    """The start file needs the standard library alone; without site-packages Python starts it a third faster."""
-    return ["python3", "-I", "-S", f"{folder}/start.py"]
+# What runs first stands in the definition itself, and reads the start file once: what it hashed is what it runs. An
+# entry point's word may have 256 characters.
+CHECKED_START = (
+    "import sys,hashlib as h;s,p=sys.argv[1:3];b=open(p,'rb').read();"
+    "h.sha256(b).hexdigest()==s or sys.exit('error: '+p+' is not the file that was deployed');"
+    "sys.argv[:3]=[p];exec(compile(b,p,'exec'),{'__name__':'__main__','__file__':p})"
+)
+
+
+def start(folder: str, sha256: str) -> list[str]:
+    """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs.
+
+    It needs the standard library alone; without site-packages Python starts it a third faster.
+    """
+    return ["python3", "-I", "-S", "-c", CHECKED_START, sha256, f"{folder}/start.py"]
 
 
 def output_prefix(step: JobStep, site: Site) -> Json:
@@ -74,7 +86,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
         },
         "AppSpecification": {
             "ImageUri": site.image,
-            "ContainerEntrypoint": start(f"{PROCESSING_INPUT}/{CODE_CHANNEL}"),
+            "ContainerEntrypoint": start(f"{PROCESSING_INPUT}/{CODE_CHANNEL}", site.code.start_sha256),
             "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
         },
         "RoleArn": job_role(step, graph),
@@ -137,7 +149,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
     algorithm: Json = {
         "TrainingImage": site.image,
         "TrainingInputMode": "File",
-        "ContainerEntrypoint": start(TRAINING_CODE),
+        "ContainerEntrypoint": start(TRAINING_CODE, site.code.start_sha256),
         "ContainerArguments": [
             "--code",
             site.code.sha256,

@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.components.declaration import METRICS_FILE
-from drivetrain.components.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE
+from drivetrain.components.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
+from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.spec.graph import Graph
+from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
 from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.spec.values import OutputRef, PropertyRef, Reference
+from drivetrain.pipelines.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
 
 Json = dict[str, Any]
@@ -74,6 +77,29 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     if metadata := _metadata(step, graph, producer, code):
         arguments["CustomerMetadataProperties"] = metadata
     return arguments
+
+
+def serving_image(step: RegisterStep, deployment: Deployment) -> str:
+    """The container that serves the model: the step's, or the deployment's, or the stock inference image.
+
+    Raises:
+        SpecError: a training image, by its name.
+        UserError: there is no stock image for the region or the instance types.
+    """
+    image = step.image or deployment.serving_image
+    if image is None:
+        gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types)
+        image = inference_image(deployment.region, gpu=gpu)
+    for kind in step.instance_types:
+        if problem := machine_problem(image, kind):
+            raise SpecError(f"Step {step.name!r}: {problem}")
+    if is_training_image(image):
+        raise SpecError(
+            f"Step {step.name!r} registers a model that {image!r} would serve. By its name that is a training image, "
+            "which has no server: no endpoint of the version would start. Give an image that serves "
+            f"({SERVING_IMAGE}, or register(image=...)), or none for the stock inference image."
+        )
+    return image
 
 
 def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:

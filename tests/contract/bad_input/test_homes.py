@@ -80,7 +80,7 @@ def test_a_ledger_that_another_program_has_locked(place: Place) -> None:
         holder.execute("BEGIN IMMEDIATE")
         assert place.shown() == ["Succeeded"]  # readers need no lock
         place.error_of(
-            place.drivetrain("run", "-d", "definition.json"), "database is locked", "what else uses the file"
+            place.drivetrain("run", "-d", "definition.json"), "database is locked", "End the program that has locked it"
         )
         holder.execute("ROLLBACK")
     assert place.drivetrain("run", "-d", "definition.json").code == 0
@@ -98,7 +98,7 @@ def test_a_home_that_cannot_be_made(place: Place) -> None:
     place.error_of(ran, "/proc/nowhere cannot be used", "Give another folder by --home")
 
 
-@pytest.mark.slow_cases(but=["with space"])
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["with space", "nön-ascii 😀", "quo'te\"s;$(touch owned)", "-new\nline %41?#"])
 def test_a_home_with_an_odd_name(place: Place, name: str) -> None:
     home = place.folder / "homes" / name

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.bad_input.place import Place
 
 RECIPE = "class Recipe: ...\n"
-FACTS = {"format": 1, "recipe": "faces", "source_hash": "0" * 64, "torch": "2.13.0", "measurements": []}
+FACTS = {"format": 2, "recipe": "faces", "source_hash": "0" * 64, "torch": "2.13.0", "measurements": []}
 PIPELINE = """
 from drivetrain.components.train import train
 from drivetrain.pipelines import Cluster, Pipeline, Settings, step
@@ -50,7 +50,7 @@ def test_what_cannot_be_distributed_is_refused(place: Place, command: str, setti
     place.refused(ran, message)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', "[" * 100_000], ids=["empty", "list", "bare", "nested"])
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', "[" * 100_000], ids=["empty", "list", "bare", "nested"])
 def test_a_facts_file_that_is_none_is_named(place: Place, content: str) -> None:
     place.write("faces.py", RECIPE)
     path = place.write("faces.facts.json", content)

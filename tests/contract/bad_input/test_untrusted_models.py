@@ -90,6 +90,7 @@ def test_evaluating_in_a_shell_runs_nothing_of_the_model(place: Place, poison: b
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_cases(but=["index.json"])
 @pytest.mark.parametrize("spoilt", ["state.json", "index.json", "rank-00000-of-00001.safetensors"])
 def test_resuming_runs_nothing_of_a_checkpoint(place: Place, poison: bytes, spoilt: str) -> None:
     """The manifest vouches for the pickle: whoever can write one file can write the other."""

@@ -16,6 +16,7 @@ import pytest
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
+@pytest.mark.slow
 def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path, ranks: Any) -> None:
     process = start("--processes=2", "rank_program", "fine")
     found = ranks(process, 2)

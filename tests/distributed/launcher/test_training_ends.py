@@ -121,6 +121,7 @@ def weights(folder: Path) -> tuple[bytes, Any]:
     return (folder / "model/model.safetensors").read_bytes(), json.loads((folder / "output/history.json").read_text())
 
 
+@pytest.mark.nightly
 def test_every_end_loses_nothing(training: Any, forked: Any, tmp_path: Path) -> None:
     """SIGTERM to the launcher and to one rank, in warm-up, SIGKILL in a collective, SIGSTOP."""
     process = training("cut")

@@ -198,6 +198,21 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
         {f"{PIPELINES}.masking.looks_secret": lambda _: False},
         "the secrets of",
     ),
+    "shapes": (
+        canary_secrets.by_shape,
+        {f"{PIPELINES}.masking.without_shapes": lambda text, found=None: text},
+        "the secrets of",
+    ),
+    "environment": (
+        canary_secrets.by_shape,
+        {f"{PIPELINES}.masking.environment_secrets": set},
+        "the secrets of ['environment']",
+    ),
+    "logs": (
+        canary_secrets.by_shape,
+        {f"{LOCAL}.worker.mask_logs": lambda folder, masking: None},
+        "127.0.0.1.log holds the secrets of",
+    ),
     "settings": (
         canary_secrets.in_settings,
         {f"{PIPELINES}.settings.looks_secret": lambda _: False},

@@ -23,9 +23,13 @@ class Canaries:
         self._made: dict[str, str] = {}
 
     def new(self, place: str) -> str:
+        return self.plain(place) + self._draw.choice(_ENDS)
+
+    def plain(self, place: str) -> str:
+        """One of 16 letters and digits."""
         core = f"cnry{self._draw.getrandbits(48):012x}"
         self._made[core] = place
-        return core + self._draw.choice(_ENDS)
+        return core
 
     def places(self) -> list[str]:
         return sorted(self._made.values())

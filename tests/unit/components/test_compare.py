@@ -35,8 +35,8 @@ def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str 
     folder.mkdir(parents=True, exist_ok=True)
     document = {
         "format": 1,
-        "num_samples": 100,
-        "data": {"content_hash": data_hash, "rows": 100, "key": "id"},
+        "num_samples": 1000,
+        "data": {"content_hash": data_hash, "rows": 1000, "key": "id"},
         "model": {"content_hash": model_hash},
         "settings": SETTINGS,
         "metrics": {"accuracy": {"value": accuracy, "bound": 0.0, "higher_is_better": True}},
@@ -175,6 +175,20 @@ def test_the_champion_stays(place: Place, evaluations: list[dict[str, Any]]) -> 
     assert (found["register"], found["better"], found["floors_met"]) == (0, 0, 1)
     assert found["difference"] == pytest.approx(-0.1)
     assert place.decided["verdict"] == "keep champion"
+
+
+def test_comparisons_on_a_test_set_are_counted(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    place.register(write_model(place.folder / "old", "old"), approved=True)
+    found = []
+    for night in range(3):
+        (place.model / "weights").write_text(f"night {night}")
+        write_report(place.report, 0.9, content_hash(place.model))
+        found.append(place.compare(horizon=2))
+    assert [(each["comparison"], each["register"]) for each in found] == [(1, 1), (2, 1), (3, 0)]
+    assert place.compare(horizon=2)["comparison"] == 3, "the step that is repeated"
+    assert "Give a new test set" in place.decided["why"][-1] and place.decided["comparison"] == 3
+    assert "comparison 3 on it" in (place.folder / "decision" / "decision.md").read_text()
+    assert "comparison" not in place.compare(horizon=1), "which corrects for nothing"
 
 
 def test_what_is_registered_already_is_not_compared_again(place: Place, evaluations: list[dict[str, Any]]) -> None:

@@ -183,7 +183,9 @@ def test_an_earlier_run_leaves_nothing_behind_and_other_files_stay(tmp_path: Pat
     split(tmp_path / "raw.csv", tmp_path / "out", rows_per_shard=20)
     train = tmp_path / "out" / "train"
     (train / "notes.txt").write_text("mine")
-    (train / ".part-00003.parquet.partial").write_text("left by a run that was killed")
+    (train / ".part-00003.parquet.partial").write_text("left by an older version that was killed")
+    (train / tabular_shards.STAGING).mkdir()
+    (train / tabular_shards.STAGING / "part-00003.parquet").write_text("left by a run that was killed")
     split(tmp_path / "raw.csv", tmp_path / "out")
     assert {path.name for path in train.iterdir()} == {"manifest.json", "notes.txt", "part-00000.parquet"}
     split(tmp_path / "raw.csv", tmp_path / "fresh")
@@ -191,14 +193,59 @@ def test_an_earlier_run_leaves_nothing_behind_and_other_files_stay(tmp_path: Pat
     assert content(tmp_path / "out") == content(tmp_path / "fresh")
 
 
-def test_a_failed_run_takes_the_earlier_result_away(tmp_path: Path) -> None:
-    """Old shards beside new data would be used as if they were of it."""
+def test_a_failed_run_leaves_the_earlier_result_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text(csv_text(rows(200)))
-    split(tmp_path / "raw.csv", tmp_path / "out")
-    (tmp_path / "raw.csv").write_text(csv_text([*rows(200), [7, 0, 1.5, "Bern"]]))
+    split(tmp_path / "raw.csv", tmp_path / "out", rows_per_shard=20)
+    before = content(tmp_path / "out")
+    (tmp_path / "raw.csv").write_text(csv_text([*rows(300, seed=1), [7, 0, 1.5, "Bern"]]))
     with pytest.raises(InputError, match="the key 'id' is 7"):
         split(tmp_path / "raw.csv", tmp_path / "out")
-    assert content(tmp_path / "out") == {}
+    assert content(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("survived", range(18))
+def test_a_run_killed_while_it_replaces_never_leaves_the_sets_of_two_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
+    """Killed after any number of changes in the outputs: all sets are old, all are new, or some are refused."""
+    for name, seed in (("old", 0), ("new", 1)):
+        (tmp_path / f"{name}.csv").write_text(csv_text(rows(200, seed=seed)))
+        split(tmp_path / f"{name}.csv", tmp_path / name, rows_per_shard=100)
+    whole = [content(tmp_path / name) for name in ("old", "new")]
+    split(tmp_path / "old.csv", tmp_path / "out", rows_per_shard=100)
+    changes = 0
+
+    def counted(real: Any) -> Any:
+        def change(path: Path, *arguments: Any, **options: Any) -> Any:
+            nonlocal changes
+            changes += 1
+            if changes > survived:
+                raise KeyboardInterrupt
+            return real(path, *arguments, **options)
+
+        return change
+
+    real_publish = tabular_shards.publish
+
+    def publish(writers: Any) -> None:
+        monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
+        monkeypatch.setattr(Path, "replace", counted(Path.replace))
+        real_publish(writers)
+
+    monkeypatch.setattr(tabular_shards, "publish", publish)
+    with contextlib.suppress(KeyboardInterrupt):
+        split(tmp_path / "new.csv", tmp_path / "out", rows_per_shard=100)
+    monkeypatch.undo()
+    refused = 0
+    for side in SIDES:
+        try:
+            Manifest.read(tmp_path / "out" / side)
+        except InputError as error:
+            assert "Run prepare_data again" in str(error)
+            refused += 1
+    assert refused or content(tmp_path / "out") in whole
+    split(tmp_path / "new.csv", tmp_path / "out", rows_per_shard=100)
+    assert content(tmp_path / "out") == whole[1]
 
 
 def test_wide_rows_are_written_in_smaller_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +294,7 @@ def test_the_declaration_fits_a_processing_job() -> None:
     assert undocumented == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_data_but_for_the_keys(tmp_path: Path) -> None:
     def peak(count: int) -> int:
         with (tmp_path / "raw.csv").open("w") as file:
@@ -300,14 +347,13 @@ def test_killed_at_any_instant_it_leaves_whole_sets_or_none(tmp_path: Path) -> N
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(choose.uniform(0, duration))
             process.kill()
+        unfinished += process.returncode != 0
         for side in SIDES:
             if (tmp_path / "out" / side / "manifest.json").exists():
                 Manifest.read(tmp_path / "out" / side)
-            else:
-                unfinished += 1
         found = content(tmp_path / "out")
         assert {
-            name: data for name, data in found.items() if not Path(name).name.startswith(".")
+            name: data for name, data in found.items() if tabular_shards.STAGING not in Path(name).parts
         }.items() <= expected.items()
     assert unfinished > 0
     split(tmp_path / "raw.csv", tmp_path / "out", rows_per_shard=20)

@@ -90,6 +90,7 @@ def test_sides_get_their_share() -> None:
         assert abs(count - expected) < 4 * deviation
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25,
     deadline=None,

@@ -121,6 +121,14 @@ def test_bad_input_ends_with_one_clear_line(model: Path, tmp_path: Path, argumen
     assert not (tmp_path / ".drivetrain").exists()
 
 
+def test_a_training_image_does_not_serve(model: Path, registry: str) -> None:
+    image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.10.0-cpu-py313-ubuntu22.04-sagemaker"
+    said = refused(model, group="digits", registry=registry, artifact="s3://b/model.tar.gz", image=image)
+    assert image in said and "no server" in said
+    with pytest.raises(InputError, match="no group 'digits'"):
+        open_registry(registry).versions("digits")
+
+
 def test_nothing_is_registered_of_bad_input(model: Path, evaluation: Path, registry: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "holds no files" in refused(tmp_path / "empty", group="digits", registry=registry)

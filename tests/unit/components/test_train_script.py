@@ -86,6 +86,22 @@ def test_as_a_step_it_becomes_the_launcher(
     assert "DRIVETRAIN_PARENT_PID" not in call.environment
 
 
+def test_plain_python_meets_where_the_pytorch_container_says(
+    started: list[Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ports(hosts: str) -> list[str]:
+        monkeypatch.setenv("DRIVETRAIN_HOSTS", hosts)
+        monkeypatch.setenv("DRIVETRAIN_HOST", hosts.split(",")[-1])
+        train_script(**read(train_script, [*FOLDERS, "--launcher", "python"]))
+        return [word for word in started.pop().command if word.startswith("--port=")]
+
+    assert ports("algo-1") == ports("algo-1,algo-2") == ports("127.0.0.1,127.0.0.2") == ["--port=7777"]
+    (free,) = ports("127.0.0.1")
+    assert 1024 <= int(free.removeprefix("--port=")) < 65536 and free != "--port=7777"
+    monkeypatch.setenv("DRIVETRAIN_PORT", "4321")  # the local runner has reserved one for all hosts
+    assert ports("127.0.0.1,127.0.0.2") == []
+
+
 def test_called_from_python_it_comes_back(started: list[Started], tmp_path: Path) -> None:
     train_script(**read(train_script, FOLDERS))
     (call,) = started

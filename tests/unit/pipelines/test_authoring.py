@@ -293,3 +293,9 @@ def test_a_model_card() -> None:
         register(model="s3://b/m.tar.gz", group="g", card={"business_details": {"nope": 1}})
     with pytest.raises(SpecError, match="Give an object with purpose_of_model, intended_uses"):
         register(model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"intended_uses": "digits"})
+
+
+@pytest.mark.parametrize("field", ["instance_type", "volume_gb"])
+def test_fields_of_a_cluster_point_to_it(field: str) -> None:
+    with pytest.raises(SpecError, match=rf"does not take '{field}'.* cluster=Cluster\({field}=\.\.\.\)"):
+        step(load, raw="s3://bucket/raw/", **{field: "ml.m5.large"})

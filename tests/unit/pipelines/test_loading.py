@@ -58,10 +58,24 @@ def test_two_pipelines_need_a_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"several pipelines \(nightly, weekly\). Name one: .*:nightly"):
         load(target)
     assert load(target + ":weekly").pipeline.name == "weekly"
-    with pytest.raises(UserError, match="takes no settings"):
+    with pytest.raises(
+        UserError, match=r"Setting rows \(from --set\) does not exist\..* weekly\(\) takes no settings of"
+    ):
         load(target + ":weekly", overrides=["rows=1"])
     with pytest.raises(UserError, match="Did you mean 'weekly'"):
         load(target + ":weakly")
+
+
+def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) -> None:
+    target = write(
+        tmp_path,
+        "bare_two.py",
+        "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    return Pipeline(name='p')\n",
+    )
+    write(tmp_path, "bare_two.yaml", "deployment: {bucket: my-bucket}\nlocal: {data: {'s3://b/x': data}}\n")
+    loaded = load(target, overrides=["deployment.region=eu-west-1"])
+    assert (loaded.pipeline.deployment.bucket, loaded.pipeline.deployment.region) == ("my-bucket", "eu-west-1")
+    assert loaded.settings.local.data == {"s3://b/x": "data"}
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.masking import MASK, Masking, contains_mask, looks_secret, mask
+from drivetrain.pipelines.masking import MASK, Masking, contains_mask, looks_secret, mask, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,78 @@ def test_the_default_of_a_parameter_with_such_a_name_is_masked() -> None:
     given = [{"Name": "ApiToken", "Type": "String", "DefaultValue": "abc-def-ghi"}, {"Name": "Rate", "DefaultValue": 1}]
     assert mask(given, found=found) == [{"Name": "ApiToken", "Type": "String", "DefaultValue": MASK}, given[1]]
     assert found == ["abc-def-ghi"]
+
+
+GITHUB = "ghp_" + "a1B2c3" * 6
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("postgresql://me:hunter2@host/db", f"postgresql://me:{MASK}@host/db"),
+        ("redis://:hunter2@host", f"redis://:{MASK}@host"),
+        (f"https://{GITHUB}@github.com/a/b", f"https://{MASK}@github.com/a/b"),
+        (
+            "https://h/o?a=1&X-Amz-Signature=abc&X-Amz-Credential=d",
+            f"https://h/o?a=1&X-Amz-Signature={MASK}&X-Amz-Credential={MASK}",
+        ),
+        ("https://h/o?sig=abc#x", f"https://h/o?sig={MASK}#x"),
+        ("id AKIAIOSFODNN7EXAMPLE.", f"id {MASK}."),
+        (f"clone with {GITHUB}", f"clone with {MASK}"),
+        ("github_pat_" + "a" * 30, MASK),
+        (f"Bearer {JWT}", f"Bearer {MASK}"),
+        (f"a\n{KEY}\nb", f"a\n{MASK}\nb"),
+        (KEY[:40], MASK),  # cut off
+    ],
+)
+def test_secrets_are_known_by_their_shapes(given: str, shown: str) -> None:
+    assert without_secrets(given) == shown
+    assert mask({"a": [given]}) == {"a": [shown]}
+    assert Masking()({"a": given}) == {"a": shown}
+    assert Masking().message(shown) == shown  # what is masked stays as it is
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3://bucket/data/a@b",
+        "https://host:8080/a?page=2&tokens=3",
+        "git@github.com:a/b.git",
+        "ssh://git@github.com/a/b",
+        "arn:aws:iam::123456789012:role/Role",
+        "123456789012.dkr.ecr.eu-west-1.amazonaws.com/image@sha256:" + "a" * 64,
+        "a" * 64,
+        "eyJ is how JSON in base64 begins",
+        "-----BEGIN CERTIFICATE-----",
+        "MAKIAS",
+    ],
+)
+def test_ordinary_texts_are_left_alone(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+def test_the_password_of_a_url_is_masked_everywhere() -> None:
+    masking = Masking.of({"url": "mysql://me:hunter2-and-more@host"})
+    assert masking.message("access denied with hunter2-and-more") == f"access denied with {MASK}"
+
+
+def test_secrets_of_the_environment_are_masked_under_every_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "plain-looking-value")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", __file__)
+    monkeypatch.setenv("MY_SETTING", "no-secret-at-all")
+    given = {"rate": "x-plain-looking-value", "file": __file__, "setting": "no-secret-at-all"}
+    shown = {**given, "rate": f"x-{MASK}"}
+    assert Masking()(given) == mask(given) == shown
+    assert Masking().message("it was plain-looking-value") == f"it was {MASK}"
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "a:", "://", "://a:", "eyJ", "eyJ.", "-----BEGIN ", "AKIA", "ghp_", "xoxb-", "?a="]
+)
+def test_masking_takes_linear_time(piece: str) -> None:
+    text = "x://" + piece * (200_000 // len(piece))
+    began = time.process_time()
+    without_secrets(text)
+    assert time.process_time() - began < 0.8

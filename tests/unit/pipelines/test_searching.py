@@ -90,6 +90,16 @@ def test_a_tuning_is_the_training_with_a_search() -> None:
     assert tuned().search.maximize is True
 
 
+def test_a_tuning_comes_after_other_steps() -> None:
+    first, second = fail("no", name="first"), fitted(after=[])
+    built = tune(
+        fitted(after=[first]), objective="loss", max_trainings=9, rate=between(0.1, 1.0), after=[second, first]
+    )
+    assert [edge.step for edge in built.depends_on] == ["first", "search"]
+    with pytest.raises(SpecError, match="after='search': no step"):
+        tuned(after="search")
+
+
 @pytest.mark.parametrize(
     ("objective", "maximize"),
     [(name, False) for name in ("rmse", "val_mae", "validation:mse", "perplexity", "log_loss", "valLoss", "ERROR")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changed import ROOT, Tree, changed_files, reached_tests
+from tests.changed import ROOT, Tree, changed_files, main, reached_tests
 
 PROJECT = """[tool.setuptools.package-dir]
 "drivetrain.components" = "components"
@@ -255,7 +255,7 @@ def test_a_test_that_is_gone_is_not_run(plant: Plant) -> None:
     assert reached_tests(root, changed_files(root, "HEAD")) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_in_this_tree_a_change_reaches_what_it_should() -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     tree = Tree(ROOT, files)
@@ -269,3 +269,24 @@ def test_in_this_tree_a_change_reaches_what_it_should() -> None:
         "tests/golden/retraining.json": "tests/golden/test_golden.py",
     }.items():
         assert test in tree.reached([changed]), changed
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--within", "-1"], "--within -1; allowed are whole numbers from 0"),
+        (["--base", "nosuch"], "--base nosuch is no revision of this repository"),
+        (["--list"], "components/broken.py, line 2: invalid syntax; mend it first"),
+    ],
+)
+def test_what_it_cannot_use_is_told(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    root = plant(PACKAGES)
+    (root / "components/broken.py").write_text("a = 1\nb = = 2\n")
+    monkeypatch.setattr("tests.changed.ROOT", root)
+    monkeypatch.setattr("sys.argv", ["changed", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

@@ -93,20 +93,37 @@ def test_but(case): ...
 @pytest.mark.slow_cases("z")
 @pytest.mark.parametrize("case", ["a"])
 def test_gone(case): ...
+
+@pytest.mark.slow
+@pytest.mark.nightly_cases("b")
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_by_night(case): ...
 """
 
 
 def test_cases_can_be_slow(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n  nightly\n  nightly_cases\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     (tmp_path / "test_cases.py").write_text(CASES)
     words = ("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", "1")
     slow, all_ = (
         subprocess.run([sys.executable, *words, *more], capture_output=True, text=True, cwd=tmp_path)
-        for more in (("-m", "slow"), ())
+        for more in (("-m", "slow and not nightly"), ())
     )
     assert slow.returncode == 0, slow.stdout
-    assert set(re.findall(r"test_\w+\[\w\]", slow.stdout)) == {"test_named[b]", "test_but[b]"}
+    assert set(re.findall(r"test_\w+\[\w\]", slow.stdout)) == {"test_named[b]", "test_but[b]", "test_by_night[a]"}
     assert all_.returncode == 1
     assert re.findall(r"^ERROR .*(test_\w+\[\w\])", all_.stdout, re.MULTILINE) == ["test_gone[a]"]
     assert "slow_cases names what is no case: {'z'}" in all_.stdout
+
+
+@pytest.mark.parametrize("words", ["", "buts=['a']", "'a', but=['b']", "['a']", "but='a'"])
+def test_a_marker_of_cases_that_says_nothing_is_refused(words: str, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    marked = f"@pytest.mark.slow_cases({words})\n@pytest.mark.parametrize('case', ['a', 'b'])"
+    (tmp_path / "test_cases.py").write_text(f"import pytest\n{marked}\ndef test_it(case): ...\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert ended.returncode == 4
+    assert 'test_it[a]: allowed are slow_cases("a", "b") and slow_cases(but=["c"])' in ended.stderr

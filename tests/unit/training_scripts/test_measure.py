@@ -65,13 +65,22 @@ def test_numbers_worked_out_by_hand() -> None:
     assert found["flops_per_sample"] == 2 * (10 * 20 + 20 * 3)
     assert found["input_bytes_per_sample"] == 10 * 4 + 8
     # ReLU's output, which the second layer needs, too; and what the loss keeps of three logits.
-    assert found["activation_bytes_per_sample"] == 20 * 4 + 3 * 4
     assert [layer["name"] for layer in found["layers"]] == ["0", "1", "2"]
-    assert [layer["output_bytes_per_sample"] for layer in found["layers"]] == [80, 80, 12]
-    assert [layer["activation_bytes_per_sample"] for layer in found["layers"]] == [0, 80, 0]
+    assert of_layers(found, "full", "outputs") == [80, 80, 12]
+    assert of_layers(found, "full", "activations") == [0, 80, 0]
+    assert of_layers(found, "full", "checkpointed") == [0, 80, 0]  # the input of the second Linear is ReLU's output
+    assert (found["loss"]["full"]["activations"], found["loss"]["full"]["outputs"]) == (3 * 4, 3 * 4)
+    # Under autocast the layers are in two bytes (so is a copy of the inputs); the outputs are cast for the loss.
+    assert of_layers(found, "half", "outputs") == [40, 40, 6]
+    assert of_layers(found, "half", "activations") == [20, 40, 0]
+    assert (found["loss"]["half"]["activations"], found["loss"]["half"]["outputs"]) == (3 * 4, 3 * 4)
     assert found["is_chain"] and found["sequence_length"] is None
     assert not found["has_tensor_plan"] and not found["has_context_plan"]
     assert len(found["source_hash"]) == 64
+
+
+def of_layers(found: dict[str, Any], form: str, what: str) -> list[int]:
+    return [layer[form][what] for layer in found["layers"]]
 
 
 def test_optimizers_are_told_by_a_step() -> None:
@@ -112,7 +121,8 @@ def test_what_is_measured_without_values_is_what_a_real_pass_keeps(name: str) ->
     optimizer.step()
     state = [value for each in optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
     # All but what a batch of any size keeps once, such as running statistics.
-    assert sum(kept.values()) == pytest.approx(8 * found["activation_bytes_per_sample"], rel=0.002)
+    a_sample = sum(of_layers(found, "full", "activations")) + found["loss"]["full"]["activations"]
+    assert sum(kept.values()) == pytest.approx(8 * a_sample, rel=0.002)
     assert sum(value.nbytes for value in state if value.dim()) == found["optimizer"]["state_bytes"]
 
 

@@ -118,7 +118,7 @@ def test_a_recipe_is_given_by_its_module(
     assert result == notebook.Result(model=tmp_path / "model", history=[{"epoch": 1}])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_trains_from_a_prompt(digits: Path, tmp_path: Path) -> None:
     lines = """
     import os
@@ -136,7 +136,7 @@ def test_it_trains_from_a_prompt(digits: Path, tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "output" / "history.json").read_text())) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_gives_the_model_that_the_launcher_gives(digits: Path, tmp_path: Path) -> None:
     words = ["--train=train", "--model=launched", "--recipe=my_recipe", "--epochs=2"]
     launch = [sys.executable, "-m", "drivetrain.training_scripts.launch", "--processes=2"]
@@ -150,7 +150,7 @@ def test_it_gives_the_model_that_the_launcher_gives(digits: Path, tmp_path: Path
     assert launched.read_bytes() == spawned.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_failing_rank_is_an_exception_with_its_traceback(digits: Path, tmp_path: Path) -> None:
     lines = """
     try:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from drivetrain.training_scripts.process import join_group
+from drivetrain.training_scripts.process import join_group, use_one_gloo_worker
 
 
 def test_one_process_alone_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,27 @@ def test_the_collectives_wait_as_long_as_they_are_told(monkeypatch: pytest.Monke
     with pytest.raises(RuntimeError, match="boom"), join_group():
         raise RuntimeError("boom")
     assert joined == [timedelta(seconds=600)]
+
+
+def test_groups_are_made_with_what_newer_torch_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.14 says enable_reconfigure, which stands among the options beside the time-out and the threads."""
+    made: list[Any] = []
+
+    class Options:
+        _devices, _timeout, _threads, enable_reconfigure = [], timedelta(), 2, False
+
+    class Gloo:
+        _Options = Options
+
+        def __init__(self, store: Any, rank: int, size: int, options: Options) -> None:
+            made.append((store, rank, size, options))
+
+    monkeypatch.setattr(dist, "ProcessGroupGloo", Gloo)
+    monkeypatch.setattr("drivetrain.training_scripts.process._gloo_devices", lambda pid, interfaces: ["device"])
+    use_one_gloo_worker.__wrapped__()
+    group: Any = Gloo
+    group("store", 1, 2, timeout=timedelta(seconds=3), enable_reconfigure=True)
+    ((*where, options),) = made
+    assert where == ["store", 1, 2]
+    assert (options._timeout, options._threads, options._devices) == (timedelta(seconds=3), 1, ["device"])
+    assert options.enable_reconfigure is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
@@ -15,6 +15,7 @@ from drivetrain.training_scripts.checkpointing.inspection.own_files import OwnFi
 from drivetrain.training_scripts.checkpointing.inspection.trainings import STEP_FOLDER, Training
 from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training_scripts.checkpointing.places import Place
+from drivetrain.training_scripts.checkpointing.retention import watched
 from drivetrain.training_scripts.checkpointing.store import QUARANTINE, REPORT_FILE, Store
 from drivetrain.training_scripts.errors import InputError
 
@@ -90,7 +91,8 @@ def list_training(training: Training) -> Listing:
             rows.append(_row(step, folder, names, DAMAGED, str(problem)))
             continue
         rows.append(_row_of(manifests[step], folder, names))
-    rows = _marked(rows, monitor_of(manifests.values()))
+    newest = max(manifests.values(), key=lambda manifest: manifest.step, default=None)
+    rows = _marked(rows, watched(newest.values) if newest else None)
     rows += _without_manifest(names, current, working)
     rows += _quarantined(place, names)
     files = {
@@ -129,14 +131,6 @@ class _Listed:
 def best_step(training: Training) -> int | None:
     """The step that a list marks as the best."""
     return next((row.step for row in list_training(training).rows if row.best), None)
-
-
-def monitor_of(manifests: Iterable[Manifest]) -> str | None:
-    """The metric by which the best is chosen: the one that the training watches, as the newest manifest says."""
-    newest = max(manifests, key=lambda manifest: manifest.step, default=None)
-    config = newest.values.get("config") if newest else None
-    name = config.get("monitor") if isinstance(config, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def metrics_of(manifest: Manifest) -> dict[str, float]:
@@ -201,15 +195,14 @@ def _row(step: int, folder: str, names: Mapping[str, int], state: str, problem: 
     return Row(step=step, folder=folder, state=state, problem=problem, bytes=sum(sizes), files=len(sizes))
 
 
-def _marked(rows: Sequence[Row], monitor: str | None) -> list[Row]:
-    """With the newest good one marked, and the best of the good ones."""
+def _marked(rows: Sequence[Row], by: tuple[str, bool] | None) -> list[Row]:
+    """With the newest good one marked, and the best of the good ones by a metric of which more is better, or less."""
     good = [row for row in rows if row.state == GOOD]
     newest = max((row.step for row in good), default=None)
-    measured = [row for row in good if monitor in row.metrics]
     best = None
-    if monitor and measured:
-        sign = -1 if monitor.endswith("loss") else 1  # as in loop.watch
-        best = max(measured, key=lambda row: (sign * row.metrics[monitor], row.step)).step
+    if by and (measured := [row for row in good if by[0] in row.metrics]):
+        name, higher = by
+        best = max(measured, key=lambda row: (row.metrics[name] * (1 if higher else -1), row.step)).step
     return [replace(row, newest=row.step == newest, best=row.step == best) for row in rows]
 
 

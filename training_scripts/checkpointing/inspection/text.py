@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from drivetrain.training_scripts.checkpointing.attempts import Attempt
@@ -34,13 +34,15 @@ _LONG_TEXT = 100
 _OWN = 20
 
 
-def listing_text(found: Sequence[Listing], now: float) -> str:
-    """A table for each training."""
-    return "\n\n".join(_listed(each, now) for each in found)
+def listing_text(found: Sequence[Listing], now: float, names: Mapping[str, str]) -> str:
+    """A table for each training; of several, with the name by which it is chosen."""
+    return "\n\n".join(_listed(each, now, names[each.training] if len(found) > 1 else "") for each in found)
 
 
-def _listed(found: Listing, now: float) -> str:
+def _listed(found: Listing, now: float, name: str) -> str:
     head = paint(printable(found.place), "bold")
+    if name:
+        head += f"\n--training {printable(name)}"
     if found.at_work is not None:
         head += f"  (at work: {printable(found.at_work.describe())})"
     if found.own:
@@ -186,9 +188,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG_TEXT else text[: _LONG_TEXT - 1] + "…"
 
 
-def verdict_text(verdict: Verdict) -> str:
-    """A line, and one more for each damaged file."""
-    name = f"step {verdict.step}" + (f" of {printable(verdict.training)}" if verdict.training else "")
+def verdict_text(verdict: Verdict, training: str) -> str:
+    """A line, and one more for each damaged file.
+
+    Args:
+        training: its name; "" where the place holds no other.
+    """
+    name = f"step {verdict.step}" + (f" of {printable(training)}" if training else "")
     head = f"{name}: {paint(verdict.state, verdict.state)}"
     if verdict.state == GOOD:
         return f"{head}, {count(verdict.files, 'file')}, {size(verdict.bytes)} read in {duration(verdict.seconds)}"

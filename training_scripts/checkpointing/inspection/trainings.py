@@ -21,15 +21,19 @@ from drivetrain.training_scripts.errors import InputError, unknown_name
 
 NEWEST, BEST = "newest", "best"
 _GIVE = "Give the folder that a training is given as --checkpoints."
+_HASH = re.compile(r"[0-9a-f]{16,}", re.ASCII)
+_SHORT = (8, 12, 16)
 STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Training:
-    """The checkpoints of one training; `id` is the folder's name below the place that was given, "" for itself."""
+    """The checkpoints of one training; `id` is the folder's name below the place that was given, "" for itself, and
+    `name` as much of it as tells it from the others there."""
 
     id: str
     store: Store
+    name: str = ""
 
     @property
     def place(self) -> Place:
@@ -53,27 +57,43 @@ class Found:
     step: int | None = None
 
     def choose(self, given: str | None) -> Training:
-        """The training whose identity is, or begins as, given; the only one where none is given.
+        """The training whose name or identity is, or begins as, given; the only one where none is given.
 
         Raises:
             InputError: none, or several.
         """
         if given is not None:
-            fitting = [training for training in self.trainings if training.id.startswith(given)]
-            exact = [training for training in fitting if training.id == given] or fitting
+            fitting = [training for training in self.trainings if _begins(training.id, given)]
+            exact = [training for training in fitting if given in (training.id, training.name)] or fitting
             if len(exact) == 1:
                 return exact[0]
             if not exact:
-                raise unknown_name(f"training in {self.uri}", given, [training.id for training in self.trainings])
+                raise unknown_name(f"training in {self.uri}", given, [training.name for training in self.trainings])
         else:
             exact = list(self.trainings)
             if len(exact) == 1:
                 return exact[0]
-        shown = ", ".join(training.id for training in exact[:5]) + (", ..." if exact[5:] else "")
+        shown = ", ".join(training.name for training in exact[:5]) + (", ..." if exact[5:] else "")
         raise InputError(
-            f"{self.uri} holds the checkpoints of {len(exact)} trainings: {shown}. Name one by --training, or by its "
-            "beginning."
+            f"{self.uri} holds the checkpoints of {len(exact)} trainings: {shown}. Name one by --training: "
+            "`list` shows what is in each."
         )
+
+
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """Identities -> names that are all different: hashes of at least 16 digits are cut, to 8 where that is enough."""
+    ids = list(ids)
+    for digits in _SHORT:
+        names = {id: "-".join(part[:digits] if _HASH.fullmatch(part) else part for part in id.split("-")) for id in ids}
+        if len(set(names.values())) == len(ids):
+            return names
+    return {id: id for id in ids}
+
+
+def _begins(id: str, given: str) -> bool:
+    """Whether each part of what is given is the beginning of that part of the identity."""
+    parts, wanted = id.split("-"), given.split("-")
+    return len(wanted) <= len(parts) and all(map(str.startswith, parts, wanted))
 
 
 @contextmanager
@@ -123,7 +143,8 @@ def find(uri: str) -> Found:
         _refuse(uri, names)
     # One training's folder holds no others.
     ids = [""] if "" in ids else sorted(ids)
-    return Found(uri, tuple(Training(id, Store(open_place(f"{uri}/{id}" if id else uri))) for id in ids))
+    names_of = short_names(ids)
+    return Found(uri, tuple(Training(id, Store(open_place(f"{uri}/{id}" if id else uri)), names_of[id]) for id in ids))
 
 
 def choose_step(

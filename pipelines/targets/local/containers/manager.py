@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import resource
 import select
 import time
 
@@ -32,6 +33,7 @@ def manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, re
     told: dict[str, Any] = {}
     try:
         signals = _SignalPipe()
+        _mark(spec["mark"])
         if spec["pid_namespace"]:
             namespaces.set_parent_death_signal(signal.SIGKILL)
         namespaces.set_subreaper()
@@ -49,6 +51,13 @@ def manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, re
     except BrokenPipeError:
         os._exit(1)  # the guard is gone; the runner sees the end of stdout
     os._exit(0)
+
+
+def _mark(mark: int) -> None:
+    """Give this process and all below it the limit by which they are found (processes.mark_of)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
+    if hard == resource.RLIM_INFINITY or hard >= mark:
+        resource.setrlimit(resource.RLIMIT_RTTIME, (mark, hard))
 
 
 def _start(spec: dict[str, Any]) -> int:

@@ -23,6 +23,7 @@ BASE = "/opt/ml"
 # Programs that honour it (our start file, the SageMaker toolkits) need no /opt/ml.
 BASE_VARIABLE = "SAGEMAKER_BASE_DIR"
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
+CONFINED = Path(__file__).with_name("confined.py")
 
 # /opt/ml where a path starts: not in /srv/opt/ml, /opt/mlflow or s3://bucket/opt/ml; but in --out=/opt/ml/model.
 _BASE_PATH = re.compile(r"(?:(?<=file://)|(?<![\w/.~+-]))/opt/ml(?=$|/|[^\w.+-])")

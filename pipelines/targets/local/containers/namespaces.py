@@ -13,6 +13,7 @@ import stat
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
@@ -40,6 +41,17 @@ def enter_user_namespace() -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
+
+
+def leave_network() -> None:
+    """Go to a network namespace without any interface that is up.
+
+    Raises:
+        OSError: it is not allowed.
+    """
+    if os.geteuid() != 0:
+        enter_user_namespace()
+    unshare(CLONE_NEWNET)
 
 
 def set_subreaper() -> None:

@@ -31,6 +31,12 @@ def descendants(pid: int) -> list[int]:
     return [process for process in found if process not in zombies]
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that is no zombie."""
+    fields = stat(pid)
+    return fields is not None and fields[0] not in ("Z", "X")
+
+
 def send(pid: int, number: int) -> None:
     """A signal to a process that may have ended, or may have become another user's, meanwhile."""
     try:

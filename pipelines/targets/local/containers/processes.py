@@ -5,10 +5,12 @@ A process is known by its pid together with its start time, since pids are used 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import select
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from drivetrain.pipelines.targets.local.containers import process_table
 
 # Stands in the environment of every process of a job, with the job's token.
 TOKEN_VARIABLE = "DRIVETRAIN_JOB"
+# Seconds for which a process that survives SIGKILL is waited for.
+UNKILLABLE_S = 30.0
+_LIMIT = b"Max realtime timeout"
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class ProcessRecord:
 
     `start_time` is field 22 of /proc/PID/stat (clock ticks since boot) and `boot` the kernel's boot id: the three
     together name one process for ever. `token` stands in the environment of every process of the job
-    (DRIVETRAIN_JOB), by which descendants are found even after their supervisor was killed.
+    (DRIVETRAIN_JOB) and in a limit that none of them can do without (`mark_of`), by which descendants are found even
+    after their supervisor was killed.
     """
 
     pid: int
@@ -63,8 +69,17 @@ def alive(record: ProcessRecord) -> bool:
     )
 
 
+def mark_of(token: str) -> int:
+    """The soft limit of time as a real-time process (RLIMIT_RTTIME) that every process of the job has, in microseconds.
+
+    No environment that is cleared, no session, no second fork and no death of a parent takes it off. It limits nothing:
+    it is more than 36,000 years, and no process of a job is scheduled in real time.
+    """
+    return (1 << 60) + int.from_bytes(hashlib.sha256(token.encode()).digest()[:7], "big")
+
+
 def with_token(token: str) -> list[int]:
-    """Processes of this user whose environment says that they belong to the job `token`."""
+    """Processes that belong to the job `token`, by their limit or their environment; zombies left out."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and _has_token(int(name), token)]
 
 
@@ -78,13 +93,16 @@ def temporary_folder(token: str) -> str:
     return os.path.join(tempfile.gettempdir(), f"drivetrain-{token}")
 
 
-def end_survivors(records: Iterable[ProcessRecord], *, grace_s: float = 5.0) -> list[ProcessRecord]:
+def end_survivors(
+    records: Iterable[ProcessRecord], *, grace_s: float = 5.0, unkillable_s: float = UNKILLABLE_S
+) -> list[ProcessRecord]:
     """End what still runs of jobs whose runner is gone, and return the supervisors that were found alive.
 
     Each supervisor is asked first (SIGTERM: it ends its whole job within seconds); what lives after `grace_s` seconds
     is killed, and so is every process that carries a job's token. A pid that meanwhile belongs to another process is
     never touched: pid, start time and boot must agree, and the signal goes through a descriptor of that process.
-    Their temporary folders are removed.
+    Their temporary folders are removed. What SIGKILL does not end within `unkillable_s` seconds (an uninterruptible
+    read of a dead disk) is told and left.
     """
     this_boot = boot_id()
     ours = [record for record in records if record.boot == this_boot]
@@ -93,20 +111,39 @@ def end_survivors(records: Iterable[ProcessRecord], *, grace_s: float = 5.0) -> 
         descriptor = _open(record)
         if descriptor is not None:
             found.append((record, descriptor))
-            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            _send(descriptor, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     for _, descriptor in found:
         if not _ended(descriptor, deadline - time.monotonic()):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            _send(descriptor, signal.SIGKILL)
         os.close(descriptor)
+    deadline = time.monotonic() + unkillable_s
     for record in ours:
-        while sum(_kill_with_token(pid, record.token) for pid in with_token(record.token)):
-            time.sleep(0.005)  # a killed process keeps its environment until the kernel has taken it down
+        while left := [pid for pid in with_token(record.token) if _kill_with_token(pid, record.token)]:
+            if time.monotonic() > deadline:
+                print(f"drivetrain: processes that cannot be killed were left behind: {left}", file=sys.stderr)
+                break
+            time.sleep(0.005)  # a killed process is there until the kernel has taken it down
         shutil.rmtree(temporary_folder(record.token), ignore_errors=True)
     return [record for record, _ in found]
 
 
 def _has_token(pid: int, token: str) -> bool:
+    return (_limit(pid) == mark_of(token) or _names(pid, token)) and process_table.is_running(pid)
+
+
+def _limit(pid: int) -> int | None:
+    """The soft limit of time as a real-time process; None where there is none."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as file:
+            found = next((line for line in file if line.startswith(_LIMIT)), b"")
+    except OSError:
+        return None  # ended meanwhile
+    soft = found.removeprefix(_LIMIT).split()[:1]
+    return int(soft[0]) if soft and soft[0].isdigit() else None
+
+
+def _names(pid: int, token: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return f"{TOKEN_VARIABLE}={token}".encode() in file.read().split(b"\0")
@@ -115,19 +152,24 @@ def _has_token(pid: int, token: str) -> bool:
 
 
 def _kill_with_token(pid: int, token: str) -> bool:
+    """Whether there was such a process, which may be on its way out."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return False
     try:
-        if pid == os.getpid() or not _has_token(pid, token):
-            return False
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        return True
-    except ProcessLookupError:
-        return False
+        return pid != os.getpid() and _has_token(pid, token) and _send(descriptor, signal.SIGKILL)
     finally:
         os.close(descriptor)
+
+
+def _send(descriptor: int, number: signal.Signals) -> bool:
+    """Send a signal to a process that may have ended, or have become another user's, meanwhile; whether it was sent."""
+    try:
+        signal.pidfd_send_signal(descriptor, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def _open(record: ProcessRecord) -> int | None:

@@ -18,6 +18,7 @@ from drivetrain.pipelines.targets.local.containers.processes import (
     TOKEN_VARIABLE,
     ProcessRecord,
     end_survivors,
+    mark_of,
     record_of,
     temporary_folder,
 )
@@ -62,7 +63,7 @@ def supervise(host: Host, job: Job) -> Supervised:
     record_file = job.log_folder / f"{host.name}.ended"
     record_file.unlink(missing_ok=True)
     log = job.log_folder / f"{host.name}.log"
-    with log.open("ab") as file:
+    with open(log, "ab", opener=_for_the_owner) as file:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(mounts.SUPERVISOR)],
             stdin=subprocess.PIPE,
@@ -80,6 +81,10 @@ def supervise(host: Host, job: Job) -> Supervised:
             log_start=file.tell(),
             record=record_of(process.pid, secrets.token_hex(8)),
         )
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def specification(one: Supervised, job: Job, isolation: mounts.Isolation, port: int | None) -> dict[str, Any]:
@@ -105,16 +110,21 @@ def specification(one: Supervised, job: Job, isolation: mounts.Isolation, port: 
         "mounts": None if rewritten else str(root),
         "pid_namespace": isolation == "pid",
         "temporary": temporary,
+        "mark": mark_of(one.record.token),
     }
+
+
+def clean_environment(temporary: str) -> dict[str, str]:
+    """What any program of a user's or a model's sees of the runner's environment."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**DEFAULTS, **inherited, "PATH": mounts.search_path(), "TMPDIR": temporary}
 
 
 def container_environment(
     job: Job, host: Host, *, token: str, temporary: str, rewritten: bool, port: int | None
 ) -> dict[str, str]:
     """Everything the command's environment holds."""
-    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    ours = {**DEFAULTS, **inherited, "PATH": mounts.search_path(), "TMPDIR": temporary}
-    environment = {**ours, **job.environment, **host.environment}
+    environment = {**clean_environment(temporary), **job.environment, **host.environment}
     if port is not None:
         environment[PORT_VARIABLE] = str(port)
     if rewritten:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,16 +45,23 @@ _KNOWN = frozenset(
         "sagemaker_s3_output",
     }
 )
-# They make the toolkit or a framework's container start something other than one process a host.
-_DISTRIBUTIONS = (
-    "sagemaker_mpi_enabled",
-    "sagemaker_parameter_server_enabled",
-    "sagemaker_distributed_dataparallel_enabled",
-    "sagemaker_pytorch_ddp_enabled",
-    "sagemaker_pytorch_xla_multi_worker_enabled",
-    "sagemaker_multi_worker_mirrored_strategy_enabled",
-    "sagemaker_torch_distributed_enabled",
-)
+_LAUNCH = "drivetrain.training_scripts.launch"
+# What makes the toolkit or a framework's container start something other than one process a host -> our launcher.
+_LAUNCHERS = {"sagemaker_mpi_enabled": "mpirun", "sagemaker_torch_distributed_enabled": "torchrun"}
+_NUM_PROCESSES, _MPI_OPTIONS = "sagemaker_mpi_num_of_processes_per_host", "sagemaker_mpi_custom_mpi_options"
+_TORCHRUN = "torch.distributed by torchrun (sagemaker_torch_distributed_enabled)"
+_INSTEAD = f"--image-command IMAGE='python -m {_LAUNCH} --launcher tf_config --script SCRIPT'"
+# Others -> what it is that only their own container has, and what to use instead.
+_NOT_HERE = {
+    "sagemaker_parameter_server_enabled": (
+        "TensorFlow's parameter servers",
+        f"tf.distribute.MultiWorkerMirroredStrategy, with {_INSTEAD}",
+    ),
+    "sagemaker_multi_worker_mirrored_strategy_enabled": ("the container's TF_CONFIG", _INSTEAD),
+    "sagemaker_distributed_dataparallel_enabled": ("SageMaker's data parallel library (SMDDP)", _TORCHRUN),
+    "sagemaker_pytorch_ddp_enabled": ("SageMaker's launcher of DDP (smddprun)", _TORCHRUN),
+    "sagemaker_pytorch_xla_multi_worker_enabled": ("PyTorch/XLA", _TORCHRUN),
+}
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,14 @@ def submit_directory(hyperparameters: Mapping[str, str]) -> str | None:
     return None if value is None else str(value)
 
 
+def unsupported(hyperparameters: Mapping[str, str]) -> str | None:
+    """Why a job with these hyperparameters cannot be started here; None where it can."""
+    for name, (what, instead) in _NOT_HERE.items():
+        if _decode(hyperparameters.get(name, "false")):
+            return f"hyperparameter {name} asks for {what}, which this machine does not have. Use {instead}."
+    return None
+
+
 def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None) -> Launch:
     """Unpack the job's code into the tree of one host and say what to start.
 
@@ -86,7 +102,7 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
         archive: the local file behind an s3:// submit directory; None where the directory is a path in the container.
 
     Raises:
-        UserError: no usable program or archive; a distribution that only the framework's own container starts.
+        UserError: no usable program or archive; a distribution that is `unsupported`.
     """
     config = root / "input" / "config"
     raw: dict[str, str] = json.loads((config / "hyperparameters.json").read_text(encoding="utf-8"))
@@ -95,12 +111,8 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
     decoded = {name: _decode(value) for name, value in raw.items()}
     own = {name: value for name, value in decoded.items() if not _is_sagemakers(name)}
     framework = {name: value for name, value in decoded.items() if _is_sagemakers(name) and name not in _KNOWN}
-    for name in _DISTRIBUTIONS:
-        if framework.get(name):
-            raise UserError(
-                f"Hyperparameter {name} asks for a launcher that only the framework's own container has. Give the step "
-                "a command with --image-command IMAGE=CMD, or an entry point of its own."
-            )
+    if problem := unsupported(raw):
+        raise UserError(problem)
     program = environment.get(PROGRAM.upper()) or decoded.get(PROGRAM)
     program = _entry_point(program)
     module_dir = str(decoded.get(SUBMIT_DIRECTORY, CODE))
@@ -133,6 +145,11 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
         "PYTHONPATH": os.pathsep.join(python_path),
     }
     command, notes = _command(program, code)
+    launcher = next((launcher for name, launcher in _LAUNCHERS.items() if framework.get(name)), None)
+    if launcher is not None:
+        command = _launched(launcher, command, framework)
+        if framework.get(_MPI_OPTIONS):
+            notes += (f"{_MPI_OPTIONS} is left out: it tunes the network of the machines that the job is made for.",)
     return Launch(
         command=(*command, *arguments(own)),
         environment={**environment, **given},
@@ -195,6 +212,18 @@ def _command(program: str, code: Path) -> tuple[tuple[str, ...], tuple[str, ...]
         notes.append("setup.py is not installed locally: the package is run from its folder.")
         return ("python3", "-m", program.removesuffix(".py")), tuple(notes)
     return ("python3", "--", program), tuple(notes)
+
+
+def _launched(launcher: str, command: tuple[str, ...], framework: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same program as the processes of our launcher, which reads the hosts from the job's files."""
+    given = framework.get(_NUM_PROCESSES) or 0 if launcher == "mpirun" else 0
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise UserError(f"Hyperparameter {_NUM_PROCESSES} is {given!r}. Allowed: a whole number from 1.")
+    if command[0] == "/bin/sh":
+        raise UserError(f"sagemaker_program {command[1]!r} does not say what runs it. Begin it with #!/bin/sh.")
+    program = [command[-1]] if "-m" in command else ["--script", command[-1]]
+    # -P: no file of the user's is taken for a module of ours.
+    return (sys.executable, "-P", "-m", _LAUNCH, f"--launcher={launcher}", f"--processes={given}", *program)
 
 
 def _listing(folder: Path) -> str:

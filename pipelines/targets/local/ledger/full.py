@@ -1,4 +1,4 @@
-"""A ledger that cannot be written, on a full disk mostly, said in one clear error."""
+"""A ledger that cannot be written, as one clear error."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.local.ledger.schema import advice
 
 
 class LedgerFullError(UserError):
-    """The ledger could not be written (a full disk, mostly). What was in it is untouched."""
+    """The ledger could not be written. What was in it is untouched."""
 
 
 @contextmanager
@@ -26,6 +27,6 @@ def full_ledger_errors(path: Path) -> Generator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise LedgerFullError(
-            f"The ledger {path} could not be written: {error}. Free some space (or see what else uses the file); what "
-            "it holds is whole, and the run can be resumed."
+            f"The ledger {path} could not be written: {error}. {advice(error)}; what it holds is whole, and the run "
+            "can be resumed."
         ) from error

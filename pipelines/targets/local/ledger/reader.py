@@ -28,13 +28,40 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-_EXECUTION = "id, pipeline, status, started, ended, reason, definition_hash, parameters"
+_EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters"
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
     " response, parent, iteration, item"
 )
 _ATTEMPT = "execution, step, number, status, started, ended, reason, error_type, processes"
 _ARTIFACT = "execution, step, flow, name, uri, digest, files, bytes, from_execution, from_step"
+
+
+class _Thinned:
+    """Of `count` values of a metric, which are the last column of its rows, those that `Ledger.metrics` gives."""
+
+    def __init__(self, count: int, most: int) -> None:
+        self._kept: set[tuple[Any, ...]] = set()
+        self._number, self._count = 0, count
+        self._stretches = count if count <= most else most // 2
+        self._stretch = -1
+        self._least: tuple[Any, ...] = ()
+        self._greatest = self._last = self._least
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        stretch = self._number * self._stretches // self._count
+        self._number += 1
+        self._last = row
+        if stretch != self._stretch:
+            self._kept |= {self._least, self._greatest}
+            self._stretch, self._least, self._greatest = stretch, row, row
+        elif row[-1] < self._least[-1]:
+            self._least = row
+        elif row[-1] > self._greatest[-1]:
+            self._greatest = row
+
+    def kept(self) -> set[tuple[Any, ...]]:
+        return {*self._kept, self._least, self._greatest, self._last} - {()}
 
 
 class Ledger:
@@ -65,9 +92,9 @@ class Ledger:
         self.close()
 
     def executions(self, limit: int = 20, pipeline: str | None = None) -> list[ExecutionRow]:
-        """The latest executions, newest first."""
+        """The latest executions, newest first: in the order in which they were entered, whatever the clock said."""
         where, values = ("WHERE pipeline = ?", [pipeline]) if pipeline else ("", [])
-        sql = f"SELECT {_EXECUTION} FROM executions {where} ORDER BY started DESC, rowid DESC LIMIT ?"
+        sql = f"SELECT {_EXECUTION} FROM executions {where} ORDER BY rowid DESC LIMIT ?"
         return [self._execution(row) for row in self._rows(sql, *values, limit)]
 
     def execution(self, id: str) -> ExecutionRow:
@@ -82,14 +109,14 @@ class Ledger:
                 raise UserError(f"Nothing has been run in {self.home.root} yet. Start with `drivetrain run`.")
             return found[0]
         pattern = id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY started DESC LIMIT 10"
+        sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY rowid DESC LIMIT 10"
         rows = self._rows(sql, pattern) if id else []
         exact = [row for row in rows if row[0] == id] or rows
         if len(exact) == 1:
             return self._execution(exact[0])
         if exact:
             raise UserError(f"Several executions begin with {id!r}: {', '.join(row[0] for row in exact)}.")
-        known = [row[0] for row in self._rows("SELECT id FROM executions ORDER BY started DESC LIMIT 12")]
+        known = [row[0] for row in self._rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, known)}")
 
     def steps(self, execution: str) -> list[StepRow]:
@@ -115,14 +142,25 @@ class Ledger:
         sql = f"SELECT {_ATTEMPT} FROM attempts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
         return [_attempt(row) for row in self._rows(sql, execution, step, step)]
 
-    def metrics(self, execution: str, step: str | None = None) -> list[MetricRow]:
-        """Training metrics of the last attempt of each step, in the order in which they were logged."""
-        sql = """
-            SELECT m.step, m.name, m.seconds, m.value FROM metrics m
-            JOIN steps s ON s.execution = m.execution AND s.name = m.step AND s.attempts = m.attempt
-            WHERE m.execution = ? AND (? IS NULL OR m.step = ?) ORDER BY m.rowid
+    def metrics(self, execution: str, step: str | None = None, *, most: int = 4000) -> list[MetricRow]:
+        """Training metrics of the last attempt of each step, in the order in which they were logged.
+
+        Of a metric with more than `most` values, the least and the greatest of each of most / 2 stretches of equal
+        length, and the last: a curve of them looks as one of all would.
         """
-        return [MetricRow(*row) for row in self._rows(sql, execution, step, step)]
+        logged = """
+            FROM metrics m JOIN steps s ON s.execution = m.execution AND s.name = m.step AND s.attempts = m.attempt
+            WHERE m.execution = ? AND (? IS NULL OR m.step = ?)
+        """
+        counts = self._rows(f"SELECT m.step, m.name, count(*) {logged} GROUP BY 1, 2", execution, step, step)
+        thinned = {(step, name): _Thinned(count, most) for step, name, count in counts}
+        sql = f"SELECT m.rowid, m.step, m.name, m.seconds, m.value {logged} ORDER BY m.rowid"
+        with self._guard, unreadable_errors(self.home.ledger):
+            for row in self._connection.execute(sql, (execution, step, step)):
+                if (metric := thinned.get((row[1], row[2]))) is not None:  # else it is new since they were counted
+                    metric.add(row)
+        kept = sorted(row for each in thinned.values() for row in each.kept())
+        return [MetricRow(*row[1:]) for row in kept]
 
     def artifacts(self, execution: str, step: str | None = None) -> list[ArtifactRow]:
         """What the steps read and wrote."""
@@ -151,11 +189,16 @@ class Ledger:
         return [_event(row) for row in self._rows(sql, after)]
 
     def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> EarlierStep | None:
-        """The latest success of a step of a pipeline that really ran: with this cache key, or with any."""
+        """The latest success of a step of a pipeline that really ran: with this cache key, or with any.
+
+        The order is that in which their attempts were entered: a clock can be set back.
+        """
         sql = """
             SELECT execution, name, ended, arguments, cache_fields, response, value FROM steps
             WHERE pipeline = ? AND name = ? AND status = 'Succeeded' AND cache_key IS NOT NULL
-              AND (? IS NULL OR cache_key = ?) ORDER BY ended DESC LIMIT 1
+              AND (? IS NULL OR cache_key = ?)
+            ORDER BY (SELECT max(attempts.rowid) FROM attempts WHERE execution = steps.execution AND step = steps.name)
+              DESC, ended DESC LIMIT 1
         """
         rows = self._rows(sql, pipeline, step, key, key)
         if not rows:
@@ -205,7 +248,7 @@ class Ledger:
 
     def latest_unfinished(self, request_hash: str) -> str | None:
         """The newest execution of the same request, if the ledger does not know how it ended."""
-        sql = "SELECT id, status FROM executions WHERE request_hash = ? ORDER BY started DESC, rowid DESC LIMIT 1"
+        sql = "SELECT id, status FROM executions WHERE request_hash = ? ORDER BY rowid DESC LIMIT 1"
         rows = self._rows(sql, request_hash)
         return rows[0][0] if rows and rows[0][1] == "Executing" else None
 
@@ -214,7 +257,7 @@ class Ledger:
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
-        id, pipeline, status, started, ended, reason, definition_hash, parameters = row
+        id, pipeline, status, started, ended, idle, reason, definition_hash, parameters = row
         if status == "Executing" and not self.home.is_running(id):
             status = "Interrupted"
         return ExecutionRow(
@@ -223,6 +266,7 @@ class Ledger:
             status=status,
             started=started,
             ended=ended,
+            idle=idle or 0.0,  # an earlier version did not note it
             reason=reason,
             definition_hash=definition_hash,
             parameters=json.loads(parameters),

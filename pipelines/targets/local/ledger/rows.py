@@ -18,7 +18,8 @@ class ExecutionRow:
 
     `status` is Executing, Succeeded, CompletedWithFailures, Failed, Stopped or Interrupted (the ledger says Executing
     but no living process holds the execution: it can be resumed). `ended` is None until it ended. `definition_hash`
-    is the sha256 of the definition's text.
+    is the sha256 of the definition's text. `idle` are the seconds in which nobody ran it: of each resumption those from
+    its end, or the last sign of a runner that was killed, to the moment at which it went on.
     """
 
     id: str
@@ -26,9 +27,15 @@ class ExecutionRow:
     status: str
     started: float
     ended: float | None
+    idle: float
     reason: str | None
     definition_hash: str
     parameters: Mapping[str, Any]
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time without the time in which nobody ran it; None before it ended."""
+        return None if self.ended is None else self.ended - self.started - self.idle
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,8 @@ nothing and corrupts nothing; only a crash of the whole machine may lose the las
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import time
 from collections.abc import Generator, Mapping
@@ -18,16 +20,15 @@ from drivetrain.pipelines.errors import UserError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 2
+VERSION = 3
 _BUSY_TIMEOUT_S = 10.0
 _TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS executions (
   id TEXT PRIMARY KEY, pipeline TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL, ended REAL, reason TEXT,
-  definition_hash TEXT NOT NULL, request_hash TEXT NOT NULL, parameters TEXT NOT NULL
+  definition_hash TEXT NOT NULL, request_hash TEXT NOT NULL, parameters TEXT NOT NULL, idle REAL
 );
-CREATE INDEX IF NOT EXISTS executions_by_time ON executions (started);
 CREATE TABLE IF NOT EXISTS steps (
   execution TEXT NOT NULL REFERENCES executions (id), name TEXT NOT NULL, pipeline TEXT NOT NULL,
   position INTEGER NOT NULL, type TEXT NOT NULL, display_name TEXT NOT NULL, status TEXT, started REAL, ended REAL,
@@ -68,11 +69,12 @@ CREATE INDEX IF NOT EXISTS events_by_execution ON events (execution, number);
 # What a ledger of an earlier version lacks, beside whole tables: columns, in the order in which they were added.
 _ADDED_COLUMNS: Mapping[int, tuple[tuple[str, str, str], ...]] = {
     2: (("steps", "parent", "TEXT"), ("steps", "iteration", "INTEGER"), ("steps", "item", "TEXT")),
+    3: (("executions", "idle", "REAL"),),
 }
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """The ledger for the one process that writes; made when it is not there yet.
+    """The ledger for the one process that writes; made when it is not there yet, for its owner's eyes only.
 
     Raises:
         UserError: the file is no ledger, or a newer Drivetrain wrote it.
@@ -81,6 +83,8 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 
     # Autocommit: transactions are opened by hand (BEGIN IMMEDIATE), so that each write says where it starts and ends.
     with unreadable_errors(path):
+        with contextlib.suppress(OSError):  # it is there, or SQLite says what is wrong
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -188,8 +192,6 @@ def _read_as_new(connection: sqlite3.Connection, version: int) -> None:
 
 def _is_still(path: Path) -> bool:
     """Whether the ledger lies where nothing can be written (an archive), and holds all that its runs wrote."""
-    import os
-
     journal = path.with_name(path.name + "-wal")
     return not os.access(path.parent, os.W_OK) and not (journal.exists() and journal.stat().st_size)
 
@@ -214,19 +216,26 @@ def _check_version(path: Path, version: int) -> None:
         raise UserError(f"{path} was written by a newer Drivetrain (schema {version}, known {VERSION}). Upgrade it.")
 
 
-def is_full(error: sqlite3.Error) -> bool:
-    """Whether the disk, and not the file, is the trouble."""
+def advice(error: sqlite3.Error) -> str:
+    """What to do about an error of the file's surroundings."""
     import sqlite3
 
-    # SQLite says FULL of a full disk, and IOERR where a system call of another kind met it.
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    match error.sqlite_errorcode & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return "Free some space"
+        case sqlite3.SQLITE_IOERR:  # a failing disk, or one that is full where SQLite does not look for that
+            return "Check the disk's free space, quota and health"
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return "End the program that has locked it"
+        case _:
+            return "Check the permissions of the file and of its folder"
 
 
 def _unreadable(path: Path, error: sqlite3.Error) -> UserError:
     import sqlite3
 
-    if is_full(error):
-        return UserError(f"{path} cannot be written: {error}. Free some space; then run it again.")
+    if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return UserError(f"{path} cannot be read or written: {error}. {advice(error)}; then run it again.")
     if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return UserError(f"{path} is locked by another program, for more than {_BUSY_TIMEOUT_S:.0f} s. End that first.")
     return UserError(f"{path} cannot be used as a ledger: {error}. Move it aside, or give another folder by --home.")

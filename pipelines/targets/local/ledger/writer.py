@@ -18,6 +18,7 @@ from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.ledger import reopening
 from drivetrain.pipelines.targets.local.ledger.attempts import end_attempt, next_attempt
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Child, Move, ObjectEntry
 from drivetrain.pipelines.targets.local.ledger.full import full_ledger_errors
@@ -71,7 +72,7 @@ class LedgerWriter(Ledger):
         now = time.time()
         with self._transaction() as db:
             db.execute(
-                "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?)",
+                "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?, 0)",
                 (execution, pipeline, now, definition_hash, request_hash, dump(self.masking(parameters))),
             )
             db.executemany(
@@ -83,26 +84,18 @@ class LedgerWriter(Ledger):
             self._tell_execution(db, execution, None)
         return now
 
+    def died(self, execution: str, alive: float) -> None:
+        """The runner of an execution that has no end was killed, at `alive` or after."""
+        with self._transaction() as db:
+            reopening.end_of_life(db, execution, alive)
+
     def reopen(self, execution: str, kept: Collection[str] = ()) -> None:
         """An execution goes on: what has not been done is to be done again, but the failures in `kept` stay."""
-        now = time.time()
         with self._transaction() as db:
             before = _status_of(db, execution)
-            db.execute(
-                "UPDATE executions SET status = 'Executing', ended = NULL, reason = NULL WHERE id = ?", (execution,)
-            )
+            reopening.reopen(db, execution, kept, time.time())
             if before != "Executing" or last_told(db, execution, None) == STOPPING:
                 self._tell_execution(db, execution, before)
-            db.execute(
-                "UPDATE attempts SET status = 'Interrupted', ended = ? WHERE execution = ? AND status = 'Executing'",
-                (now, execution),
-            )
-            db.execute(
-                "UPDATE steps SET status = NULL, started = NULL, ended = NULL, reason = NULL, value = NULL WHERE "
-                "execution = ? AND status IN ('Executing', 'Failed', 'Stopped', 'NotExecuted') "
-                f"AND COALESCE(parent, name) NOT IN ({', '.join('?' * len(kept))})",
-                (execution, *kept),
-            )
 
     def redefine(
         self,

@@ -23,20 +23,21 @@ def seen(folders: Iterable[Path]) -> Seen:
 
 
 def latest(folders: Iterable[Path], before: Seen) -> dict[str, Any]:
-    """What the start says of itself whose file is new or has changed since; nothing where none does."""
+    """What the start says of itself whose file is new or has changed since, and as `training` the name of the folder
+    below a checkpoint folder in which it keeps its checkpoints ("": the folder itself); nothing where none does."""
     changed = [
-        (path.name, content)
+        (path.name, content, "" if path.parents[1] == folder else path.parents[1].name)
         for folder in folders
         for path in _files(folder)
         if (content := _content(path)) and before.get(path) != content
     ]
-    for _, content in sorted(changed, reverse=True):
+    for _, content, training in sorted(changed, reverse=True):
         try:
             given = json.loads(content)
         except (ValueError, RecursionError):
             continue  # half of it was written
         if isinstance(given, dict):
-            return cast("dict[str, Any]", given)
+            return {**cast("dict[str, Any]", given), "training": training}
     return {}
 
 

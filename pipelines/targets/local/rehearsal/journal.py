@@ -2,7 +2,7 @@
 
     {"checkpoints": "s3://bucket/checkpoints/train/",
      "interruptions": [{"start": 1, "at_step": 120, "resumed_step": 100, "steps_lost": 20, ...}],
-     "attempts": [{"number": 1, "job": 1, "spot": true, "started": 1763688012.5, "gone": ..., "first_step": 0, ...}]}
+     "attempts": [{"number": 1, "job": 1, "spot": true, "training": "1f2e-5d4c", "started": 1763688012.5, ...}]}
 
 A file beside the attempts at the step, brought up to date while the training runs: a job that failed or was killed has
 no description, and the job that goes on from its checkpoint is the same training to whoever reads of it.
@@ -169,6 +169,12 @@ class Journal:
         unfinished = self._path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(self._kept), encoding="utf-8")
         os.replace(unfinished, self._path)
+
+
+def own_training(folder: Path) -> str | None:
+    """The folder, below the place of its checkpoints, of the training that the step was at last; None if unknown."""
+    names = [one["training"] for one in _read(folder / FILE)["attempts"] if isinstance(one.get("training"), str)]
+    return names[-1] if names else None
 
 
 def told(folder: Path) -> dict[str, Any] | None:

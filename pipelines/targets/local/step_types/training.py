@@ -48,6 +48,8 @@ def check(step: StepNode, plan: Plan) -> list[str]:
         if command is None:
             if toolkit.is_used(object_in(arguments, "HyperParameters"), programs.environment(arguments)):
                 problems += _submit_directory_problems(step, plan)
+                if problem := toolkit.unsupported(_strings(object_in(arguments, "HyperParameters"))):
+                    problems.append(f"step {step.name!r}: {problem}")
             else:
                 problems.append(programs.nothing_to_start(step.name, algorithm.get("TrainingImage")))
     except UserError as error:

@@ -173,7 +173,7 @@ def _containers(context: StepContext) -> list[Mapping[str, Any]]:
             found = containers(row.response)
             if contains_mask(found):
                 raise UserError(
-                    f"model {name!r} has a variable that is kept nowhere, since its name looks like a secret's. Give "
+                    f"model {name!r} has a variable that is kept nowhere, since it looks like a secret. Give "
                     "it to the Transform step (Environment)."
                 )
             registry = LocalRegistry(context.home.ledger, region=context.facts.region)

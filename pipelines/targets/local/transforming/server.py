@@ -14,9 +14,12 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
@@ -24,10 +27,26 @@ from typing import Any, cast
 
 _JSON, _CSV, _NPY = "application/json", "text/csv", "application/x-npy"
 Answer = tuple[bytes, str]
+# A connection on which nothing comes or goes for so long is closed.
+_IDLE_S = 60.0
+# Further connections wait to be accepted until one of these has ended.
+MOST_CONNECTIONS = 32
+_PIECE_BYTES = 1 << 20
+_LONGEST_LINE, _MOST_TRAILERS = 1 << 12, 100
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?\r?\n", re.DOTALL)
+_LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class UnsupportedError(ValueError):
     """A content type that is not taken, or not given."""
+
+
+class BodyError(Exception):
+    """A request whose end cannot be known: it is refused, and its connection closed."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Handler:
@@ -121,17 +140,100 @@ def _is_text(content_type: str) -> bool:
     return kind.startswith("text/") or kind in (_JSON, "application/jsonlines", "application/x-ndjson")
 
 
-def requests(handler: Handler) -> type[BaseHTTPRequestHandler]:
+def read_body(stream: io.BufferedIOBase, headers: Message) -> bytes:
+    """The body of a request: of its Content-Length, in chunks, or none (RFC 9112, sections 6 and 7).
+
+    Raises:
+        BodyError: its length is not a number, given twice, or the body ends before it.
+    """
+    lengths, codings = headers.get_all("Content-Length", []), headers.get_all("Transfer-Encoding", [])
+    if codings:
+        if lengths:
+            raise BodyError(400, "the request has Content-Length and Transfer-Encoding. Send one of them.")
+        coding = ", ".join(codings).strip()
+        if coding.lower() != "chunked":
+            raise BodyError(501, f"Transfer-Encoding {coding!r:.60} is not taken. Allowed: chunked.")
+        return _chunked(stream)
+    if not lengths:
+        return b""
+    if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0].strip()):
+        raise BodyError(400, f"Content-Length is {', '.join(lengths)!r:.60}. Allowed: one whole number from 0.")
+    return _exactly(stream, int(lengths[0]))
+
+
+def _chunked(stream: io.BufferedIOBase) -> bytes:
+    body = bytearray()
+    while True:
+        size = _CHUNK_SIZE.fullmatch(stream.readline(_LONGEST_LINE))
+        if size is None:
+            raise BodyError(400, "the body has a chunk without a valid size.")
+        length = int(size[1], 16)
+        if not length:
+            break
+        body += _exactly(stream, length)
+        if stream.readline(2) not in (b"\r\n", b"\n"):
+            raise BodyError(400, "the body has a chunk that does not end where its size says.")
+    for _ in range(_MOST_TRAILERS):
+        line = stream.readline(_LONGEST_LINE)
+        if line in (b"\r\n", b"\n"):
+            return bytes(body)
+        if not line.endswith(b"\n") or b":" not in line:
+            break
+    raise BodyError(400, "the body does not end after its last chunk.")
+
+
+def _exactly(stream: io.BufferedIOBase, length: int) -> bytes:
+    """Read in pieces: memory is taken for what comes, not for what a header says."""
+    body = bytearray()
+    while len(body) < length:
+        piece = stream.read(min(_PIECE_BYTES, length - len(body)))
+        if not piece:
+            raise BodyError(400, f"the body ends after {len(body):,} of {length:,} bytes.")
+        body += piece
+    return bytes(body)
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """A thread a connection, and at most so many of them."""
+
+    request_queue_size = 128
+
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], most: int = MOST_CONNECTIONS
+    ) -> None:
+        self._free = threading.BoundedSemaphore(most)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._free.acquire()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+def requests(handler: Handler, idle_s: float = _IDLE_S) -> type[BaseHTTPRequestHandler]:
     """GET /ping, POST /invocations."""
 
     class Requests(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = idle_s
 
         def do_GET(self) -> None:
-            self._send(200 if self.path == "/ping" else 404, b"", "text/plain")
+            if self._body() is not None:
+                self._send(200 if self.path == "/ping" else 404, b"", "text/plain")
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self._body()
+            if body is None:
+                return
             kind, accept = self.headers.get("Content-Type") or _JSON, self.headers.get("Accept") or "*/*"
             if self.path != "/invocations":
                 self._send(404, b"", "text/plain")
@@ -146,8 +248,23 @@ def requests(handler: Handler) -> type[BaseHTTPRequestHandler]:
             else:
                 self._send(200, answer, kind)
 
+        def _body(self) -> bytes | None:
+            """None where there is none to be read: that is answered, and the connection ends with it."""
+            try:
+                return read_body(self.rfile, self.headers)
+            except BodyError as error:
+                status, reason = error.status, str(error)
+            except TimeoutError:
+                status, reason = 408, f"nothing more of the request came within {idle_s:.0f} s."
+            # What follows on this connection would be read as a request, and may be the rest of this one.
+            self.close_connection = True
+            self._send(status, reason.encode(), "text/plain")
+            return None
+
         def _send(self, status: int, body: bytes, kind: str) -> None:
             self.send_response(status)
+            if self.close_connection:
+                self.send_header("Connection", "close")
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -165,7 +282,7 @@ def main(model_folder: str, code_folder: str, script: str) -> None:
     module = importlib.import_module(path.stem)
     handler = Handler(module, model_folder)
     port = int(os.environ.get("SAGEMAKER_BIND_TO_PORT") or 8080)
-    ThreadingHTTPServer(("127.0.0.1", port), requests(handler)).serve_forever()
+    BoundedServer(("127.0.0.1", port), requests(handler)).serve_forever()
 
 
 if __name__ == "__main__":

@@ -95,11 +95,9 @@ class TrialContext(StepContext):
     def record_processes(self, processes: Sequence[ProcessRecord]) -> None:
         self.processes.started(self.trial.number, processes)
 
-    def log_metrics(self, found: Sequence[Logged]) -> None:
+    def enter_metrics(self, found: Sequence[Logged]) -> None:
         """Enter them under the training's name: `accuracy` of the third is `003 accuracy`. Nobody is told: what is
         said of a tuning is said of all its trainings."""
-        if not found:
-            return
         values = [(f"{self.trial.label} {one.name}", one.seconds, one.value) for one in found]
         self.ledger.log_metrics(self.facts.id, self.step.name, self.attempt, values)
         self.trial.values += [(one.seconds, one.value) for one in found if one.name == self.metric]

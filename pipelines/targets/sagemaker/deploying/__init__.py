@@ -23,6 +23,7 @@ Changing it:
 
     applying.py            makes it so                       rollback.py           takes back what was done of it
     writing.py             writes the pipeline               destroying.py         takes it away
+    lock.py                one writer at a time
 
 What it then does:
 

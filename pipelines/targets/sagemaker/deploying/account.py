@@ -95,10 +95,19 @@ class Account:
             if not token:
                 return
 
-    @cached_property
+    @property
     def number(self) -> str:
         """The account's twelve digits, of the credentials in use."""
-        return str(self.call("sts", "get_caller_identity", about="the credentials")["Account"])
+        return str(self._identity["Account"])
+
+    @property
+    def caller(self) -> str:
+        """The ARN of the user or the role's session whose credentials are in use."""
+        return str(self._identity["Arn"])
+
+    @cached_property
+    def _identity(self) -> Json:
+        return self.call("sts", "get_caller_identity", about="the credentials")
 
     @cached_property
     def partition(self) -> str:
@@ -136,6 +145,11 @@ class Account:
         _botocore()
         exceptions: Any = importlib.import_module("botocore.exceptions")
         return exceptions.ClientError, exceptions.BotoCoreError
+
+
+def is_of_aws(arn: str) -> bool:
+    """Whether an ARN is of what AWS manages in an account: it has `aws` in the account's place."""
+    return arn.split(":")[4:5] == ["aws"]
 
 
 def members(value: Any) -> Json:

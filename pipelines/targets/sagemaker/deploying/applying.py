@@ -5,15 +5,16 @@ The order of writes lets a crash happen anywhere; applying again ends in the sam
     1. the records of the definition and of what is      nothing refers to them yet
        beside it, under their hashes
     2. code and data, under their hashes                 nothing refers to them yet
+       the lock (lock.py): others wait from here to 7    all is read again; it must be what the plan was made of
     3. tags `drivetrain:applying...` = those hashes      what is written from here on is known as ours
     4. the pipeline (a new one with its tags at once)    UpdatePipeline is one write: old or new, never between
     5. the user's tags; rules and schedules
     6. tags `drivetrain:applied...` = the hashes; then `applying...` go
     7. all is read again and compared
 
-An error (not a crash) in 3 to 6 takes back what was written of them (rollback.py). The service has no If-Match: the
-pipeline is read once more just before step 4, and where a version of somebody else came in between all the same, it is
-put back.
+An error (not a crash) in 3 to 6 takes back what was written of them (rollback.py). The service has no If-Match, and
+Studio knows no lock: the pipeline is read once more just before step 4, and where a version of somebody else came in
+between all the same, it is put back.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
@@ -30,6 +32,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import versions
+from drivetrain.pipelines.targets.sagemaker.deploying.lock import Lock, alone, last_written
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once, size_of
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
@@ -77,15 +80,49 @@ def apply(
         UserError: the plan is stale, or would undo edits of others (before anything is written).
         HalfDoneError: AWS refused something on the way.
     """
+    alone_here = partial(
+        alone,
+        account,
+        wanted.root,
+        wanted.name,
+        doing=f"applying definition {wanted.sha256[:12]}",
+        definition=wanted.sha256,
+        tell=tell,
+        pause=pause,
+    )
+    try:
+        there, fresh = _checked(account, wanted, plan)
+    except StaleError:
+        # What another one was writing at this moment may be taken back.
+        with alone_here():
+            there, fresh = _checked(account, wanted, plan)
+    if fresh.is_empty and there is not None:
+        return Applied(there.arn, is_empty=True)
+    one = _Applying(account, wanted, tell, pause, again=f"drivetrain plan {plan.as_given}")
+    one.keep_records()
+    one.upload()
+    with alone_here() as lock:
+        there, _ = _checked(account, wanted, plan)
+        return one.run(there, lock)
+
+
+def _checked(account: Account, wanted: Desired, plan: Plan) -> tuple[Deployed | None, Plan]:
+    """What is there, and the plan for it.
+
+    Raises:
+        UserError: the plan is stale, or would undo edits of others.
+    """
     there = reading.read(account, wanted.name)
     check(account, wanted, plan, there)
     # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
     fresh = make_plan(account, wanted, there, discarded=plan.discarded, origin=plan.origin)
     if (refusal := fresh.refusal()) is not None:
         raise UserError(refusal)
-    if fresh.is_empty and there is not None:
-        return Applied(there.arn, is_empty=True)
-    return _Applying(account, wanted, there, tell, pause, again=f"drivetrain plan {plan.as_given}").run()
+    return there, fresh
+
+
+class StaleError(UserError):
+    """The account is no longer as it was when the plan was made."""
 
 
 def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None) -> None:
@@ -103,7 +140,11 @@ def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None)
     if plan.code != wanted.fingerprint:
         raise UserError(f"The plan is stale: the code or its settings are not those it was made of. {again}")
     if plan.state != reading.fingerprint(there):
-        raise UserError(f"The plan is stale: pipeline {wanted.name!r} was changed since it was made. {again}")
+        digest = None if there is None else there.tags.get(APPLIED)
+        who = last_written(account, wanted.root, wanted.name, digest)
+        if who and digest == wanted.sha256:
+            who += " It is the one of this plan."
+        raise StaleError(f"The plan is stale: pipeline {wanted.name!r} was changed since it was made.{who} {again}")
 
 
 class _Applying:
@@ -113,7 +154,6 @@ class _Applying:
         self,
         account: Account,
         wanted: Desired,
-        there: Deployed | None,
         tell: Tell,
         pause: Callable[[float], None],
         *,
@@ -121,7 +161,6 @@ class _Applying:
     ) -> None:
         self.account = account
         self.wanted = wanted
-        self.there = there
         self.tell = tell
         self.pause = pause
         self.again = again
@@ -133,16 +172,17 @@ class _Applying:
         """Hash of the record of what is beside the definition."""
         self.result = Applied("")
 
-    def run(self) -> Applied:
-        self.keep_records()
-        self.upload()
+    def run(self, there: Deployed | None, lock: Lock) -> Applied:
+        """Steps 3 to 7."""
+        self.writer.keep_lock = lock.keep
         try:
-            if self.there is None:
+            if there is None:
                 self.create()
             else:
-                self.update(self.there)
+                self.update(there)
         except (Exception, KeyboardInterrupt) as error:
             self.rollback.run(error, self.tell)
+        lock.ends = "applied"
         self.read_again()
         return self.result
 
@@ -287,11 +327,11 @@ class _Applying:
             if before is not None and before.current == trigger.current:
                 continue
             self.rollback.triggered(trigger, before, self.result.arn)
-            writing.write(self.account, trigger, before)
+            self.writer.write_trigger(trigger, before)
             self.done(f"{'created' if before is None else 'updated'} {trigger.described}")
         for gone in old.values():
             self.rollback.triggered(gone, gone, self.result.arn)
-            writing.remove(self.account, gone)
+            self.writer.remove_trigger(gone)
             self.done(f"deleted {gone.described}")
 
     def read_again(self) -> None:

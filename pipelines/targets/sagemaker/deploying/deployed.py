@@ -16,7 +16,7 @@ from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, is_of_aws, members
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, read_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
@@ -97,17 +97,27 @@ def read(account: Account, name: str) -> Deployed | None:
 
     Raises:
         ServiceError: AWS refuses.
+        UserError: AWS manages it.
     """
     there = read_pipeline(account, name)
     if there is None:
         return None
-    about = f"tags of pipeline {name!r}"
-    tags = account.pages("sagemaker", "list_tags", "Tags", about=about, ResourceArn=there.arn)
-    return replace(
-        there,
-        tags={str(tag["Key"]): str(tag["Value"]) for tag in tags},
-        triggers=read_triggers(account, name, there.arn),
-    )
+    if is_of_aws(there.arn):
+        raise UserError(
+            f"Pipeline {name!r} is managed by AWS ({there.arn}): it can be neither pulled nor changed. Give the name "
+            "of another one."
+        )
+    return replace(there, tags=read_tags(account, name, there.arn), triggers=read_triggers(account, name, there.arn))
+
+
+def read_tags(account: Account, name: str, arn: str) -> dict[str, str]:
+    """The tags of the pipeline of that name.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    tags = account.pages("sagemaker", "list_tags", "Tags", about=f"tags of pipeline {name!r}", ResourceArn=arn)
+    return {str(tag["Key"]): str(tag["Value"]) for tag in tags}
 
 
 def read_pipeline(account: Account, name: str, version: int | None = None) -> Deployed | None:

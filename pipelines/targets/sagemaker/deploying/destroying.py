@@ -8,6 +8,7 @@ versions live there.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
     read_pipeline,
 )
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import executions
+from drivetrain.pipelines.targets.sagemaker.deploying.lock import alone, lock_uri
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, get_text, listed
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, read_triggers, remove
@@ -39,7 +41,7 @@ class Remains:
     deployed: Deployed | None
     triggers: tuple[AccountTrigger, ...]
     records: tuple[str, ...]
-    """URIs of the records of what was applied."""
+    """URIs of the records of what was applied, the lock among them."""
     objects: tuple[str, ...]
     """URIs of code and data that no other pipeline uses."""
     kept: tuple[str, ...] = ()
@@ -209,13 +211,27 @@ def _folders(texts: Iterable[str], root: str) -> set[str]:
     return {found for text in texts for found in pattern.findall(text)}
 
 
-def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = lambda line: None) -> Remains:
+def destroy(
+    account: Account,
+    what: Remains,
+    *,
+    tell: Callable[[str], None] = lambda line: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Remains:
     """Take it away. Of objects only what still nobody else uses: a person may have looked at `what` for an hour, and
     somebody deployed the same code meanwhile. Gives what was taken away, and what stays.
 
     Raises:
+        UserError: somebody applies it, and went on doing so while this waited.
         ServiceError: AWS refuses; what went before is gone, and destroying again goes on.
     """
+    with alone(account, what.root, what.name, doing="destroying the pipeline", tell=tell, pause=pause) as lock:
+        gone = _destroy(account, what, tell)
+        lock.ends = "gone"
+    return gone
+
+
+def _destroy(account: Account, what: Remains, tell: Callable[[str], None]) -> Remains:
     for trigger in what.triggers:
         remove(account, trigger)
         tell(f"deleted {trigger.described}")
@@ -233,8 +249,9 @@ def destroy(account: Account, what: Remains, *, tell: Callable[[str], None] = la
         )
     for line in since:
         tell(f"note: {line}")
-    # The records last: they say which objects are the pipeline's, should this be cut short.
-    for uris, words in ((objects, "objects of code and data"), (records, "records")):
+    # The records last: they say which objects are the pipeline's, should this be cut short. The lock is still held.
+    other = tuple(uri for uri in records if uri != lock_uri(what.root, what.name))
+    for uris, words in ((objects, "objects of code and data"), (other, "records")):
         if uris:
             delete(account, uris)
             tell(f"deleted {len(uris)} {words}")

@@ -136,7 +136,7 @@ def _is_made_anew(get: Get, steps: _Steps, again: set[str], seen: frozenset[str]
     source = steps.by_name.get(get.step or "")
     if source is None or source.type not in _NAMED_ANEW or source.cache.enabled or source.name in seen:
         return False
-    if get.path[0] in (PROPERTY_FILES, "OutputParameters"):  # may well come out as before
+    if get.path[:1] in ((PROPERTY_FILES,), ("OutputParameters",)):  # may well come out as before
         return False
     try:
         gets, _ = expressions(descend(source.arguments, get.path))

@@ -1,13 +1,19 @@
-"""What a new account's quotas may not allow, told with a plan. They can be raised, so nothing is refused."""
+"""Warnings of a plan: what a new account's quotas may not allow, what AWS takes out of service or patches no longer.
+
+Quotas can be raised and images still run, so nothing is refused.
+"""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import StepNode, from_json
+from drivetrain.pipelines.definition.endings import endings
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+from drivetrain.pipelines.targets.sagemaker.images import unpatched
 
 NEARLY = 0.8
 
@@ -26,9 +32,12 @@ def _warnings(wanted: Desired) -> Iterator[str]:
         )
     elif size > NEARLY * quotas.MAX_DEFINITION_CHARACTERS:
         yield f"The definition has {size:,} of {quotas.MAX_DEFINITION_CHARACTERS:,} characters that a request takes."
-    for step in from_json(dict(wanted.definition), "the compiled definition").all_steps:
+    definition = from_json(dict(wanted.definition), "the compiled definition")
+    for step in definition.all_steps:
         if step.type == "Training":
             yield from _training(step)
+    yield from endings(definition)
+    yield from unpatched(wanted.definition, datetime.datetime.now(datetime.UTC).date())
 
 
 def _training(step: StepNode) -> Iterator[str]:

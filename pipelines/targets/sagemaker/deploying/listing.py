@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, is_of_aws
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING, OURS, read_pipeline
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import Execution, executions
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, DeniedError
@@ -51,7 +51,7 @@ class Listed:
 def deployed_pipelines(account: Account, limit: int | None = None) -> Iterator[Listed]:
     """The pipelines of the account in its region, by name, as they are read: three calls for each.
 
-    One that is deleted meanwhile is left out.
+    Those that AWS manages are left out, and one that is deleted meanwhile.
 
     Raises:
         ServiceError: AWS refuses the list.
@@ -65,7 +65,7 @@ def deployed_pipelines(account: Account, limit: int | None = None) -> Iterator[L
         SortOrder="Ascending",
         MaxResults=min(limit or PAGE, PAGE),
     )
-    for summary in islice(found, limit):
+    for summary in islice((each for each in found if not is_of_aws(str(each["PipelineArn"]))), limit):
         name, arn, modified = str(summary["PipelineName"]), str(summary["PipelineArn"]), summary.get("LastModifiedTime")
         seconds = None if modified is None else float(modified.timestamp())
         try:

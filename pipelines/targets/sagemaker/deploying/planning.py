@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 from drivetrain.pipelines.definition import json_text
 from drivetrain.pipelines.definition.difference import Change, differences
-from drivetrain.pipelines.definition.place import ROOTS, Place, text
+from drivetrain.pipelines.definition.place import ROOTS, is_named
 from drivetrain.pipelines.definition.value_words import masked, without_secrets
 from drivetrain.pipelines.report.words import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
@@ -47,7 +47,6 @@ from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTri
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 FORMAT = 2
-ALL = "all"
 Json = dict[str, Any]
 
 
@@ -141,7 +140,7 @@ class Plan:
 
     def refusal(self) -> str | None:
         """Why it must not be applied: edits of others would be lost. None where it may."""
-        undone = [change for change in self.overwritten if not _named(change.place, self.discarded)]
+        undone = [change for change in self.overwritten if not is_named(change.place, self.discarded)]
         if not undone:
             return None
         shown = ", ".join(change.where for change in undone[:3])
@@ -331,12 +330,6 @@ def _turned_away(wanted: Desired, starting: Sequence[AccountTrigger]) -> tuple[C
 def _tags(wanted: Desired) -> tuple[str | None, ...]:
     """What our tags hold when all is applied: those of what is being written are gone then."""
     return wanted.sha256, None, digest_of(wanted.surroundings), None
-
-
-def _named(place: Place, named: Sequence[str]) -> bool:
-    """Whether one of the names is the place's, the beginning of it up to a dot, or `all`."""
-    whole = text(place)
-    return any(name == ALL or whole == name or whole.startswith((f"{name}.", f"{name}[")) for name in named)
 
 
 def _properties(wanted: Desired, deployed: Deployed | None) -> tuple[Property, ...]:

@@ -58,6 +58,10 @@ _ABSENT = frozenset(
         "ServerSideEncryptionConfigurationNotFoundError",
     ]
 )
+# SageMaker answers some look-ups so, and moto more of them: `Could not find pipeline with name nightly`. Words of calls
+# that write may be about something else, such as a role.
+_LOOKS_UP = re.compile(r"(Describe|List|Get|Stop|Delete)")
+_NOT_FOUND = re.compile(r"could not find|cannot find|does not exist|not found", re.IGNORECASE)
 _LIMITS = frozenset(["ResourceLimitExceeded", "LimitExceededException", "ServiceQuotaExceededException"])
 _MET = frozenset(["PreconditionFailed", "412"])
 # `User: arn:aws:... is not authorized to perform: iam:PassRole on resource: arn:... because no identity-based ...`
@@ -125,12 +129,18 @@ def refused(error: Any, service: str, operation: str, about: str, region: str) -
     code, message = str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())[:MAX_MESSAGE].rstrip(".")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     action = action_of(service, operation)
-    kind, text = _words(code, message, status, service, action, about, region)
+    absent = code in _ABSENT or (
+        service == "sagemaker"
+        and code == "ValidationException"
+        and _LOOKS_UP.match(operation) is not None
+        and _NOT_FOUND.search(message) is not None
+    )
+    kind, text = _words(code, message, status, service, action, about, region, absent=absent)
     return kind(text, code=code, action=action, may_be_done=isinstance(status, int) and status >= SERVER_FAILED)
 
 
 def _words(
-    code: str, message: str, status: Any, service: str, action: str, about: str, region: str
+    code: str, message: str, status: Any, service: str, action: str, about: str, region: str, *, absent: bool
 ) -> tuple[type[ServiceError], str]:
     if code in _EXPIRED:
         return ServiceError, f"The AWS credentials have expired ({action}). Log in again (aws sso login), then repeat."
@@ -138,7 +148,7 @@ def _words(
         return ServiceError, f"AWS does not know these credentials ({code}, calling {action}). {_CREDENTIALS}."
     if code == "RequestTimeTooSkewed":
         return ServiceError, "This machine's clock is wrong by more than AWS allows. Set the clock, then repeat."
-    if code in _DENIED or (code not in _ABSENT and status == 403):
+    if code in _DENIED or (not absent and status == 403):
         return DeniedError, _denial(message, action, about)
     if code in _THROTTLED:
         return ServiceError, (
@@ -154,7 +164,7 @@ def _words(
             f"There is no bucket for {about} in region {region}. Make it (infra/ has the stack), or give another one: "
             "--set deployment.bucket=NAME"
         )
-    if code in _ABSENT:
+    if absent:
         told = f" AWS says: {message}." if message else ""
         if service == "sagemaker" and about.startswith("pipeline "):
             told = f" Those that are there: drivetrain list --deployed --region {region}"

@@ -5,7 +5,7 @@ Nothing is taken back that somebody else has written since: what this apply wrot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
@@ -79,7 +79,7 @@ class Rollback:
         now = self.writer.read()
         if now is None:
             return False
-        if differs(now, self.wanted):
+        if differs(now, self.wanted) or self._tagged_by_others(now.arn, {}):
             raise UserError(_CHANGED)
         self.writer.delete()
         return True
@@ -94,7 +94,7 @@ class Rollback:
         if now is not None and state(now) == state(there):
             return False
         self._keeps_tags = True
-        if now is None or differs(now, self.wanted):
+        if now is None or differs(now, self.wanted) or self._tagged_by_others(there.arn, there.tags):
             raise UserError(_CHANGED)
         # First the tags: cut short after the write, the old definition must not look like an edit of the new one.
         self.writer.tag(there.arn, announced)
@@ -102,23 +102,45 @@ class Rollback:
         self._keeps_tags = False
         return True
 
+    def _tagged_by_others(self, arn: str, before: Mapping[str, str]) -> bool:
+        """Whether a tag that says what was applied is neither as this apply wrote it nor as it was (a list may be
+        late): another one is at work."""
+        now, wrote = self.writer.tags(arn), self.writer.tagged
+        return any(name in wrote and now.get(name) not in wrote[name] | {before.get(name)} for name in (*OURS, *AROUND))
+
     def _restore_tags(self, there: Deployed) -> bool:
+        """Put back each tag that still has a value of this apply.
+
+        Raises:
+            UserError: somebody else wrote one since.
+        """
         if self._keeps_tags:
             return False
-        written = {*OURS, *AROUND, *self.wanted.tags}
-        self.writer.tag(there.arn, {name: there.tags[name] for name in sorted(written & set(there.tags))})
-        self.writer.untag(there.arn, sorted(written - set(there.tags)))
-        return True
+        now, wrote = self.writer.tags(there.arn), dict(self.writer.tagged)
+        other = {name for name in wrote if now.get(name) != there.tags.get(name)}
+        ours = {name for name in other if now.get(name) in wrote[name]}
+        self.writer.tag(there.arn, {name: there.tags[name] for name in sorted(ours & set(there.tags))})
+        self.writer.untag(there.arn, sorted(ours - set(there.tags)))
+        if left := sorted(other - ours):
+            raise UserError(f"{', '.join(left)}: {_CHANGED}")
+        return bool(ours)
 
     def _put_back(self, trigger: AccountTrigger, before: AccountTrigger | None, arn: str) -> bool:
-        """Make a rule or schedule again what it was. It may have been written in part, so it is read first."""
+        """Make a rule or schedule again what it was. It may have been written in part, so it is read first.
+
+        Raises:
+            UserError: somebody else wrote it since.
+        """
         account = self.writer.account
         now = {each.key: each for each in writing.read_triggers(account, self.wanted.name, arn)}
         there = now.get(trigger.key)
         if there == before:
             return False
+        was_removed = trigger == before
+        if (there is None and not was_removed) or (there is not None and not there.is_between(before, trigger)):
+            raise UserError(_CHANGED)
         if before is not None:
-            writing.write(account, before, there)
+            self.writer.write_trigger(before, there)
         elif there is not None:
-            writing.remove(account, there)
+            self.writer.remove_trigger(there)
         return True

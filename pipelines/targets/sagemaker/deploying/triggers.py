@@ -2,7 +2,8 @@
 
 A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours by its name,
 which ends with a hash of the pipeline's name and the trigger's; so one that somebody has turned to another target is
-still known, and one that somebody made by hand is not taken. Tags that others put on a rule are theirs.
+still known, and one that somebody made by hand is not taken. Tags that others put on a rule are theirs. Those with a
+`former_name` are known by that hash alone: other pipelines' may begin alike, and nothing else is asked about them.
 Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBridge Scheduler (CreateSchedule).
 """
 
@@ -20,6 +21,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentErro
 from drivetrain.pipelines.triggers.resource_names import (
     OWNER,
     TRIGGER,
+    former_prefix,
     is_cut_name,
     is_resource_name,
     name_prefix,
@@ -106,6 +108,16 @@ class AccountTrigger:
     @property
     def described(self) -> str:
         return f"{self.kind} {self.name!r}"
+
+    def is_between(self, before: AccountTrigger | None, after: AccountTrigger) -> bool:
+        """Whether a write of `after` over `before`, perhaps cut short, or its removal leaves it so."""
+        ends = [each for each in (before, after) if each is not None]
+        targets = [target for each in ends for target in each.targets]
+        return (
+            any(self.current.arguments == each.current.arguments for each in ends)
+            and all(target in targets for target in self.targets)
+            and all(any(each.tags.get(name) == value for each in ends) for name, value in self.tags.items())
+        )
 
     @property
     def current(self) -> AccountTrigger:
@@ -210,30 +222,36 @@ def read_triggers(account: Account, pipeline: str, arn: str) -> tuple[AccountTri
 
 def _rules(account: Account, pipeline: str) -> Iterator[AccountTrigger]:
     about = f"rules of pipeline {pipeline!r}"
-    for rule in account.pages("events", "list_rules", "Rules", about=about, NamePrefix=name_prefix(pipeline)):
-        said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
-        tags = [] if said is None else list(said["Tags"])
-        name, description = str(rule["Name"]), str(rule.get("Description"))
-        if {"Key": OWNER, "Value": pipeline} in tags or is_resource_name(name, pipeline, description):
-            targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
-            yield AccountTrigger.rule({**rule, "Tags": tags}, targets)
+    for prefix in (name_prefix(pipeline), former_prefix(pipeline)):
+        for rule in account.pages("events", "list_rules", "Rules", about=about, NamePrefix=prefix):
+            name = str(rule["Name"])
+            named = is_resource_name(name, pipeline, str(rule.get("Description")))
+            if not named and prefix == former_prefix(pipeline):
+                continue
+            said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
+            tags = [] if said is None else list(said["Tags"])
+            if named or {"Key": OWNER, "Value": pipeline} in tags:
+                targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
+                yield AccountTrigger.rule({**rule, "Tags": tags}, targets)
 
 
 def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[AccountTrigger]:
     about = f"schedules of pipeline {pipeline!r}"
-    for listed in account.pages(
-        "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=name_prefix(pipeline), GroupName="default"
-    ):
-        name = str(listed["Name"])
-        if trigger_part(name, pipeline) is None:
-            continue
-        said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
-        if said is None:
-            continue
-        found = AccountTrigger.schedule(said)
-        described = str(said.get("Description"))
-        if (is_cut_name(name, pipeline) and found.starts(arn)) or is_resource_name(name, pipeline, described):
-            yield found
+    for prefix in (name_prefix(pipeline), former_prefix(pipeline)):
+        for listed in account.pages(
+            "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=prefix, GroupName="default"
+        ):
+            name = str(listed["Name"])
+            if trigger_part(name, pipeline) is None:
+                continue
+            ours = is_resource_name(name, pipeline, "") or (
+                is_cut_name(name, pipeline) and AccountTrigger.schedule(listed).starts(arn)
+            )
+            if not ours and prefix == former_prefix(pipeline):
+                continue
+            said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
+            if said is not None and (ours or is_resource_name(name, pipeline, str(said.get("Description")))):
+                yield AccountTrigger.schedule(said)
 
 
 def write(account: Account, trigger: AccountTrigger, before: AccountTrigger | None) -> None:

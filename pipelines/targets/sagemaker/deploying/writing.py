@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
+from drivetrain.pipelines.targets.sagemaker.deploying import triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed, applied_uri
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import put_once, split
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import record_uri
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 Json = dict[str, Any]
@@ -25,29 +28,45 @@ class Writer:
         self.name = name
         self.root = root
         self.about = f"pipeline {name!r}"
+        self.keep_lock: Callable[[], None] = lambda: None
+        """Called before each write; it raises where the lock was lost (lock.py)."""
+        self.tagged: dict[str, set[str | None]] = {}
+        """Name of a tag -> the values that this writer gave it or began to, None where it took the tag away."""
 
     def create(self, fields: Json, tags: dict[str, str]) -> str:
         """Gives the ARN."""
+        self.keep_lock()
+        self._note(tags)
         said = self.account.call(
             "sagemaker", "create_pipeline", about=self.about, PipelineName=self.name, Tags=_listed(tags), **fields
         )
         return str(said["PipelineArn"])
 
     def update(self, fields: Json) -> Json:
+        self.keep_lock()
         return self.account.call("sagemaker", "update_pipeline", about=self.about, PipelineName=self.name, **fields)
 
     def delete(self) -> None:
+        self.keep_lock()
         self.account.call("sagemaker", "delete_pipeline", about=self.about, PipelineName=self.name)
 
     def tag(self, arn: str, tags: dict[str, str]) -> None:
         if tags:
+            self.keep_lock()
+            self._note(tags)
             about = f"tags of {self.about}"
             self.account.call("sagemaker", "add_tags", about=about, ResourceArn=arn, Tags=_listed(tags))
 
     def untag(self, arn: str, names: list[str]) -> None:
         if names:
+            self.keep_lock()
+            self._note(dict.fromkeys(names))
             about = f"tags of {self.about}"
             self.account.call("sagemaker", "delete_tags", about=about, ResourceArn=arn, TagKeys=names)
+
+    def _note(self, tags: Mapping[str, str | None]) -> None:
+        for name, value in tags.items():
+            self.tagged.setdefault(name, set()).add(value)
 
     def keep_definition(self, text: str) -> str:
         """Keep the record of a definition; gives its hash."""
@@ -60,6 +79,19 @@ class Writer:
         sha256 = digest_of(text)
         put_once(self.account, record_uri(self.root, self.name, sha256), text.encode(), sha256)
         return sha256
+
+    def write_trigger(self, trigger: AccountTrigger, before: AccountTrigger | None) -> None:
+        """Make a rule or schedule what it should be; `before` is what is there."""
+        self.keep_lock()
+        triggers.write(self.account, trigger, before)
+
+    def remove_trigger(self, trigger: AccountTrigger) -> None:
+        self.keep_lock()
+        triggers.remove(self.account, trigger)
+
+    def tags(self, arn: str) -> dict[str, str]:
+        """The pipeline's tags as they are now."""
+        return reading.read_tags(self.account, self.name, arn)
 
     def read(self) -> Deployed | None:
         """The pipeline as it is now, without tags and triggers."""

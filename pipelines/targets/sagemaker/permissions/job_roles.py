@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from drivetrain.components.registries import COMPARISONS
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
@@ -164,6 +165,20 @@ def _registry(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
         resources=tuple(arn for group in groups for arn in names.versions(group)),
         reason="the champion and its numbers",
     )
+    arns = tuple(arn for group in groups for arn in names.group(group))
+    yield Statement(
+        sid="ReadGroup",
+        actions=("sagemaker:DescribeModelPackageGroup", "sagemaker:ListTags"),
+        resources=arns,
+        reason="comparisons on a test set are counted in a tag of the group",
+    )
+    yield Statement(
+        sid="CountComparisons",
+        actions=("sagemaker:AddTags",),
+        resources=arns,
+        conditions={"ForAllValues:StringEquals": {"aws:TagKeys": (COMPARISONS,)}},
+        reason="comparisons on a test set are counted in a tag of the group",
+    )
     written = tuple(dict.fromkeys(group for use in asking if use.writes_registry for group in use.groups))
     if written:
         yield Statement(
@@ -174,7 +189,7 @@ def _registry(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
         )
         yield Statement(
             sid="MakeGroup",
-            actions=("sagemaker:DescribeModelPackageGroup", "sagemaker:CreateModelPackageGroup"),
+            actions=("sagemaker:CreateModelPackageGroup",),
             resources=tuple(arn for group in written for arn in names.group(group)),
             reason="the program makes a group that is not there yet",
         )

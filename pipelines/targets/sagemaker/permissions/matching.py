@@ -5,9 +5,6 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_res
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 
 def covers(pattern: str, resource: str) -> bool:
     """Whether a resource pattern means a resource; `*` and `?` stay within a part of the ARN, but for the last one.
@@ -23,10 +20,21 @@ def covers(pattern: str, resource: str) -> bool:
 
 
 def like(pattern: str, text: str) -> bool:
-    """Whether a text matches a pattern with `*` (any characters) and `?` (one)."""
-    return _pattern(pattern).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=8192)
-def _pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern), re.DOTALL)
+    """Whether a text matches a pattern with `*` (any characters) and `?` (one), in at most quadratic time."""
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == text
+    place = at = 0
+    star, resumed = -1, 0  # the last `*`, and where in the text what follows it was tried
+    while at < len(text):
+        if place < len(pattern) and pattern[place] == "*":
+            star, resumed = place, at
+            place += 1
+        elif place < len(pattern) and pattern[place] in ("?", text[at]):
+            place += 1
+            at += 1
+        elif star >= 0:
+            resumed += 1
+            place, at = star + 1, resumed
+        else:
+            return False
+    return not pattern[place:].strip("*")

@@ -136,16 +136,12 @@ class Names:
     @property
     def rules(self) -> str:
         """Every event rule of the pipeline."""
-        return self.arn("events", f"rule/{self._trigger_prefix}*")
+        return self.arn("events", f"rule/{name_prefix(self.pipeline)}*")
 
     @property
     def schedules(self) -> str:
         """Every schedule of the pipeline."""
-        return self.arn("scheduler", f"schedule/default/{self._trigger_prefix}*")
-
-    @property
-    def _trigger_prefix(self) -> str:
-        return f"{name_prefix(self.pipeline)}-"
+        return self.arn("scheduler", f"schedule/default/{name_prefix(self.pipeline)}*")
 
     @property
     def topic(self) -> str:

@@ -96,6 +96,7 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     root = S3Place(names.bucket, f"{names.root}/")
     shared = [S3Place(names.bucket, f"{names.prefix}/{folder}/") for folder in ("code", "data")]
     applied = S3Place(names.bucket, f"{names.root}/applied/")
+    lock = S3Place(names.bucket, f"{names.root}/applied/lock.json", whole=True)
     others = S3Place(names.bucket, f"{names.prefix}/*/applied/")
     yield from reading([*shared, root, others], names, "what apply wrote, here and for others, and what was made")
     yield Statement(
@@ -111,7 +112,14 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
         resources=(f"arn:{names.partition}:s3:::{names.bucket}",),
         reason="plan tells what roles need of the bucket's key",
     )
-    yield from writing([*shared, applied], names, "code, data, and the record of what was applied")
+    yield from writing(
+        [*shared, applied],
+        names,
+        "code, data, and the record of what was applied; none that is there is replaced",
+        sid="WriteOnce",
+        once=True,
+    )
+    yield from writing([lock], names, "one writer of the pipeline at a time", sid="HoldLock")
     yield Statement(
         sid="DeleteObjects",
         actions=("s3:DeleteObject",),

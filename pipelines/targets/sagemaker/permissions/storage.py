@@ -9,7 +9,7 @@ from drivetrain.pipelines.targets.sagemaker.permissions.condensing import fewest
 from drivetrain.pipelines.targets.sagemaker.permissions.matching import like
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
+from drivetrain.pipelines.targets.sagemaker.permissions.policy import Conditions, Statement, minimal
 
 _MANY = re.compile(r"\*+")
 
@@ -50,14 +50,21 @@ def reading(places: Iterable[S3Place], names: Names, reason: str) -> Iterator[St
         )
 
 
-def writing(places: Iterable[S3Place], names: Names, reason: str) -> Iterator[Statement]:
-    """Putting objects into folders."""
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+ONCE: Conditions = {"Null": {"s3:if-none-match": ("false",)}}
+
+
+def writing(
+    places: Iterable[S3Place], names: Names, reason: str, *, sid: str = "WriteObjects", once: bool = False
+) -> Iterator[Statement]:
+    """Putting objects into folders; `once` lets none be replaced: only requests with If-None-Match are allowed."""
     settled = [lasting(place, names) for place in places]
     if settled:
         yield Statement(
-            sid="WriteObjects",
+            sid=sid,
             actions=("s3:PutObject",),
             resources=minimal(names.object(place.bucket, _beginning(place)) for place in settled),
+            conditions=ONCE if once else {},
             reason=reason,
         )
 

@@ -97,7 +97,7 @@ def test_the_interval_decides(evaluation: Make, rule: str, margin: float, gain: 
     for metric, sign in (("accuracy", 1), ("loss", -1)):  # of a loss, less is better
         ours = evaluation({metric: 0.9 + sign * gain}, replicates={metric: around(0.9 + sign * gain)})
         theirs = evaluation({metric: 0.9}, replicates={metric: steady})
-        decided = decide(ours, champion(theirs), policy(metric=metric, rule=rule, margin=margin))
+        decided = decide(ours, champion(theirs), policy(metric=metric, rule=rule, margin=margin, horizon=1))
         assert decided.verdict == ("register" if kept else "keep champion")
         assert decided.better is kept
         assert decided.difference is not None and decided.difference.interval is not None
@@ -116,7 +116,9 @@ def test_just_the_margin_is_enough(evaluation: Make) -> None:
 
 def test_equal_models_are_not_worse_and_not_better(evaluation: Make) -> None:
     same = evaluation({"accuracy": 0.9}, replicates={"accuracy": around(0.9)})
-    assert decide(same, champion(same), policy(rule="not_worse")).verdict == "register"
+    assert decide(same, champion(same), policy(rule="not_worse", margin=0.03)).verdict == "register"
+    # On 360 samples a model that loses one in a hundred may lose none.
+    assert decide(same, champion(same), policy(rule="not_worse", margin=0.01)).verdict == "keep champion"
     assert decide(same, champion(same), policy(rule="better")).verdict == "keep champion"
 
 
@@ -275,13 +277,13 @@ def test_other_slices_are_not_compared(evaluation: Make) -> None:
     [
         ({"metric": "acuracy"}, "metric: report/evaluation.json has no 'acuracy'. Did you mean 'accuracy'?"),
         ({"metric": "auroc"}, "metric: auroc is undefined in report/evaluation.json: one class only"),
-        ({"metric": "confusion_matrix"}, "neither more nor less of it is better"),
+        ({"metric": "confusion_matrix"}, "cannot decide: nothing says whether more of it is better"),
         ({"floors": '{"f1_makro": 0.9}'}, "floors: report/evaluation.json has no 'f1_makro'. Did you mean 'f1_macro'?"),
         ({"floors": '{"auroc": 0.9}'}, "floors: auroc is undefined"),
         ({"floors": '{"accuracy@site=nord": 0.9}'}, "has no slice 'site=nord'. Did you mean 'site=north'?"),
         ({"floors": '{"accuracy@sight=*": 0.9}'}, "floors: 'accuracy@sight=*', but there is no such slice."),
         ({"floors": '{"f1_macro@site=north": 0.9}'}, "has no 'f1_macro' on site=north"),
-        ({"floors": '{"confusion_matrix": 1}'}, "has no better or worse"),
+        ({"floors": '{"confusion_matrix": 1}'}, "cannot be limited: nothing says whether more of it is better"),
         ({"budgets": '{"acuracy": 0.1}'}, "budgets: report/evaluation.json has no 'acuracy'"),
     ],
 )

@@ -50,11 +50,12 @@ def test_the_record_of_a_comparison(evaluation: Make, tmp_path: Path) -> None:
     assert found["floors"] == [
         {
             **{"metric": "accuracy", "slice": None, "least": 0.97, "value": 0.95, "bound": 0.0},
-            **{"higher_is_better": True, "met": False},
+            **{"higher_is_better": True, "met": False, "sure": None},
         }
     ]
     assert found["regressions"][0] == {
-        **{"metric": "loss", "slice": None, "difference": 0.1, "loss": 0.1, "budget": 0.2, "within": True}
+        **{"metric": "loss", "slice": None, "difference": 0.1, "loss": 0.1, "budget": 0.2, "within": True},
+        "chance": None,
     }
     assert {each["slice"] for each in found["differences"]} == {None, "site=north", "site=<b>|"}
     assert (found["already_registered"], found["data"]) == (None, {"content_hash": "d" * 64, "rows": 360})
@@ -63,7 +64,7 @@ def test_the_record_of_a_comparison(evaluation: Make, tmp_path: Path) -> None:
     assert page[2] == "- accuracy is 0.9500; at least 0.9700 is asked."
     assert "| **accuracy** | 0.9500 | 0.9000 | +0.0500 | +0.0500 to +0.0500 | better |" in page
     assert "| accuracy | at least 0.9700 | 0.9500 | **not met** |" in page
-    assert "| loss | 0.2000 | +0.1000 | kept |" in page
+    assert "| loss | 0.2000 | +0.1000 |  | kept |" in page
     assert "| site=\\<b\\>\\| | 40 | 0.5000 | 0.6000 | -0.1000 |  |" in page
     assert not any(line.startswith("| site=north") for line in page)  # it got better
 

@@ -4,10 +4,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
 
 from drivetrain.components.errors import InputError
 from drivetrain.components.registries import RegistryError, open_registry
@@ -68,6 +70,36 @@ def test_versions_that_failed_do_not_count(region: str) -> None:
     backend: Any = get_backend("sagemaker")["123456789012"][region]
     next(iter(backend.model_packages.values())).model_package_status = "Failed"
     assert registry.champion("digits") is None and registry.find("digits", CONTENT) is None
+
+
+@pytest.mark.slow
+def test_eight_at_once_who_may_not_delete_are_all_given_the_lowest_version() -> None:
+    region, together = new_region(forgets_tokens=True), Barrier(8)
+
+    def deny(**request: Any) -> AWSResponse:
+        said = (
+            b'{"__type": "AccessDeniedException", "Message": "not authorized to perform: sagemaker:DeleteModelPackage"}'
+        )
+        answer = AWSResponse("", 400, {}, None)
+        answer._content = said
+        return answer
+
+    def wait(**request: Any) -> None:
+        together.wait(30)
+
+    def register(_: int) -> tuple[int, bool]:
+        registry = SageMakerRegistry(region)
+        registry._client.meta.events.register("before-send.sagemaker.DeleteModelPackage", deny)
+        # All have looked before one makes a version.
+        registry._client.meta.events.register("before-call.sagemaker.CreateModelPackage", wait)
+        return registry.register("digits", CONTENT, {})
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(register, range(8)))
+    assert sorted(answers) == [*[(1, False)] * 7, (1, True)]
+    assert register(0) == (1, False)
+    found = SageMakerRegistry(region).find("digits", CONTENT)
+    assert found is not None and found.version == 1
 
 
 def test_without_tokens_two_at_once_agree_on_one_version() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.components.errors import InputError
-from drivetrain.components.registries import RegistryError
+from drivetrain.components.registries import NotAllowedError, RegistryError
 from drivetrain.components.registries._selection import Kept, chosen, registered_once
 
 
@@ -135,6 +135,30 @@ def test_a_refusal_is_no_error_when_another_has_registered_meanwhile() -> None:
         registered_once(store.holding, lambda: (_ for _ in ()).throw(InputError("bad")), store.delete)
     with pytest.raises(RegistryError, match="gone"):
         registered_once(store.holding, lambda: (_ for _ in ()).throw(RegistryError("gone")), store.delete)
+
+
+def test_who_may_not_take_a_version_back_answers_the_one_version_all_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store = Store()
+
+    def refuse(version: int) -> None:
+        raise NotAllowedError("SageMaker refuses, taking back version 2: AccessDenied.")
+
+    def create() -> int:
+        # Seven others have looked before any of them made one.
+        for _ in range(7):
+            store.create()
+        return store.create()
+
+    assert registered_once(store.holding, create, refuse) == (1, False)
+    said = capsys.readouterr().err
+    assert "warning: the content is version 1; it is also in 2, 3, 4, 5, 6, 7, 8" in said and "refuses" in said
+    for _ in range(2):
+        assert registered_once(store.holding, store.create, refuse) == (1, False)
+    assert len(store.versions) == 8
+    # Whoever may take them back does so with the next registration.
+    assert store.register() == (1, False) and list(store.versions) == [1]
 
 
 def test_which_version_is_meant() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,31 @@ def test_several_steps_keep_checkpoints(run, checkpoints: Called, drivetrain) ->
     assert "Step 'plain' of" in checkpoints.error("list", "--step", "plain")
     assert "keeps no checkpoints" in checkpoints.err
     assert "Did you mean 'second'?" in checkpoints.error("list", "--step", "secnd")
+
+
+def test_a_run_means_its_own_training(run, checkpoints: Called, drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs share the place; the journal beside the attempts says which training each was at."""
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.pipelines.targets.local.rehearsal.journal import Journal
+
+    place, data = drivetrain.home / "s3/bucket/shared", "7" * 64
+    monkeypatch.setattr("drivetrain.pipelines.cli.checkpoint_places.run_program", lambda given: asked.append(given))
+    asked: list[list[str]] = []
+    for fields in ("aaaa" * 4, "aabb" * 4):
+        run(train="s3://bucket/shared/")
+        save(place / f"{data}-{fields}", 5)
+        with Ledger(checkpoints_home(drivetrain)) as ledger:
+            folder = ledger.home.run(ledger.executions()[0].id) / "train"
+        journal = Journal(folder, job=1, spot=False, checkpoints="s3://bucket/shared/")
+        journal.begin()
+        journal.ended({"number": 1, "training": f"{data}-{fields}"})
+    main.run(["checkpoints", "export", "latest", "--out", "m", "--home", str(drivetrain.home)])
+    assert asked.pop()[-2:] == [str(place / f"{data}-{'aabb' * 4}"), "newest"]
+    main.run(["checkpoints", "show", "latest", "--training", "7777", "--home", str(drivetrain.home)])
+    assert asked.pop()[-2:] == [str(place), "newest"], "which one is named"
+    shutil.rmtree(place / f"{data}-{'aabb' * 4}")
+    main.run(["checkpoints", "list", "--home", str(drivetrain.home)])
+    assert asked.pop()[-1] == str(place), "what is left of the place"
 
 
 def test_a_step_from_the_cache_kept_them_in_the_run_that_ran(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from drivetrain.components.errors import InputError
 from drivetrain.pipelines.cli.errors import explain
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.loading import load
 
 
 class Machine(BaseModel):
@@ -79,6 +81,28 @@ def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
         scope["pipeline"]()  # type: ignore[operator]
     # The frame of this test file is somebody's file too, but the last one is what broke.
     assert explain(caught.value) == (2, "error: digits.py, line 2: KeyError: 'epochs'")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("step(load, row=3)", "Step 'load' does not take 'row'"),
+        ("step('load')", "step('load'): not a component."),
+        ("Pipeline(name='p', steps=[step(load), step(load)])", "'load'"),
+    ],
+)
+def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "nightly.py"
+    path.write_text(
+        "from drivetrain.components import Output, component\nfrom drivetrain.pipelines import Pipeline, step\n\n"
+        "@component\ndef load(data: Output, rows: int = 3) -> None:\n    ...\n\n"
+        f"def pipeline() -> Pipeline:\n    made = (\n        {wrong}\n    )\n    return made\n"
+    )
+    with pytest.raises(ValueError) as caught:
+        load(str(path))
+    del sys.modules["nightly"]
+    code, text = explain(caught.value)
+    assert code == 2 and text.startswith("error: nightly.py, line 10: ") and said in text
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])

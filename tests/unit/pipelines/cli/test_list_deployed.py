@@ -53,6 +53,27 @@ def listed(drivetrain: Any, *more: str) -> dict[str, Any]:
     return {each["pipeline"]: each for each in json.loads(drivetrain("list", "--deployed", "--json", *more))}
 
 
+def test_what_aws_manages_is_left_out_and_cannot_be_pulled(
+    drivetrain: Any, account: TestAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand(account, "mine", "theirs")
+    call = Account.call
+
+    def managed(self: Account, service: str, operation: str, **given: Any) -> Any:
+        said = call(self, service, operation, **given)
+        for each in [said, *said.get("PipelineSummaries", ())]:
+            if str(each.get("PipelineArn")).endswith("/theirs"):
+                each["PipelineArn"] = "arn:aws:sagemaker:us-east-1:aws:pipeline/theirs"
+        return said
+
+    monkeypatch.setattr(Account, "call", managed)
+    assert list(listed(drivetrain)) == list(listed(drivetrain, "--limit", "1")) == ["mine"]
+    file = drivetrain.write("theirs.json", DEFINITION)
+    place = ["--set=deployment.bucket=b23", f"--set=deployment.role=arn:aws:iam::{account.number}:role/pipelines"]
+    assert "'theirs' is managed by AWS" in drivetrain.error("pull", "-d", file, "--adopt", *place)
+    assert "'theirs' is managed by AWS" in drivetrain.error("plan", "-d", file, *place)
+
+
 def test_where_nothing_is_it_says_what_to_do(drivetrain: Any, account: TestAccount) -> None:
     assert drivetrain("list", "--deployed").startswith("Nothing is deployed in us-east-1. Deploy a pipeline: ")
     assert listed(drivetrain, "--region", "eu-west-1") == {}

@@ -60,12 +60,14 @@ def logged(drivetrain, step: str, text: str, attempt: int = 1) -> None:
     (folder / "127.0.0.1.log").write_text(text)
 
 
-def test_the_log_of_a_step(drivetrain) -> None:
+def test_the_log_of_a_step(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     drivetrain.run()
     logged(drivetrain, "evaluate", "reading\ndone\n")
     at_home = ("--home", drivetrain.home)
     assert drivetrain("runs", "logs", "latest", "evaluate", *at_home) == "reading\ndone\n"
     assert drivetrain("runs", "logs", "latest", "evaluate", "-n", "1", *at_home) == "done\n"
+    monkeypatch.setenv("DRIVETRAIN_HOME", str(drivetrain.home))
+    assert drivetrain("logs", "latest", "evaluate", "-n", "1") == "done\n"
     # A run that has ended has nothing to be followed.
     assert drivetrain("runs", "logs", "latest", "evaluate", "-f", *at_home) == "reading\ndone\n"
     assert drivetrain("runs", "logs", *at_home) == "reading\ndone\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -178,3 +179,11 @@ def test_ctrl_c_ends_with_130(drivetrain, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("drivetrain.pipelines.loading.ready_pipelines", interrupted)
     drivetrain("list", code=130)
+
+
+@pytest.mark.parametrize("file", sorted(Path(main.__file__).parent.glob("*.py")), ids=lambda file: file.stem)
+def test_examples_name_no_execution_that_nobody_has(file: Path) -> None:
+    """Neither an id of a local run nor one of SageMaker: `latest` works for everybody."""
+    examples = [line for line in file.read_text().splitlines() if line.startswith("      drivetrain ")]
+    made_up = re.compile(r"\s(\d{8}-\d{4,6}|(?=\w*\d)(?=\w*[a-z])[a-z0-9]{6,12})(\s|$)")
+    assert [line for line in examples if made_up.search(line)] == []

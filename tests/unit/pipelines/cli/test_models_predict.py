@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 import tarfile
@@ -16,6 +18,7 @@ import pytest
 
 from drivetrain.components.content_hash import content_hash
 from drivetrain.components.registries.local import LocalRegistry
+from drivetrain.pipelines.targets.local.containers.supervised import DEFAULTS, INHERITED
 
 # A model's own code as far as the command line sees it: it answers with the number of its version.
 ENTRY = """
@@ -181,6 +184,59 @@ def test_what_the_model_says_of_the_rows(models, tmp_path: Path) -> None:
     assert models(source="crash.csv", code=2).splitlines()[-1] == (
         "error: the model's own code failed: RuntimeError: no such kernel"
     )
+
+
+SEEN = """
+    import argparse, json, os, resource, socket
+    parser = argparse.ArgumentParser()
+    for name in ("input", "output", "keep"):
+        parser.add_argument(f"--{name}")
+    given = parser.parse_args()
+    port = int(open(given.input).read())
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        network = True
+    except OSError:
+        network = False
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_CORE, resource.RLIMIT_DATA)]
+    seen = {"predicted": 1, "environment": dict(os.environ), "network": network, "limits": limits}
+    open(given.output, "w").write(json.dumps(seen) + "\\n")
+"""
+
+
+def test_the_model_sees_what_steps_see_and_no_network(
+    models, registry: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_model(tmp_path / "curious", "{}")
+    (folder / "code" / "inference.py").write_text(dedent(SEEN))
+    registry.register("curious", content_hash(folder), package(str(folder)))
+    for name in ("API_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_SETTING", "PYTHONPATH", "DRIVETRAIN_HOME"):
+        monkeypatch.setenv(name, "of the caller")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (tmp_path / "port.csv").write_text(str(server.getsockname()[1]))
+        seen = json.loads(models("--json", group="curious", source="port.csv"))["predictions"][0]
+    expected = {*INHERITED, *DEFAULTS, "PATH", "TMPDIR", "LC_CTYPE"}
+    assert set(seen["environment"]) <= expected and "of the caller" not in seen["environment"].values()
+    assert seen["limits"][0] == 0 and seen["limits"][1] > 0
+    left = subprocess.run(
+        ["unshare", "--net" if os.geteuid() == 0 else "-rn", "true"], capture_output=True, check=False
+    )
+    assert seen["network"] == (left.returncode != 0)
+
+
+def test_a_model_that_takes_too_long_is_ended_with_all_that_it_started(
+    models, registry: LocalRegistry, tmp_path: Path
+) -> None:
+    folder = write_model(tmp_path / "slow", "{}")
+    held = tmp_path / "held"
+    program = f"import fcntl, os, time; file = open({str(held)!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX); os.fork()"
+    (folder / "code" / "inference.py").write_text(f"{program}; time.sleep(600)")
+    registry.register("slow", content_hash(folder), package(str(folder)))
+    said = models("--time-limit", "0.6", group="slow", code=2)
+    assert said.startswith("error: the model's own code took more than 0.6 s") and len(said.splitlines()) == 1
+    with held.open() as file:  # waits for the death of whoever holds it
+        fcntl.flock(file, fcntl.LOCK_EX)
+    assert "--time-limit 0: allowed are" in models("--time-limit", "0", group="slow", code=2)
 
 
 def test_the_command_line_itself_imports_no_torch() -> None:

@@ -268,3 +268,28 @@ def test_a_reviewers_comment_that_begins_as_one_of_ours_is_kept(working: Working
     working.pull(NIGHTLY, NIGHTLY, nightly(rate(0.3)))
     lines = working.file.read_text().splitlines()
     assert own in lines and [line for line in lines if "->" in line and line != own] == ["# train: rate 0.1 -> 0.3"]
+
+
+def test_an_edit_that_does_not_fit_any_more_can_be_given_up(drivetrain) -> None:
+    place = "steps.train.Arguments.HyperParameters"
+    edits = [{"place": f"{place}.{name}", "was": "99", "now": "30"} for name in ("epochs", "seed")]
+    edits.append({"place": "steps.train.DisplayName", "now": "Learn"})
+    (drivetrain.folder / "digits.py").write_text(PIPELINE)
+    file = drivetrain.folder / "digits.studio.yaml"
+    file.write_text(json.dumps({"pipeline": "digits", "edits": edits}))
+    said = drivetrain.error("compile", "digits.py")
+    assert f"--give-up {place}.epochs" in said
+    assert "has no edit at 'steps.trai'" in drivetrain.error("pull", "digits.py", "--give-up", "steps.trai")
+    said = drivetrain("pull", "digits.py", "--give-up", place)
+    assert "Given up:" in said and [edit.where for edit in patches.read(file).edits] == ["steps.train.DisplayName"]
+    assert '"DisplayName": "Learn"' in drivetrain("compile", "digits.py")
+    assert "nothing but the pipeline" in drivetrain.error("pull", "digits.py", "--give-up", "all", "--dry-run")
+
+
+PIPELINE = """
+from drivetrain.components.train import train
+from drivetrain.pipelines import Pipeline, step
+
+def digits() -> Pipeline:
+    return Pipeline(name="digits", steps=[step(train, train="s3://b/train/", epochs=3)])
+"""

@@ -59,7 +59,6 @@ def test_a_settings_class_with_a_required_field_is_described(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["settings", "bare_one.py"], "takes no settings"),
         (["settings", "retrain"], "No pipeline 'retrain'"),
         (["settings"], "Missing argument"),
         (["definitions"], "Did you mean"),
@@ -69,9 +68,5 @@ def test_what_it_cannot_describe_it_says(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bare_one.py").write_text(
-        "from drivetrain.pipelines import Pipeline, fail\n\n\n"
-        "def bare() -> Pipeline:\n    return Pipeline(name='bare', steps=[fail('no', name='stop')])\n"
-    )
     assert main.run(["schema", *arguments]) == 2
     assert said in capsys.readouterr().err

@@ -33,6 +33,14 @@ def test_a_definition_is_drawn(drivetrain) -> None:
     assert drivetrain("show", drivetrain.write("d.json", drivetrain.definition())) == DRAWN
 
 
+def test_several_steps_of_one_name_are_not_drawn(drivetrain) -> None:
+    inner = {"Name": "a", "Type": "Fail", "Arguments": {"ErrorMessage": "x"}}
+    compared = [{"Type": "Equals", "LeftValue": 1, "RightValue": 1}]
+    gate = {"Name": "a", "Type": "Condition", "Arguments": {"Conditions": compared, "IfSteps": [inner]}}
+    said = drivetrain.error("show", drivetrain.write("d.json", {"Steps": [gate]}))
+    assert "2 steps are named 'a'. Names are unique, in branches too. So they cannot be drawn." in said
+
+
 def test_a_ready_pipeline_is_drawn(drivetrain) -> None:
     assert "register-model" in drivetrain("show", "retraining")
 

@@ -17,7 +17,9 @@ from drivetrain.pipelines.cli.submitted import (
     one_step_pipeline,
     shipped_components,
 )
+from drivetrain.pipelines.definition.cache_key import key_fields, key_of
 from drivetrain.pipelines.errors import UserError
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 COUNTING = '''
 from drivetrain.components import Input, Output, component
@@ -153,6 +155,20 @@ def test_a_training_is_a_job_on_hosts_and_processes(tmp_path: Path, monkeypatch:
     assert step.parameters["epochs"] == 3 and step.parameters["learning_rate"] == 0.01  # type: ignore[union-attr]
     cluster = step.cluster  # type: ignore[union-attr]
     assert (cluster.instance_type, cluster.count, cluster.processes) == ("ml.g5.12xlarge", 2, 4)
+
+
+def test_the_number_of_hosts_counts_for_the_cache() -> None:
+    def key(hosts: int, *environment: str) -> str:
+        job = Job(
+            component="train", given=("train=s3://b/k/", "recipe=digits_cnn"), hosts=hosts, environment=environment
+        )
+        (step,) = compile_pipeline(one_step_pipeline(job)[0]).definition["Steps"]
+        fields = key_fields("Training", step["Arguments"])
+        assert fields is not None
+        return key_of("Training", fields)
+
+    assert len({key(1), key(2), key(3)}) == 3
+    assert key(2, "DRIVETRAIN_NODES=1:2") not in (key(1), key(2))
 
 
 def test_a_recipe_of_ones_own_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

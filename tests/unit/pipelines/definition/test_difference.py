@@ -235,6 +235,19 @@ def test_a_new_step_is_said_with_its_branch() -> None:
     ]
 
 
+def test_the_same_code_in_another_place_is_no_changed_code() -> None:
+    def placed(bucket: str, digest: str) -> dict[str, Any]:
+        source = {"S3DataSource": {"S3Uri": f"s3://{bucket}/code/{digest}/"}}
+        channel = {"ChannelName": "code", "DataSource": source}
+        given = {"Name": "train", "Type": "Training", "Arguments": {"InputDataConfig": [channel]}}
+        return {"Version": "2020-12-01", "Steps": [given]}
+
+    old, moved, changed = placed("old", "a" * 64), placed("new", "a" * 64), placed("old", "b" * 64)
+    (line,) = describe_all(differences(old, moved))
+    assert "changed" not in line and "s3://old/code/" in line and "s3://new/code/" in line
+    assert describe_all(differences(old, changed)) == ["code of train changed"]
+
+
 def test_changed_code_is_one_line() -> None:
     text = json.dumps(RETRAINING).replace("00ff", "11ee")
     text = text.replace('{"ChannelName": "code", "InputMode": "File"}', '{"ChannelName": "code", "InputMode": "Pipe"}')

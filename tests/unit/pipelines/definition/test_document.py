@@ -197,7 +197,7 @@ def test_wrong_shapes_are_refused_with_their_place(raw: Any, said: str) -> None:
         ({"RetryPolicies": [{"ExceptionType": "x"}]}, "retry_policies", "RetryPolicies[0].ExceptionType is 'x'"),
         ({"PropertyFiles": [{"PropertyFileName": "F"}]}, "property_files", "PropertyFiles[0] has no OutputName"),
         ({"OutputParameters": ["x"]}, "output_parameters", "OutputParameters[0] is 'x'. Allowed: an object"),
-        ({"Arguments": {"x": {"Get": "Steps"}}}, "references", "Get 'Steps' names no value of a step"),
+        ({"Arguments": {"x": {"Get": "Steps"}}}, "references", "Get 'Steps' names no step"),
     ],
 )
 def test_fields_that_nothing_needs_to_walk_are_refused_when_they_are_used(

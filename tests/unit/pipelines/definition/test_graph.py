@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.definition.document import Definition, from_json, read
-from drivetrain.pipelines.definition.graph import check, dependencies
+from drivetrain.pipelines.definition.graph import check, dependencies, faults
 from drivetrain.pipelines.errors import UserError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
@@ -63,9 +63,24 @@ def test_dependencies_of_step_types_that_nobody_knows() -> None:
     }
 
 
-def test_unknown_functions_are_refused_by_the_check_only() -> None:
+def test_functions_that_nobody_knows_are_no_fault() -> None:
     definition = read((FIXTURES / "unknown_steps.json").read_bytes())
-    assert "function 'Std:Unheard' is not known" in problem(definition)
+    check(definition)
+    assert {name for step in definition.walk() for name in step.unknown_functions} == {"Std:Unheard"}
+
+
+def test_a_reference_that_cannot_be_read_is_one_of_the_faults() -> None:
+    lost = step("a", Arguments={"x": {"Get": "nowhere"}})
+    assert [fault.partition(": Get ")[2][:9] for fault in faults(of(lost, step("each", type="ForEach")))] == [
+        "'nowhere'"
+    ]
+
+
+def test_a_whole_step_is_read_and_is_a_fault() -> None:
+    definition = of(step("a"), step("b", Arguments={"x": {"Get": "Steps.a"}}))
+    assert dependencies(definition)["b"] == {"a"}
+    [fault] = faults(definition)
+    assert fault.endswith("Get 'Steps.a': it names a step and no value of it. Allowed: Steps.<step>.<path>.")
 
 
 @pytest.mark.parametrize(
@@ -90,10 +105,6 @@ def test_unknown_functions_are_refused_by_the_check_only() -> None:
         (
             of(step("a"), step("b", Arguments={"x": {"Get": "Steps.a.PropertyFiles.F"}})),
             "step 'a' has no property file 'F'. None is declared.",
-        ),
-        (
-            of(step("a", Arguments={"x": {"Std:Jion": {}}})),
-            "function 'Std:Jion' is not known. Did you mean 'Std:Join'?",
         ),
         (of(step("a", Arguments={"x": {"Get": "nowhere"}})), "Get 'nowhere' begins with 'nowhere'"),
         (of(step("a", CacheConfig={"Enabled": True, "ExpireAfter": "1x"})), "'1x' is not a duration"),

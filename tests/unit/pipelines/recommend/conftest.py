@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.recommend.facts import Facts, Layer, new_file
+from drivetrain.pipelines.recommend.facts import Bytes, Facts, Layer, new_file
 from drivetrain.pipelines.recommend.instances import Instance, get_instance
 from drivetrain.pipelines.recommend.plan import Plan
 from drivetrain.pipelines.recommend.strategies import Option, StrategyFacts
@@ -28,6 +28,11 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "tp_pp_fsdp": ("stage", "shard", "tensor"),
     "cp": ("replicate", "context"),
 }
+
+
+# Bytes of a sample, in each layer.
+SAMPLE = {"activations": 1_000, "checkpointed": 100, "recomputed": 1_000, "outputs": 100}
+SAMPLE |= {"reduced": 600, "gathered": 40, "keys_and_values": 200}
 
 
 def _option(name: str) -> Option:
@@ -59,8 +64,8 @@ def make_facts() -> Callable[..., Facts]:
             "kind": "Block",
             "parameters": 1_000 * scale,
             "matrix_parameters": 900 * scale,
-            "activation_bytes_per_sample": 1_000,
-            "output_bytes_per_sample": 100,
+            "full": Bytes(**SAMPLE),
+            "half": Bytes(**{name: value // 2 for name, value in SAMPLE.items()}),
         }
         count = num_layers * 1_000 * scale
         made: dict[str, Any] = {
@@ -75,12 +80,14 @@ def make_facts() -> Callable[..., Facts]:
             "state_bytes_per_parameter": 8.0,
             "input_bytes_per_sample": 10,
             "sequence_length": 16,
-            "activation_bytes_per_sample": num_layers * 1_000,
             "flops_per_sample": 2 * count,
             "is_chain": True,
             "has_tensor_plan": True,
             "has_context_plan": True,
+            "has_loss_parts": False,
+            "attention": "",
             "layers": tuple(Layer(name=str(i), **layer) for i in range(num_layers)),
+            "loss": Layer(name="loss", full=Bytes(outputs=100), half=Bytes(outputs=100)),
         }
         return Facts(**{**made, **fields})
 
@@ -104,7 +111,7 @@ def write_facts(tmp_path: Path) -> Callable[..., Path]:
         source = b"class Recipe: ...\n"
         (tmp_path / "mine.py").write_bytes(source)
         layer = {"kind": "Block", "parameters": num_parameters // 32, "matrix_parameters": num_parameters // 32}
-        layer |= {"activation_bytes_per_sample": 1_000, "output_bytes_per_sample": 100}
+        layer |= {"full": SAMPLE, "half": {name: value // 2 for name, value in SAMPLE.items()}}
         measured: dict[str, Any] = {
             "recipe": "mine",
             "recipe_options": {},
@@ -117,12 +124,14 @@ def write_facts(tmp_path: Path) -> Callable[..., Path]:
             "optimizer": {"name": "AdamW", "state_bytes": 8 * num_parameters, "state_bytes_per_parameter": 8.0},
             "input_bytes_per_sample": 10,
             "sequence_length": None,
-            "activation_bytes_per_sample": 32_000,
             "flops_per_sample": 2 * num_parameters,
             "is_chain": True,
             "has_tensor_plan": False,
             "has_context_plan": False,
+            "has_loss_parts": False,
+            "attention": "",
             "layers": [{"name": str(number), **layer} for number in range(32)],
+            "loss": {form: {**dict.fromkeys(SAMPLE, 0), "outputs": 100} for form in ("full", "half")},
         }
         speed = fields.pop("speed", {})
         file = new_file({**measured, **fields})

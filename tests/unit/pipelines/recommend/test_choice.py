@@ -12,7 +12,7 @@ from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.recommend import choice as choice_module
 from drivetrain.pipelines.recommend.choice import candidates, check_fits, options_of, recommend, row
 from drivetrain.pipelines.recommend.degrees import World
-from drivetrain.pipelines.recommend.facts import Facts
+from drivetrain.pipelines.recommend.facts import Bytes, Facts
 from drivetrain.pipelines.recommend.instances import get_instance
 from drivetrain.pipelines.recommend.plan import Candidate, Plan
 from drivetrain.pipelines.recommend.strategies import Option, StrategyFacts
@@ -57,10 +57,56 @@ def test_nothing_fits_and_what_would(make_plan: Make, make_facts: Callable[..., 
         "nothing fits: the least is single with 95.4 GiB a GPU, and ml.g5.xlarge has 19.0 GiB"
     )
     assert "Take larger or more GPUs" in made.reason
-    kept = replace(facts, activation_bytes_per_sample=2 * 10**9)
-    kept = replace(kept, layers=tuple(replace(layer, activation_bytes_per_sample=60 * 10**6) for layer in facts.layers))
-    made = recommend(make_plan("ml.p4d.24xlarge", facts=kept, global_batch=128), {"fsdp": strategies["fsdp"]})
-    assert made.choice is None and "With activation_checkpointing=true fsdp would fit." in made.reason
+
+
+@pytest.mark.parametrize(
+    ("activations", "half", "precision", "instance", "advice"),
+    [
+        (60, 60, "fp32", "ml.p4d.24xlarge", "With activation_checkpointing=true fsdp would fit."),
+        (60, 20, "bf16", "ml.p4d.24xlarge", None),
+        (
+            *(60, 20, "fp32", "ml.p4d.24xlarge"),
+            "With precision=bf16 fsdp would fit. With activation_checkpointing=true fsdp would fit.",
+        ),
+        (60, 20, "fp64", "ml.p4d.24xlarge", "With activation_checkpointing=true fsdp would fit."),
+        (
+            *(60, 20, "fp32", "ml.p3dn.24xlarge"),  # Volta has no bf16
+            "With precision=fp16 fsdp would fit. With activation_checkpointing=true fsdp would fit.",
+        ),
+    ],
+)
+def test_what_would_make_it_fit(
+    activations: int,
+    half: int,
+    precision: str,
+    instance: str,
+    advice: str | None,
+    make_plan: Make,
+    make_facts: Callable[..., Facts],
+    strategies: Strategies,
+) -> None:
+    """32 layers that keep so many MB a sample, for 16 samples a GPU."""
+    facts = make_facts(**LARGE)
+    full, in_half = (Bytes(activations=each * 10**6, checkpointed=10**6) for each in (activations, half))
+    kept = replace(facts, layers=tuple(replace(layer, full=full, half=in_half) for layer in facts.layers))
+    made = recommend(
+        make_plan(instance, facts=kept, global_batch=128, precision=precision), {"fsdp": strategies["fsdp"]}
+    )
+    if advice is None:
+        assert made.choice is not None
+    else:
+        assert made.choice is None and made.reason.endswith(advice)
+
+
+def test_half_precision_and_checkpointing_together(
+    make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies
+) -> None:
+    full = Bytes(activations=90 * 10**6, checkpointed=80 * 10**6)
+    half = Bytes(activations=60 * 10**6, checkpointed=10**6)
+    facts = make_facts(**LARGE)
+    facts = replace(facts, layers=tuple(replace(layer, full=full, half=half) for layer in facts.layers))
+    made = recommend(make_plan(facts=facts, global_batch=128), {"fsdp": strategies["fsdp"]})
+    assert made.reason.endswith("With precision=bf16 and activation_checkpointing=true fsdp would fit.")
 
 
 def test_what_is_impossible_says_why(make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies) -> None:

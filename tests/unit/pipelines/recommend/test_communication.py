@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -63,9 +64,9 @@ def test_hybrid_shards_share_the_network(make_plan: Make) -> None:
     assert not inside.between_hosts
 
 
-def test_tensor_ranks_sum_four_outputs_a_layer(make_plan: Make) -> None:
+def test_tensor_ranks_send_what_the_plan_exchanges(make_plan: Make) -> None:
     (sent,) = estimate_traffic(make_plan(global_batch=8), Candidate("tp", {"tensor": 4}))
-    assert sent.bytes == 4 * 2 * 3 / 4 * (4 * 100 * 8)
+    assert sent.bytes == 3 / 4 * 4 * 8 * (2 * 600 + 40)
     (half,) = estimate_traffic(make_plan(global_batch=8, precision="bf16"), Candidate("tp", {"tensor": 4}))
     assert half.bytes == sent.bytes // 2
 
@@ -75,10 +76,13 @@ def test_stages_send_what_leaves_them_both_ways(make_plan: Make) -> None:
     assert sent.bytes == 2 * 100 * 8
 
 
-def test_context_ranks_pass_keys_and_values_around(make_plan: Make) -> None:
-    (sent,) = estimate_traffic(make_plan(global_batch=8, processes=4), Candidate("cp", {"context": 4}))
-    outputs = 4 * 100 * 8
-    assert sent.bytes == 3 * 2 * outputs // 4 * 3 + 2 * 16_000 * 3 // 4
+def test_context_ranks_gather_keys_and_values(make_plan: Make) -> None:
+    plan = make_plan(global_batch=8, processes=4)
+    (sent,) = estimate_traffic(plan, Candidate("cp", {"context": 4}))
+    assert sent.bytes == 3 / 4 * (8 * (2 * 4 * 200 + 100) + 2 * 16_000)
+    plan = replace(plan, facts=replace(plan.facts, has_loss_parts=True), activation_checkpointing=True)
+    (sent,) = estimate_traffic(plan, Candidate("cp", {"context": 4}))
+    assert sent.bytes == 3 / 4 * (8 * 3 * 4 * 200 + 2 * 16_000)
 
 
 def test_frozen_parameters_do_not_travel_in_gradients(make_plan: Make, make_facts: Callable[..., Facts]) -> None:

@@ -18,6 +18,11 @@ from drivetrain.pipelines.recommend.measuring import merged
 SOURCE = b"class Recipe: ...\n"
 
 
+def sizes(activations: int) -> dict[str, int]:
+    others = ("checkpointed", "recomputed", "outputs", "reduced", "gathered", "keys_and_values")
+    return {"activations": activations, **dict.fromkeys(others, 40)}
+
+
 def measured(recipe: str = "faces", options: dict[str, Any] | None = None, source: bytes = SOURCE) -> dict[str, Any]:
     layer = {"name": "0", "kind": "Linear", "parameters": 30, "matrix_parameters": 20}
     return {
@@ -32,12 +37,14 @@ def measured(recipe: str = "faces", options: dict[str, Any] | None = None, sourc
         "optimizer": {"name": "AdamW", "state_bytes": 120, "state_bytes_per_parameter": 8.0},
         "input_bytes_per_sample": 12,
         "sequence_length": None,
-        "activation_bytes_per_sample": 400,
         "flops_per_sample": 60,
         "is_chain": True,
         "has_tensor_plan": False,
         "has_context_plan": False,
-        "layers": [{**layer, "activation_bytes_per_sample": 100, "output_bytes_per_sample": 40}],
+        "has_loss_parts": False,
+        "attention": "",
+        "layers": [{**layer, "full": sizes(100), "half": sizes(50)}],
+        "loss": {"full": sizes(300), "half": sizes(300)},
     }
 
 
@@ -86,7 +93,7 @@ def test_write_speeds_are_kept_by_instance() -> None:
         ("{", "holds no facts of a recipe"),
         ("[]", "holds no facts of a recipe"),
         ("{}", "holds no facts of a recipe"),
-        (json.dumps({"format": 9}), "has format 9; this version reads 1"),
+        (json.dumps({"format": 9}), "has format 9; this version reads 2"),
         ({"parameters": {"count": -1, "bytes": {}}}, "parameters.count is -1"),
         ({"layers": [{"name": "0"}]}, "holds no facts of a recipe"),
         ({"trainable_parameters": "many"}, "trainable_parameters is 'many'"),
@@ -133,7 +140,9 @@ def test_shipped_facts_are_found_and_those_beside_the_pipeline_come_first(
     monkeypatch.setattr(facts_places, "SHIPPED", shipped)
     beside("faces", folder).rename(beside("faces", shipped))
     assert look_up("faces", {}, folder).activation_bytes_per_sample == 400
-    beside("faces", folder).write_text(new_file({**measured(), "activation_bytes_per_sample": 500}).text())
+    beside("faces", folder).write_text(
+        new_file({**measured(), "loss": {"full": sizes(400), "half": sizes(400)}}).text()
+    )
     assert look_up("faces", {}, folder).activation_bytes_per_sample == 500
 
 

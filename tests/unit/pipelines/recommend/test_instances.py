@@ -9,7 +9,14 @@ import pytest
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.recommend import instances
-from drivetrain.pipelines.recommend.instances import GIB, find_instance, get_instance, instance_names, this_machine
+from drivetrain.pipelines.recommend.instances import (
+    GIB,
+    find_instance,
+    get_instance,
+    instance_names,
+    processing_instance_type,
+    this_machine,
+)
 from drivetrain.pipelines.targets.sagemaker import service_model
 from drivetrain.pipelines.targets.sagemaker.images import has_gpu
 
@@ -68,6 +75,28 @@ def test_every_type_is_one_that_the_service_trains_on() -> None:
     shapes = json.loads(SHAPES.read_text(encoding="utf-8"))
     known = shapes.get("shapes", shapes)["TrainingInstanceType"]["enum"]
     assert set(instance_names()) <= set(known)
+
+
+def test_processing_jobs_have_what_the_table_says() -> None:
+    shapes = json.loads(SHAPES.read_text(encoding="utf-8"))
+    known = set(shapes.get("shapes", shapes)["ProcessingInstanceType"]["enum"])
+    assert {name for name in instance_names() if get_instance(name).processing} == known & set(instance_names())
+
+
+@pytest.mark.parametrize(
+    ("trained", "other"),
+    [
+        ("ml.m5.xlarge", "ml.m5.xlarge"),
+        ("ml.p5.4xlarge", "ml.p5.4xlarge"),
+        ("ml.p4d.24xlarge", "ml.g6e.xlarge"),
+        ("ml.p5.48xlarge", "ml.p5.4xlarge"),
+        ("ml.p5en.48xlarge", "ml.p5.4xlarge"),
+        ("ml.c5n.xlarge", "ml.m5.xlarge"),
+        ("ml.own.xlarge", "ml.own.xlarge"),
+    ],
+)
+def test_a_machine_for_a_processing_job(trained: str, other: str) -> None:
+    assert processing_instance_type(trained) == other
 
 
 def test_known_facts() -> None:

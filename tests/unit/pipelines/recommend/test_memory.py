@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from drivetrain.pipelines.recommend.facts import Facts
+from drivetrain.pipelines.recommend.facts import Bytes, Facts, Layer
 from drivetrain.pipelines.recommend.memory import estimate_memory, in_flight, least_memory, parts, split
 from drivetrain.pipelines.recommend.plan import Candidate, Plan
 
@@ -43,9 +43,9 @@ def test_shards_gather_in_the_format_that_is_computed_in(make_plan: Make) -> Non
     plan = make_plan(global_batch=64, precision="bf16")
     memory = estimate_memory(plan, Candidate("fsdp", {"shard": 8}))
     assert memory.parameters == 2_000
-    assert memory.working == 2 * 2_000 + 4_000 + 100 * 8  # no other copy of the weights is kept
+    assert memory.working == 2 * 2_000 + 4_000 + 2 * 100 * 8  # no other copy of the weights is kept
     kept = Candidate("fsdp", {"shard": 8}, 1, {"reshard_after_forward": False})
-    assert estimate_memory(plan, kept).working == 8_000 + 100 * 8
+    assert estimate_memory(plan, kept).working == 8_000 + 2 * 100 * 8
 
 
 def test_tensor_parallelism_divides_matrices_alone(make_plan: Make) -> None:
@@ -75,7 +75,20 @@ def test_micro_batches_that_a_schedule_keeps() -> None:
 
 def test_layers_that_keep_nothing_else_are_recomputed(make_plan: Make) -> None:
     memory = estimate_memory(make_plan(activation_checkpointing=True, **ONE), Candidate("single", {}))
-    assert memory.activations == 8 * (4 * 100 + 1_000) + 80
+    assert memory.activations == 8 * 4 * 100 + 80
+    assert memory.working == 8 * (1_000 + 2 * 100)  # the last layer in full, with the gradients of what comes and goes
+
+
+def test_copies_of_weights_go_with_the_layer_that_made_them(make_plan: Make) -> None:
+    kept, again = (
+        estimate_memory(
+            make_plan(precision="bf16", activation_checkpointing=again, global_batch=1, processes=1),
+            Candidate("single", {}),
+        ).working
+        for again in (False, True)
+    )
+    assert kept == 8_000 + 2 * 100
+    assert again == 2_000 + 500 + 2 * 50
 
 
 def test_precisions(make_plan: Make) -> None:
@@ -84,7 +97,7 @@ def test_precisions(make_plan: Make) -> None:
     )
     assert half.parameters == whole.parameters and double.parameters == 2 * whole.parameters
     assert half.activations == whole.activations - 8 * 2_000
-    assert half.working == whole.working // 2 + 8_000  # the copies of the weights
+    assert half.working == whole.working + 8_000  # the loss is in fp32; the copies of the weights
     assert double.total == 2 * whole.total - 80  # the batch's bytes are counted as they come
 
 
@@ -116,9 +129,7 @@ def test_every_stage_has_something_to_train(
     make_plan: Make, make_facts: Callable[..., Facts], trained: str, stages: int
 ) -> None:
     layers = tuple(
-        replace(
-            layer, parameters=layer.parameters * int(has), activation_bytes_per_sample=1_000 * (1 + 50 * (has == "0"))
-        )
+        replace(layer, parameters=layer.parameters * int(has), full=Bytes(activations=1_000 * (1 + 50 * (has == "0"))))
         for layer, has in zip(make_facts(num_layers=10).layers, trained, strict=True)
     )
     facts = make_facts(num_layers=10, layers=layers)
@@ -128,6 +139,22 @@ def test_every_stage_has_something_to_train(
 
 
 def test_the_rest_of_the_activations_is_that_of_the_loss(make_plan: Make, make_facts: Callable[..., Facts]) -> None:
-    facts = make_facts(activation_bytes_per_sample=4_700)
+    facts = make_facts(loss=Layer(name="loss", full=Bytes(activations=700), half=Bytes()))
     found = parts(make_plan(facts=facts, processes=4), Candidate("pp", {"stage": 4}, 8))
     assert [part.activations for part in found] == [1_000, 1_000, 1_000, 1_700]
+
+
+def test_outputs_and_loss_are_divided_where_the_loss_is(make_plan: Make, make_facts: Callable[..., Facts]) -> None:
+    """Layers keep 4,000 bytes a sample, the loss 800 and twice its 800 of outputs."""
+    loss = Layer(name="loss", full=Bytes(activations=800, outputs=800), half=Bytes())
+    whole, parted = (
+        estimate_memory(
+            make_plan(facts=make_facts(loss=loss, has_loss_parts=has), global_batch=1, processes=4),
+            Candidate("cp", {"replicate": 1, "context": 4}),
+        )
+        for has in (False, True)
+    )
+    assert (whole.activations, whole.working) == (1_000 + 800 + 10, 2 * 800)
+    assert (parted.activations, parted.working) == (1_000 + 200 + 10, 2 * 200)
+    tensor = estimate_memory(make_plan(facts=make_facts(loss=loss), global_batch=1), Candidate("tp", {"tensor": 8}))
+    assert tensor.activations == round(4_000 * (10 + 24 / 8) / 34 + 800) + 10

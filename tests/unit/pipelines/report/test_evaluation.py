@@ -47,8 +47,8 @@ def test_metrics_that_people_ask_for_come_first_and_classes_are_apart(evaluation
 
 def test_how_it_came_about_is_one_line(evaluation_json: dict[str, Any]) -> None:
     assert how(evaluation("e", evaluation_json, {})) == (
-        "360 samples, each counted once; 1 collective for the metrics on 2 processes (ddp); 95 % intervals from 200 "
-        "bootstrap replicates by id; curves in histogram mode; model digits_cnn of step 460."
+        "360 samples, each counted once; 1 collective for the metrics on 2 processes (ddp); 95 % intervals, exact or "
+        "from 200 bootstrap replicates by id; curves in histogram mode; model digits_cnn of step 460."
     )
     evaluation_json["coverage"]["counted"] = 358
     assert "360 samples of 360, 358 counted;" in how(evaluation("e", evaluation_json, {}))

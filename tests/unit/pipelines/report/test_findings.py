@@ -51,11 +51,30 @@ def test_metrics_stand_with_bounds_intervals_and_advice(evaluation_json: dict[st
         "auroc macro the scores are saturated: use mode=exact",
     ]
     assert "0.9700 ± 2e-06 0.9600 to 0.9800" in rows(table)[4]
-    assert rows(table)[5] == "Lower is better, or on a scale of its own each from 0"
+    assert rows(table)[5] == "Lower is better each from 0"
     assert rows(table)[6].startswith("mae 12,346 12,246 to 12,446")
     assert len(of_class(table, "interval")) == 5
     values = {cell.text: cell.get("title") for cell in of_class(table, "right")}
     assert values["12,346"] == "12345.678", "the pointer shows all digits"
+
+
+def test_no_metric_stands_under_a_direction_that_is_not_its_own(evaluation_json: dict[str, Any]) -> None:
+    """An area whose interval leaves [0, 1], or whose evaluation does not say which way it is better."""
+    evaluation_json["metrics"]["auroc_macro"]["high"] = 1.01
+    evaluation_json["metrics"]["f1_macro"].pop("higher_is_better")
+    groups: dict[str, list[str]] = {}
+    for row in rows(of_class(section(evaluation_json), "metrics")[0])[1:]:
+        if " is better" in row or row.startswith("No direction"):
+            name = row.partition(" each from")[0].partition(" 0.")[0]
+            groups[name] = []
+        else:
+            groups[name].append(row.split()[0])
+    assert groups == {
+        "Higher is better": ["accuracy"],
+        "Higher is better, each on a scale of its own": ["auroc"],
+        "Lower is better": ["mae", "loss"],
+        "No direction is known to be better": ["f1"],
+    }
 
 
 def test_bars_of_intervals_lie_on_one_scale(evaluation_json: dict[str, Any]) -> None:

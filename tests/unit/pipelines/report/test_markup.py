@@ -28,6 +28,14 @@ def test_control_characters_and_lone_surrogates_are_replaced() -> None:
     assert escape("a\x00b\x1bc\ud800d\n") == "a�b�c?d\n"
 
 
+def test_characters_that_change_the_writing_direction_are_replaced() -> None:
+    """They would show a text in another order than it has: this one as "modelexe.jpg"."""
+    assert escape("model\u202egpj.exe") == "model\ufffdgpj.exe"
+    directions = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    assert escape(directions) == "\ufffd" * len(directions)
+    assert escape("שלום, العالم") == "שלום, العالم"
+
+
 @given(st.text(), st.text())
 def test_any_text_survives_as_text(content: str, attribute: str) -> None:
     parsed = ElementTree.fromstring(el("p", content, title=attribute))

@@ -68,7 +68,7 @@ def places(validator: Draft202012Validator, value: Any) -> set[str]:
     return found
 
 
-@pytest.mark.slow_cases("retraining")
+@pytest.mark.slow_cases("retraining", "searches")
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_a_compiled_pipeline_is_of_the_schema(schema: Draft202012Validator, golden: Path) -> None:
     assert places(schema, json.loads(golden.read_text())) == set()

@@ -158,6 +158,14 @@ def test_rule_conditions_have_a_branch() -> None:
     assert "decides nothing" in refusal(a, when(a.metric("accuracy") > 0.5))
 
 
+def test_rule_processing_jobs_have_the_machine() -> None:
+    big = Cluster(instance_type="ml.p4d.24xlarge")
+    said = refusal(processing("evaluate", cluster=big))
+    assert "step 'evaluate': processing jobs have no ml.p4d.24xlarge; training jobs have." in said
+    assert "such as ml.g6e.xlarge (1 x L40S of 44.7 GiB" in said
+    accept(training(cluster=big), processing(cluster=Cluster(instance_type="ml.p5.4xlarge")))
+
+
 def test_rule_folders_fit_a_job() -> None:
     assert "'code' is taken" in refusal(processing(inputs={"code": "s3://b/k"}))
     assert "11 inputs with the code; at most 10" in refusal(processing(inputs={f"i{n}": "s3://b/k" for n in range(10)}))
@@ -211,7 +219,7 @@ def test_rule_spot_is_decided_when_compiled() -> None:
     spot = Parameter.boolean("Spot", default=False)
     for given in (spot, spot.ref()):
         message = refusal(training(cluster=Cluster(spot=given)), parameters=[spot])  # type: ignore[arg-type]
-        assert "cluster.spot is parameter 'Spot'" in message and "cannot leave a field out" in message
+        assert "cluster.spot is parameter 'Spot'" in message and "leaves a field out" in message
         assert "--set spot=false" in message
 
 
@@ -233,6 +241,7 @@ def test_rule_checkpoint_prefixes_end_with_a_slash(uri: str) -> None:
 
 def test_rule_secrets_stay_out() -> None:
     assert "looks like a secret" in refusal(processing(environment={"DB_PASSWORD": "hunter2"}))
+    assert "looks like a secret" in refusal(processing(environment={"DB": "mysql://me:hunter2@host"}))
     Pipeline(name="p", steps=[processing(parameters={"tokenizer": "bert", "eos_token": "</s>"})])
     arn = "arn:aws:secretsmanager:us-east-1:1:secret:db"
     Pipeline(name="p", steps=[processing(environment={"DB_PASSWORD": arn})])

@@ -49,6 +49,26 @@ def test_every_rule_has_a_test_here() -> None:
     assert {rule.__name__ for rule in trigger_rules.rule} <= tests
 
 
+def test_rule_registry_triggers_watch_a_model_once() -> None:
+    def triggers(second: str, **more: Any) -> list[RegistryEvent]:
+        return [RegistryEvent(name="one", group="digits"), RegistryEvent(name="two", group=second, **more)]
+
+    said = refusal(*triggers("digits-0a1b2c"))
+    assert "one model would start the pipeline twice" in said and "'digits-0a1b2c' and 'digits'" in said
+    assert "twice" in refusal(*triggers("digits-0a1b2c", status=None, stage="Production"))
+    pipeline(*triggers("digits-europe"))
+    pipeline(*triggers("digits-0a1b2c", status="Rejected"))
+
+
+def test_what_mlflow_registers_again_does_not_start_its_own_pipeline() -> None:
+    made = registering(registry="mlflow:http://server:5000")
+    watching = RegistryEvent(name="synced", group="digits-0a1b2c")
+    said = refusal(watching, steps=[made])
+    assert "whose sync registers them again in group 'digits-0a1b2c'" in said and "loop_guard=False" in said
+    pipeline(watching.model_copy(update={"loop_guard": False}), steps=[made])
+    pipeline(RegistryEvent(name="synced", group="letters-0a1b2c"), steps=[made])
+
+
 def test_rule_registry_triggers_wait_for_fields_that_there_are() -> None:
     said = refusal(RegistryEvent(name="r", group="g", changed=("ModelAprovalStatus",)))
     assert "trigger 'r' waits for a change of 'ModelAprovalStatus'. Did you mean 'ModelApprovalStatus'?" in said

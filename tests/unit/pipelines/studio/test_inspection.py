@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.pipelines.cli.inspected import notes
 from drivetrain.pipelines.definition.document import from_json
 from drivetrain.pipelines.studio.inspection import inspect
 
@@ -20,6 +21,29 @@ def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:
     assert any("Tags[0].Value" in line and "vi$ion" in line for line in refused)
     assert any(line.startswith("work: Arguments.Tags[1].Value: not of") for line in refused)
     assert not any("canary" in line for line in refused)
+
+
+def test_what_is_not_known_is_named_and_is_no_fault() -> None:
+    chosen = {"Std:If": {"Condition": {"Get": "Parameters.P"}, "Then": "ml.m5.large", "Else": {"Std:Omit": []}}}
+    resources = {"InstanceType": chosen, "InstanceCount": {"Std:Omit": []}, "VolumeSizeInGB": 1}
+    steps = [
+        {"Name": "query", "Type": "Jbo"},
+        {"Name": "train", "Type": "Training", "Arguments": {"ResourceConfig": resources}},
+        {"Name": "athena", "Type": "Athena"},
+        {"Name": "content", "Type": "HubContent"},
+    ]
+    found = inspect(from_json({"Parameters": [{"Name": "P", "Type": "Boolean"}], "Steps": steps}))
+    assert found.unknown_types == {"Jbo": ("query",)}
+    assert found.unknown_functions == {"Std:If": ("train",), "Std:Omit": ("train",)}
+    assert found.faults == () and not any("ResourceConfig." in line for line in found.refused)
+    assert notes(found)[1] == "    Jbo: query. Did you mean 'Job'?"
+
+
+def test_names_that_a_run_refuses_are_found() -> None:
+    steps = [{"Name": name, "Type": "Fail"} for name in ("a b", "..", "-x", "x" * 65, "good_1")]
+    found = inspect(from_json({"Steps": steps}))
+    assert [fault.split(":")[0] for fault in found.faults] == ["step 'a b'", "step '..'", "step '-x'"]
+    assert f"{'x' * 65}: the name has 65 characters; at most 64." in found.refused
 
 
 @pytest.mark.parametrize(
@@ -68,3 +92,17 @@ def test_choices_and_types_of_parameters_are_checked() -> None:
         'parameters.B.DefaultValue: 3. Allowed: one of EnumValues, 1, "2".',
         'parameters.ApiToken.DefaultValue: "***". Allowed: a whole number such as 3.',
     )
+
+
+def test_what_aws_takes_out_of_service_is_said_and_is_no_fault() -> None:
+    steps = [
+        {"Name": "quality", "Type": "QualityCheck"},
+        {"Name": "bias", "Type": "ClarifyCheck"},
+        {"Name": "debugged", "Type": "Training", "Arguments": {"DebugHookConfig": {"S3OutputPath": "s3://b/d"}}},
+        {"Name": "profiled", "Type": "Training", "Arguments": {"ProfilerConfig": {"S3OutputPath": "s3://b/p"}}},
+        {"Name": "plain", "Type": "Training", "Arguments": {"ProfilerConfig": {"DisableProfiler": True}}},
+    ]
+    found = inspect(from_json({"Steps": steps}))
+    assert [line.split(":")[0] for line in found.endings] == ["quality", "bias", "debugged", "profiled"]
+    assert "since 2026-07-30" in found.endings[2] and "2027-06-30" in found.endings[3]
+    assert found.faults == () and "AWS is taking out of service:" in notes(found)

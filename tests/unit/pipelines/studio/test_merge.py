@@ -228,6 +228,33 @@ def test_a_step_that_the_code_took_out_comes_back_with_its_branch() -> None:
     assert describe_all(merged.edits) == ["register added (RegisterModel), if gate holds"]
 
 
+@pytest.mark.parametrize(
+    ("take", "epochs", "spot"),
+    [
+        ({"steps.train.Arguments": "studio"}, "40", True),
+        ({"all": "studio"}, "40", True),
+        ({"steps": "studio", "steps.train.Arguments.HyperParameters": "code"}, "30", True),
+        ({"steps.train": "code"}, "30", False),
+    ],
+)
+def test_a_choice_may_name_the_beginning_of_places(take: dict[str, Any], epochs: str, spot: bool) -> None:
+    def change(epochs: str, spot: bool) -> Definition:
+        def edit(s: dict[str, Any]) -> None:
+            s["train"]["Arguments"]["HyperParameters"].update(epochs=epochs)
+            s["train"]["Arguments"].update(EnableManagedSpotTraining=spot)
+
+        return altered(edit)
+
+    code, studio = altered(EDITS[0]), change("40", True)
+    assert merge(RETRAINING, code, studio).conflicts
+    merged = merge(RETRAINING, code, studio, take)
+    train = next(step for step in merged.definition["Steps"] if step["Name"] == "train")["Arguments"]
+    assert not merged.conflicts
+    assert (train["HyperParameters"]["epochs"], train.get("EnableManagedSpotTraining", False)) == (epochs, spot)
+    with pytest.raises(UserError, match=r"'steps\.trai' is not in conflict"):
+        merge(RETRAINING, code, studio, {"steps.trai": "studio"})
+
+
 def test_only_conflicts_can_be_chosen() -> None:
     with pytest.raises(UserError, match=r"'steps.train' is not in conflict\. None is declared\."):
         merge(RETRAINING, RETRAINING, RETRAINING, {"steps.train": "code"})

@@ -134,7 +134,8 @@ def test_an_edit_that_no_longer_fits_says_what_is_there() -> None:
         patch.apply(altered(lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="40")))
     assert str(told.value) == (
         "retraining.studio.yaml: the edit at steps.train.Arguments.HyperParameters.epochs does not fit the code any "
-        "more: it expects 20, and the code now has 40. Change its `was` to keep the edit, or delete it."
+        "more: it expects 20, and the code now has 40. Change its `was` to keep the edit, or "
+        "give it up: drivetrain pull retraining --give-up steps.train.Arguments.HyperParameters.epochs"
     )
     with pytest.raises(UserError, match=r"epochs does not fit the code any more\. .*steps.train is not there\."):
         patch.apply(altered(lambda s: s[""]["Steps"].remove(s["train"])))

@@ -1,7 +1,11 @@
+import itertools
+from collections.abc import Callable
+
 import pytest
 
 from drivetrain.pipelines.triggers.resource_names import (
     description,
+    former_name,
     is_cut_name,
     is_resource_name,
     name_prefix,
@@ -14,7 +18,8 @@ def test_names_are_apart_and_stay() -> None:
     names = {resource_name(*pair) for pair in [("a-b", "c"), ("a", "b-c"), ("a-b-c", "d"), ("A", "b-c")]}
     assert len(names) == 4
     assert resource_name("p" * 256, "t" * 63) != resource_name("p" * 256, "t" * 62 + "u")
-    assert resource_name("retraining", "nightly") == "retraining-nightly-a07f3d85"
+    assert resource_name("retraining", "nightly") == "retraining_nightly-a07f3d85"
+    assert former_name("retraining", "nightly") == "retraining-nightly-a07f3d85"
 
 
 def test_the_longest_name_is_one_that_the_services_take() -> None:
@@ -24,10 +29,17 @@ def test_the_longest_name_is_one_that_the_services_take() -> None:
     assert longest.startswith(name_prefix("p" * 256))
 
 
+def test_no_prefix_begins_as_that_of_another_pipeline() -> None:
+    long = "p" * 20
+    prefixes = [name_prefix(name) for name in ("a", "a-b", "ab", long[:11], long, f"{long}-1", f"{long}-2")]
+    assert not [pair for pair in itertools.permutations(prefixes, 2) if pair[0].startswith(pair[1])]
+
+
 @pytest.mark.parametrize("pipeline", ["p", "a-pipeline-with-quite-a-long-name"])
 @pytest.mark.parametrize("trigger", ["t", "t" * 31, "t" * 32, "a-b-" + "c" * 59])
-def test_a_name_is_known_again(pipeline: str, trigger: str) -> None:
-    name = resource_name(pipeline, trigger)
+@pytest.mark.parametrize("named", [resource_name, former_name])
+def test_a_name_is_known_again(named: Callable[[str, str], str], pipeline: str, trigger: str) -> None:
+    name = named(pipeline, trigger)
     assert is_resource_name(name, pipeline, description(pipeline, trigger))
     assert trigger_part(name, pipeline) == trigger[:32]
     assert is_cut_name(name, pipeline) == (len(trigger) >= 32)
@@ -37,7 +49,17 @@ def test_a_name_is_known_again(pipeline: str, trigger: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nightly", "nightly-", "nightly-daily", "nightly-daily-1a2b3c4", "nightly--1a2b3c4d", "daily-x-1a2b3c4d"]
+    "name",
+    [
+        "nightly",
+        "nightly_",
+        "nightly_daily",
+        "nightly_daily-1a2b3c4",
+        "nightly_-1a2b3c4d",
+        "daily_x-1a2b3c4d",
+        "nightly-daily",
+        "nightly-too_daily-1a2b3c4d",
+    ],
 )
 def test_a_name_of_another_form_is_none(name: str) -> None:
     assert trigger_part(name, "nightly") is None
@@ -46,5 +68,6 @@ def test_a_name_of_another_form_is_none(name: str) -> None:
 
 
 def test_a_name_that_somebody_made_by_hand_is_not_taken() -> None:
-    assert trigger_part("nightly-daily-1a2b3c4d", "nightly") == "daily"
-    assert not is_resource_name("nightly-daily-1a2b3c4d", "nightly", description("nightly", "daily"))
+    for name in ("nightly_daily-1a2b3c4d", "nightly-daily-1a2b3c4d"):
+        assert trigger_part(name, "nightly") == "daily"
+        assert not is_resource_name(name, "nightly", description("nightly", "daily"))

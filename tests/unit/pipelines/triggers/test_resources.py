@@ -24,7 +24,7 @@ from drivetrain.pipelines import (
 )
 from drivetrain.pipelines.triggers.event_pattern import matches
 from drivetrain.pipelines.triggers.patterns import Where, pattern
-from drivetrain.pipelines.triggers.resource_names import resource_name
+from drivetrain.pipelines.triggers.resource_names import name_prefix, resource_name
 from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
 from drivetrain.pipelines.triggers.resources import Schedule as MadeSchedule
 from drivetrain.pipelines.triggers.starting import Request, read_message
@@ -138,7 +138,7 @@ def test_the_services_own_models_take_all_of_it() -> None:
                 assert len(one.rule["EventPattern"]) <= 2_048  # what an account starts with
             else:
                 assert refused("scheduler", "CreateSchedule", one.schedule) == []
-            assert one.name.startswith(name[:20])
+            assert one.name.startswith(name_prefix(name))
     assert refused("events", "PutRule", {"Name": "a b", "Nmae": "x", "State": "ON"}) == [
         ".Nmae: unknown",
         ".Name: 'a b'",

@@ -107,6 +107,7 @@ def test_of_many_starts_the_last_ones_stay(place: Folder, tmp_path: Path) -> Non
     assert len(Record(place).earlier) == 4
 
 
+@pytest.mark.slow
 def test_the_longer_it_runs_the_more_seldom_it_is_written(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     steady, times = Clock(), list[float]()
     real = Path.write_bytes

@@ -176,7 +176,8 @@ def test_an_interval_has_the_confidence_that_was_asked_for() -> None:
         whole = counting.finish().whole
         hit = whole.metrics["hit"]
         expected = np.quantile(np.array(whole.replicates["hit"]), [(1 - confidence) / 2, (1 + confidence) / 2])
-        assert (hit.low, hit.high) == pytest.approx(tuple(expected))
+        assert hit.low is not None and hit.high is not None
+        assert hit.low <= expected[0] and expected[1] <= hit.high < 1.1 * expected[1]
         measured[confidence] = hit.high - hit.low  # type: ignore[operator]
     assert 0 < measured[0.5] < 0.6 * measured[0.95]
 
@@ -235,17 +236,18 @@ def test_results_of_the_recipe_come_first() -> None:
 
 
 def test_which_way_a_metric_of_the_recipe_is_better() -> None:
-    """As in a training, by its name; unless a metric of the list has the same name."""
-    task = Task("regression", 1)
+    """Only as it was said, whatever the name sounds like."""
     own = own_metrics(
-        task, {"mae": "float", "r2": "float", "gap": "float", "side_loss": "float"}, load_metrics("", task)
+        Task("regression", 1),
+        {"mae": "float", "r2": "float", "gap": "float", "side_loss": "float"},
+        {"mae": False, "r2": True, "gap": None},
     )
     assert {name: metric.higher_is_better for name, metric in own.items()} == {
         "loss": False,
         "mae": False,
         "r2": True,
-        "gap": True,
-        "side_loss": False,
+        "gap": None,
+        "side_loss": None,
     }
 
 

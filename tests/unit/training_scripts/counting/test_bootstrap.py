@@ -15,7 +15,6 @@ from drivetrain.training_scripts.counting.bootstrap import (
     LARGEST_WEIGHT,
     THRESHOLDS,
     add_weighted,
-    interval,
     keys_of,
     weights,
 )
@@ -112,11 +111,3 @@ def test_sums_beyond_what_a_float_has_are_exact() -> None:
         assert exact_sum.total(cells) == int(weight.sum()) * Fraction(values[0])
     with pytest.raises(InputError, match="that is too much"):
         add_weighted(np.zeros((2, 3), np.int64), Counts(np.zeros(4, np.int64), np.full(4, 2**62)), drawn[:, :4])
-
-
-def test_intervals() -> None:
-    low, high = interval([*range(101), None], 0.9) or (0, 0)
-    assert (low, high) == (pytest.approx(5), pytest.approx(95))
-    assert interval([None, 3.0, 3.0], 0.95) == (3.0, 3.0)
-    assert interval([None, 3.0], 0.95) is None
-    assert interval([], 0.95) is None

@@ -66,3 +66,9 @@ def test_a_curve_of_one_point_and_names_that_are_no_file_names() -> None:
     (name,) = drawn
     assert "/" not in name and not name.startswith(".")
     ElementTree.fromstring(drawn[name])
+
+
+def test_names_with_control_characters_and_changes_of_the_writing_direction() -> None:
+    curve = {**ROC, "x_label": "false\x00\x1b", "y_label": "model\u202egpj.exe\u2066"}
+    drawn = pictures({"roc": curve}, {})["roc.svg"]
+    assert {"false\ufffd\ufffd", "model\ufffdgpj.exe\ufffd"} <= set(texts(drawn))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from drivetrain.training_scripts.launching.failure import (
     describe,
     exit_code,
     from_rank,
+    report_failure,
     root_cause,
     write_failure_file,
 )
@@ -162,3 +165,26 @@ def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: 
     alone = subprocess.run(command, env={}, capture_output=True, text=True)
     assert alone.returncode == code
     assert alone.stderr.splitlines()[-1] in (f"error: {failure.summary}", failure.summary)
+
+
+@pytest.mark.parametrize(
+    ("channels", "said"),
+    [
+        (["SM_CHANNEL_TRAIN", "SM_CHANNEL_TEST"], "The job has SM_CHANNEL_TEST, SM_CHANNEL_TRAIN. "),
+        ([], "The job has no channel. "),
+    ],
+)
+def test_a_channel_of_another_name_is_pointed_to_channels(
+    channels: list[str], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in channels:
+        monkeypatch.setenv(name, "/data")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    with pytest.raises(KeyError) as caught:
+        os.environ["SM_CHANNEL_TRAINING"]
+    report_failure(caught.value)
+    failure = from_rank(0, 1, json.loads((tmp_path / "error.json").read_text()))
+    assert failure.summary == (
+        f"KeyError: 'SM_CHANNEL_TRAINING'. {said}Give an input the name that the script has for it: "
+        'channels={"train": "training"}'
+    )

@@ -68,7 +68,10 @@ def test_python_starts_a_script_as_it_is_and_a_module_as_a_group_of_one(tmp_path
     assert set(json.loads(ended.stdout).values()) == {None}
     ended = launch(tmp_path, "--launcher=python", "show")
     assert json.loads(ended.stdout) == {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "TF_CONFIG": None}
+    (tmp_path / "meet.py").write_text("import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])")
     hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_HOST": "127.0.0.3"}
+    ended = launch(tmp_path, "--launcher=python", "--port=7777", "--script", "meet.py", **hosts)
+    assert ended.stdout.splitlines()[-1] == "127.0.0.2 7777"
     ended = launch(tmp_path, "--launcher=python", "show", **hosts)
     # The program makes of its hosts what it likes.
     assert set(json.loads(ended.stdout.splitlines()[-1]).values()) == {None}

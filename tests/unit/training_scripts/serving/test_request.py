@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,12 @@ JSON, LINES, CSV, NPY = "application/json", "application/jsonlines", "text/csv",
 def npy(array: Any) -> bytes:
     stream = io.BytesIO()
     np.save(stream, np.asarray(array))
+    return stream.getvalue()
+
+
+def npz(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, array=array)
     return stream.getvalue()
 
 
@@ -112,6 +119,12 @@ def test_a_model_that_does_not_say_its_types_takes_numbers_as_they_come() -> Non
         (TWO, CSV, "a\n1\n", "the rows lack b"),
         (TWO, NPY, b"\x93NUMPY", "the body is no array of numpy.save"),
         (TWO, NPY, b"damaged", r"^the body is no array of numpy.save: [^.]*\.$"),
+        (TWO, NPY, b"PK\x03\x04", "the body is no array of numpy.save: File is not a zip file"),
+        (TWO, NPY, npy(np.ones((2, 2))).replace(b"}  ", b"} ("), "the body is no array of numpy.save"),
+        (TWO, NPY, npy(np.ones((2, 2))).replace(b"<f8", b"<,8"), "the body is no array of numpy.save"),
+        (TWO, NPY, npy(np.ones((2, 2), "V3")), "the array holds .*V3; allowed are whole numbers, floats and bool"),
+        (TWO, NPY, npy([["a", "b"]]).replace(b"a\0\0\0", b"a\0\0\xff"), "the body is no array of numpy.save"),
+        (IMAGES, CSV, "1,x\n", "image is .*, which is no number"),
         (TWO, NPY, "text", "the body is text"),
         (TWO, JSON, None, "the body is a Python NoneType; allowed are text and bytes"),
         (TWO, CSV, {"a": 1}, "the body is a Python dict; allowed are text and bytes"),
@@ -128,6 +141,37 @@ def test_what_is_wrong_is_said_in_one_line(inputs: Inputs, kind: str, body: Any,
         columns_of(body, kind, inputs)
     assert isinstance(caught.value, InputError)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("inputs", [TWO, IMAGES], ids=["columns", "an image"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (JSON, b'{"instances": [{"a": 1, "b": 0.5}, {"b": 2, "a": 3}]}'),
+        (LINES, b'{"a": 1, "b": 0.5}\n[1, 2]\n'),
+        (CSV, b'a,b\n1,2\n3,"4"\n'),
+        (NPY, npy(np.ones((2, 2)))),
+        (NPY, npy([["1", "2"]])),
+        (NPY, npz(np.ones((2, 2)))),
+    ],
+    ids=["json", "lines", "csv", "npy", "npy of texts", "npz"],
+)
+def test_a_damaged_body_is_the_asker_s_mistake(kind: str, body: bytes, inputs: Inputs) -> None:
+    """Cut at each byte, and with bytes changed: it is read, or refused; nothing else is raised."""
+    draw = random.Random(1)
+    damaged = [body[:end] for end in range(len(body))]
+    for _ in range(200):
+        changed = bytearray(body)
+        changed[draw.randrange(min(len(body), 130))] = draw.choice(b"\0\xff01(){}[]\"',:\n")
+        damaged.append(bytes(changed))
+    refused = 0
+    for each in damaged:
+        try:
+            columns_of(each, kind, inputs)
+        except InputError as error:
+            assert len(str(error).splitlines()) == 1
+            refused += 1
+    assert refused > len(body) // 2
 
 
 def test_an_array_with_objects_is_not_unpickled() -> None:

@@ -27,6 +27,30 @@ def test_an_emr_steps_properties_become_a_map_and_its_arguments_can_be_read(runs
     assert found["ClusterId"] == "j-1" and found["Status"] == {"State": "COMPLETED"}
 
 
+def test_a_stub_without_the_property_file_that_is_read_is_refused_before_anything_starts(
+    runs: LocalRuns, tmp_path: Path
+) -> None:
+    source = runs.processing("source", "", outputs=["report"])
+    source["PropertyFiles"] = [{"PropertyFileName": "Report", "OutputName": "report", "FilePath": "report.json"}]
+    read = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.source.PropertyFiles.Report"}, "Path": "why"}}
+    first = runs.processing("first", "print('started')")
+    steps = [first, source, {"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": read}}]
+    with pytest.raises(UserError, match=r"step 'stop': .*--stub source gives no property file 'Report'.*PropertyFiles"):
+        runs.start(steps, stubs={"source": {}})
+    assert not runs.home.ledger.exists()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "report.json").write_text('{"why": "too low"}')
+    for stub in ({"PropertyFiles": {"Report": {"why": "too low"}}}, {"OutputFolders": {"report": str(folder)}}):
+        assert "too low" in str(runs.start(steps, stubs={"source": stub}).reason)
+
+
+def test_a_function_that_is_not_known_is_refused_before_anything_starts(runs: LocalRuns) -> None:
+    step = {"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": {"Std:If": []}}}
+    with pytest.raises(UserError, match="step 'stop': function 'Std:If' is not known here"):
+        runs.start([step])
+
+
 @pytest.mark.parametrize(("register", "used"), [(False, "old/constraints.json"), (True, "checks/constraints.json")])
 def test_a_checks_baseline_is_what_was_supplied_or_the_new_one(runs: LocalRuns, register: bool, used: str) -> None:
     step = runs.processing("check", "", outputs=["result"])

@@ -78,7 +78,7 @@ def expected() -> str:
     return str(value)
 
 
-@pytest.mark.slow_cases(but=["1-5s"])
+@pytest.mark.slow
 @pytest.mark.parametrize("notice", ["0", "5s"])
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_the_result_is_that_of_an_uninterrupted_run(runs: LocalRuns, notice: str, hosts: int) -> None:
@@ -280,6 +280,7 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow_cases("9")
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_run_that_ends_in_the_middle_goes_on(runs: LocalRuns, tmp_path: Path, how: signal.Signals) -> None:
     runs.put("gate/nothing", "x")

@@ -25,6 +25,6 @@ def test_a_running_execution_sees_as_little_of_secrets_as_one_that_goes_on(scope
     """What the ledger has not kept, a resumed execution would not find."""
     scope.finished("Ask", {"OutputParameters": {"api_token": "hush-hush-hush", "n": 4}})
     assert scope.arguments({"n": {"Get": "Steps.Ask.OutputParameters['n']"}}) == {"n": 4}
-    with pytest.raises(UserError, match="a value that is kept nowhere, since its name looks like a secret's"):
+    with pytest.raises(UserError, match="a value that is kept nowhere, since it looks like a secret"):
         scope.arguments({"key": {"Get": "Steps.Ask.OutputParameters['api_token']"}})
     assert "hush" not in str(scope.responses)

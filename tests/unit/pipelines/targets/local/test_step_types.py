@@ -41,18 +41,18 @@ def test_every_file_names_its_type_as_definitions_spell_it() -> None:
         module = step_types.find(name)
         assert step_types.file_name(name) == file
         assert module is not None and callable(module.check) and callable(module.run)
-    assert step_types.find("Athena") is None
+    assert step_types.find("Quantum") is None
 
 
 def test_a_type_that_nobody_knows_is_refused_and_can_be_stubbed(runs: LocalRuns) -> None:
-    query = {"Name": "query", "Type": "Athena", "Arguments": {"QueryString": "SELECT 1"}}
+    query = {"Name": "query", "Type": "Quantum", "Arguments": {"QueryString": "SELECT 1"}}
     after = runs.processing(
         "after",
         "import sys; open('/opt/ml/processing/output/out/x', 'w').write(sys.argv[1])",
         outputs=["out"],
         arguments=[{"Get": "Steps.query.QueryString"}],
     )
-    with pytest.raises(UserError, match=r"of type Athena, which is not known here.*--stub query=outputs\.json"):
+    with pytest.raises(UserError, match=r"of type Quantum, which is not known here.*--stub query=outputs\.json"):
         runs.start([query, after])
     summary = runs.start([query, after], stubs={"query": {}})
     assert summary.status == "Succeeded", summary.reason

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +14,10 @@ from typing import Any
 import pytest
 
 from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.components import start as start_file
+from drivetrain.components.train import train
 from drivetrain.pipelines import (
+    Alternative,
     CachePolicy,
     Cluster,
     Dependency,
@@ -34,11 +40,14 @@ from drivetrain.pipelines import (
     when,
 )
 from drivetrain.pipelines.definition.json_text import parse
+from drivetrain.pipelines.ready.retraining import Retraining, retraining
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
+from drivetrain.pipelines.targets.sagemaker.jobs import CHECKED_START
 
 RUN = {"Get": "Execution.PipelineExecutionId"}
+START = Path(start_file.__file__)
 
 
 @component
@@ -70,7 +79,8 @@ def test_a_processing_step() -> None:
     code = arguments["ProcessingInputs"][-1]
     assert built["Type"] == "Processing"
     assert arguments["AppSpecification"]["ContainerEntrypoint"] == [
-        *("python3", "-I", "-S"),
+        *("python3", "-I", "-S", "-c", CHECKED_START),
+        hashlib.sha256(START.read_bytes()).hexdigest(),
         "/opt/ml/processing/input/code/start.py",
     ]
     flags = arguments["AppSpecification"]["ContainerArguments"]
@@ -91,6 +101,25 @@ def test_a_processing_step() -> None:
         {"PropertyFileName": "metrics", "OutputName": "metrics", "FilePath": "metrics.json"}
     ]
     assert built["CacheConfig"] == {"Enabled": True}
+
+
+@pytest.mark.parametrize("kind", ["processing", "training"])
+def test_only_the_start_file_that_was_deployed_is_run(kind: str, tmp_path: Path) -> None:
+    arguments = only(step(load, raw="s3://b/raw/") if kind == "processing" else step(fit, data="s3://b/d/"))[
+        "Arguments"
+    ]
+    job = arguments["AppSpecification" if kind == "processing" else "AlgorithmSpecification"]
+    *words, path = job["ContainerEntrypoint"]
+    assert path.endswith("/code/start.py") and max(map(len, words)) <= 256
+    file = tmp_path / "start.py"
+    file.write_bytes(START.read_bytes())
+    command = [sys.executable, *words[1:], str(file), "--none"]
+    whole = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert whole.returncode == 2 and "error: start.py: unknown option '--none'" in whole.stderr
+    file.write_bytes(START.read_bytes() + b"\nprint('altered')\n")
+    altered = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert altered.returncode == 1 and altered.stdout == ""
+    assert altered.stderr.strip() == f"error: {file} is not the file that was deployed"
 
 
 def test_an_output_whose_name_begins_another_is_read_alone() -> None:
@@ -349,3 +378,40 @@ def test_a_recipe_that_is_not_there_is_found_before_anything_runs(tmp_path: Path
     for own in ("faces", "my_recipes.faces"):
         pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/k/", recipe=own)])
         assert compile_pipeline(pipeline, source=tmp_path, wheels_optional=True).definition["Steps"]
+
+
+@pytest.mark.parametrize(
+    ("given", "machine", "processes"),
+    [
+        ({}, "ml.m5.xlarge", "2"),
+        ({"instance_type": "ml.p4d.24xlarge"}, "ml.g6e.xlarge", None),
+        ({"instance_type": "ml.p5.48xlarge", "evaluate_instance_type": "ml.g6e.48xlarge"}, "ml.g6e.48xlarge", None),
+    ],
+)
+def test_a_training_s_machine_that_processing_jobs_lack_is_its_own_alone(
+    given: dict[str, str], machine: str, processes: str | None
+) -> None:
+    built = retraining(Retraining(**given, prepare_instance_type="ml.m5.2xlarge"))  # type: ignore[arg-type]
+    steps = {each["Name"]: each["Arguments"] for each in compile_pipeline(built).definition["Steps"]}
+    assert steps["train"]["ResourceConfig"]["InstanceType"] == given.get("instance_type", "ml.m5.xlarge")
+    for name, wanted in (("prepare", "ml.m5.2xlarge"), ("evaluate", machine), ("compare", machine)):
+        assert steps[name]["ProcessingResources"]["ClusterConfig"]["InstanceType"] == wanted
+    assert steps["evaluate"].get("Environment", {}).get("DRIVETRAIN_PROCESSES") == processes
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        Cluster(instance_type="ml.p3.8xlarge"),
+        Cluster(instance_type="ml.g5.xlarge", alternatives=(Alternative(instance_type="ml.p3.2xlarge"),)),
+        Cluster(instance_type=Parameter.string("Kind", default="ml.g5.xlarge", choices=("ml.p3.2xlarge",)).ref()),
+    ],
+    ids=["named", "alternative", "choice"],
+)
+def test_gpus_that_the_image_has_no_code_for_are_refused(cluster: Cluster) -> None:
+    kind = Parameter.string("Kind", default="ml.g5.xlarge", choices=("ml.g5.xlarge", "ml.p3.2xlarge"))
+    fitted = step(train, train="s3://b/train/", cluster=cluster)
+    with pytest.raises(SpecError, match=r"Step 'train': ml\.p3\.\w+ has GPUs .*Volta.*deployment\.image=\d+\.dkr"):
+        compile_pipeline(Pipeline(name="p", parameters=[kind], steps=[fitted]))
+    last = Deployment(image="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-x")
+    compile_pipeline(Pipeline(name="p", parameters=[kind], steps=[fitted], deployment=last))

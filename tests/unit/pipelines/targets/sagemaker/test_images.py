@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from drivetrain.components.model_package import is_training_image
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.images import (
     ARM_FAMILIES,
@@ -16,8 +18,10 @@ from drivetrain.pipelines.targets.sagemaker.images import (
     has_gpu,
     image_uri,
     inference_image,
+    machine_problem,
     missing,
     stock_image,
+    unpatched,
 )
 from drivetrain.pipelines.targets.sagemaker.images import _table as table
 from drivetrain.pipelines.targets.sagemaker.requirements import normal
@@ -90,6 +94,55 @@ def test_the_image_that_serves() -> None:
         inference_image("eu-west-1", gpu=False, framework="tensorflow")
     for entry in table()["inference"]:
         assert entry["sources"] and entry["available"] < entry["patched_until"]
+
+
+def test_the_image_that_serves_is_the_one_that_is_patched_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    [entry] = table()["inference"]
+    older = {**entry, "patched_until": "2026-01-01", "tags": {"cpu": "older", "gpu": "older"}}
+    newer = {**entry, "patched_until": "2027-01-01", "tags": {"cpu": "newer", "gpu": "newer"}}
+    monkeypatch.setitem(table(), "inference", [older, newer, entry])
+    assert inference_image("eu-west-1", gpu=False).endswith(":newer")
+
+
+def test_what_is_patched_no_longer_is_said_with_its_age() -> None:
+    serving = inference_image("eu-west-1", gpu=False)
+    training = stock_image("eu-west-1", gpu=True, version="2.10").uri
+    definition = {"Steps": [{"Containers": [{"Image": serving}]}, {"TrainingImage": training}, {"Image": serving}]}
+    assert unpatched(definition, date(2026, 6, 30)) == (), "the last day counts"
+    [told] = unpatched(definition, date(2026, 7, 2))
+    assert "pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker gets no security patches since 2026-06-30" in told
+    assert "(2 days). No newer stock image serves models: give one of your own, deployment.serving_image." in told
+    both = unpatched(definition, date(2027, 2, 1))
+    assert "(11 days)" in both[1] and "(pytorch 2.14 until 2027-09-28), deployment.image." in both[1]
+
+
+def test_training_images_are_known_by_their_names() -> None:
+    ours = [stock_image("us-east-1", gpu, version=each["version"]).uri for each in table()["images"] for gpu in (0, 1)]
+    for uri in (*ours, "huggingface-pytorch-training:2.9", "x/pytorch-training-neuronx:2@sha256:0", "pytorch-training"):
+        assert is_training_image(uri)
+    serving = [inference_image("us-east-1", gpu) for gpu in (False, True)]
+    for uri in (*serving, "", "mine:1", "me/pytorch:2.13.0-serving", "localhost:5000/pretraining-server:1"):
+        assert not is_training_image(uri)
+
+
+def test_old_gpus_want_an_image_of_the_cuda_that_knows_them() -> None:
+    newest, host = stock_image("eu-west-1", gpu=True).uri, "763104351884.dkr.ecr.eu-west-1.amazonaws.com"
+    last = "pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker"
+    for machine in ("ml.p3.2xlarge", "ml.p3dn.24xlarge"):
+        said = machine_problem(newest, machine)
+        assert said and said.startswith(f"{machine} has GPUs of the generation Volta (V100), for which the image ")
+        assert said.endswith(f"deployment.image={host}/{last}")
+        assert machine_problem(f"{host}/{last}", machine) is None, "what is advised does it"
+    said = machine_problem("mirror.example.org/dlc/" + last, "ml.p2.xlarge")
+    assert said and "deployment.image=pytorch-training:2.0.1-gpu-py310-cu118-" in said and "Python 3.10" in said
+    for uri, machine in (
+        (newest, "ml.g4dn.xlarge"),
+        ("mine:1", "ml.p3.2xlarge"),
+        (stock_image("eu-west-1", False).uri, "ml.p2.xlarge"),
+    ):
+        assert machine_problem(uri, machine) is None
+    with pytest.raises(UserError, match="Volta"):
+        image_uri("pytorch", "2.13", "eu-west-1", "ml.p3.2xlarge")
 
 
 def test_the_table_is_documented_and_its_names_are_normal() -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, TypedDict
 
+import pytest
+
 from drivetrain.components import Input, Output, component
 from drivetrain.components.train import train
 from drivetrain.pipelines import Deployment, Pipeline, register, step
+from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.pipelines.targets.sagemaker.images import stock_image
 
 
 class Told(TypedDict):
@@ -120,10 +124,32 @@ def test_a_version_of_another_training_and_one_from_elsewhere() -> None:
 def test_an_image_of_ones_own() -> None:
     for made, fields in (
         (register(model="s3://b/m.tar.gz", group="g", image="mine:1"), {}),
-        (register(model="s3://b/m.tar.gz", group="g"), {"deployment": Deployment(image="mine:1")}),
+        (register(model="s3://b/m.tar.gz", group="g"), {"deployment": Deployment(serving_image="mine:1")}),
     ):
         specification = steps(made, **fields)["register-model"]["Arguments"]["InferenceSpecification"]
         assert specification["Containers"][0]["Image"] == "mine:1"
+
+
+def test_the_image_of_jobs_does_not_serve() -> None:
+    """It holds what trains; an endpoint in it would not start, and that after the version was approved."""
+    jobs = Deployment(image="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1")
+    made = steps(register(model="s3://b/m.tar.gz", group="g"), deployment=jobs)["register-model"]["Arguments"]
+    assert "/pytorch-inference:" in made["InferenceSpecification"]["Containers"][0]["Image"]
+
+
+@pytest.mark.parametrize(
+    "image", [stock_image("us-east-1", gpu=True).uri, stock_image("us-east-1", gpu=False, version="2.10").uri]
+)
+def test_a_training_image_that_would_serve_is_refused(image: str) -> None:
+    for given, fields in (({"image": image}, {}), ({}, {"deployment": Deployment(serving_image=image)})):
+        with pytest.raises(SpecError, match=r"training image, which has no server.*deployment\.serving_image"):
+            steps(register(model="s3://b/m.tar.gz", group="g", **given), **fields)
+
+
+def test_a_machine_that_the_serving_image_has_no_code_for_is_refused() -> None:
+    made = register(model="s3://b/m.tar.gz", group="g").model_copy(update={"instance_types": ("ml.p2.xlarge",)})
+    with pytest.raises(SpecError, match=r"ml\.p2\.xlarge has GPUs of the generation Kepler.*pytorch-inference"):
+        steps(made)
 
 
 def test_numbers_of_any_step_are_kept_as_before() -> None:

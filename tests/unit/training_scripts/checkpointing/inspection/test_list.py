@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,21 @@ def test_list_of_several_trainings_and_of_one_that_has_none_yet(program: Program
     assert program.json("show", three.folder.parent, "--training", "9a")["step"] == 5
     assert "Did you mean '9a9b'?" in program.error("show", three.folder.parent, "--training", "9a9c")
     assert program("verify", three.folder.parent).count("good") == 2
+
+
+def test_trainings_have_short_names_that_tell_them_apart(program: Program, made, tmp_path: Path) -> None:
+    data = "0123456789abcdef" * 4
+    for step, fields in enumerate(("aaaabbbbccccdddd", "aaaabbbb0000dddd", "aaaabbbb0000dddd-2"), 5):
+        type(made)(tmp_path / "place" / f"{data}-{fields}").save(step)
+    names = ["0123456789ab-aaaabbbb0000", "0123456789ab-aaaabbbb0000-2", "0123456789ab-aaaabbbbcccc"]
+    assert ", ".join(names) in program.error("export", tmp_path / "place", "--out", tmp_path / "m")
+    said = program("list", tmp_path / "place")
+    for name, step in zip(names, (6, 7, 5), strict=True):
+        assert f"--training {name}\n" in said
+        assert program.json("show", tmp_path / "place", "--training", name)["step"] == step
+        assert f"step {step} of {name}: good" in program("verify", tmp_path / "place")
+    assert program.json("show", tmp_path / "place", "--training", f"{data}-aaaabbbbc")["step"] == 5
+    assert "3 trainings" in program.error("show", tmp_path / "place", "--training", "01234")
 
 
 def test_a_run_at_work_is_seen_and_not_disturbed(program: Program, three, flip: Callable[..., None]) -> None:

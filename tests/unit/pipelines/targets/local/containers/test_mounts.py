@@ -185,6 +185,7 @@ def test_a_plain_user_mounts_in_a_user_namespace() -> None:
             "mounts": str(folder / "root"),
             "pid_namespace": allowed == "pid",
             "temporary": str(folder / "temporary"),
+            "mark": 1 << 60,
         }
         with subprocess.Popen(
             command, user=65534, group=65534, extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE

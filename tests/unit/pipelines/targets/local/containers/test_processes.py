@@ -109,3 +109,40 @@ def test_the_descendants_of_descendants_are_listed(spawn: Callable[..., subproce
     assert parents == [process.pid, *found[:2]]
     for pid in found:
         process_table.send(pid, signal.SIGKILL)
+
+
+def test_a_process_without_its_environment_is_found_by_its_limit(spawn: Callable[..., subprocess.Popen[str]]) -> None:
+    marks = f"import resource; resource.setrlimit(resource.RLIMIT_RTTIME, ({processes.mark_of('t')}, -1)); "
+    daemons = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
+    process = spawn(marks + daemons + SLEEP)
+    (daemon,) = processes.with_token("t")
+    assert process.wait(10) == 0 and processes.with_token("another") == []
+    end_survivors([ProcessRecord(2**22 - 1, 1, processes.boot_id(), "t")])
+    assert processes.with_token("t") == [] and not process_table.is_running(daemon)
+
+
+def test_one_that_ends_while_it_is_being_ended_is_no_error(
+    spawn: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = spawn(SLEEP)
+    record = record_of(process.pid, "t")
+    opened = processes._open
+
+    def ends_meanwhile(record: ProcessRecord) -> int | None:
+        descriptor = opened(record)
+        process.kill()
+        process.wait()
+        return descriptor
+
+    monkeypatch.setattr(processes, "_open", ends_meanwhile)
+    assert end_survivors([record]) == [record]
+
+
+def test_what_cannot_be_killed_is_told_and_not_waited_for(
+    spawn: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a process in an uninterruptible read: signals reach it, and it stays."""
+    process = spawn(SLEEP, "stuck")
+    monkeypatch.setattr(processes, "_send", lambda descriptor, number: True)
+    end_survivors([ProcessRecord(2**22 - 1, 1, processes.boot_id(), "stuck")], unkillable_s=0.02)
+    assert f"cannot be killed were left behind: [{process.pid}]" in capsys.readouterr().err

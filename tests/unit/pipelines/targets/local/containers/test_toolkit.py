@@ -6,6 +6,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -152,12 +153,70 @@ def test_an_archive_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
     assert not (root / "evil.py").exists()
 
 
-@pytest.mark.parametrize("name", ["sagemaker_mpi_enabled", "sagemaker_torch_distributed_enabled"])
-def test_a_launcher_of_the_framework_container_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what", "instead"),
+    [
+        ("sagemaker_parameter_server_enabled", "TensorFlow's parameter servers", "--launcher tf_config"),
+        ("sagemaker_multi_worker_mirrored_strategy_enabled", "TF_CONFIG", "--launcher tf_config"),
+        ("sagemaker_distributed_dataparallel_enabled", "SMDDP", "sagemaker_torch_distributed_enabled"),
+    ],
+)
+def test_a_distribution_that_is_not_here_names_what_to_use_instead(
+    tmp_path: Path, name: str, what: str, instead: str
+) -> None:
     root = tmp_path / "ml"
     lay_out(root, submit("train.py", **{name: "true"}))
-    with pytest.raises(UserError, match=f"{name}.*--image-command"):
+    with pytest.raises(UserError, match=f"hyperparameter {name} asks for .*{what}.* Use .*{instead}"):
         toolkit.prepare(root, {}, archive=archive(tmp_path / "s.tar.gz", {"train.py": ""}))
+    assert toolkit.unsupported(submit("train.py", **{name: "false"})) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "words"),
+    [
+        ("train.py", {"sagemaker_mpi_enabled": "true"}, ["mpirun", "0", "--script", "train.py"]),
+        (
+            "run.sh",
+            {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "2"},
+            ["mpirun", "2", "--script", "./run.sh"],
+        ),
+        ("train.py", {"sagemaker_torch_distributed_enabled": "true"}, ["torchrun", "0", "--script", "train.py"]),
+    ],
+)
+def test_mpi_and_torch_distributed_are_our_launchers(
+    tmp_path: Path, program: str, given: dict[str, str], words: list[str]
+) -> None:
+    root = tmp_path / "ml"
+    lay_out(root, submit(program, epochs="3", **given))
+    source = archive(tmp_path / "s.tar.gz", {program: "#!/bin/sh\n", "train.py": ""})
+    launch = toolkit.prepare(root, {}, archive=source)
+    launcher, processes, *rest = words
+    start = (sys.executable, "-P", "-m", "drivetrain.training_scripts.launch")
+    assert launch.command == (*start, f"--launcher={launcher}", f"--processes={processes}", *rest, "--epochs", "3")
+
+
+@pytest.mark.slow
+def test_an_imported_mpi_job_runs_as_one(tmp_path: Path) -> None:
+    root = tmp_path / "ml"
+    mpi = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "2"}
+    lay_out(root, submit("train.py", **mpi))
+    code = (
+        "import os\n"
+        "place = [os.environ[name] for name in ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'SM_MODEL_DIR')]\n"
+        "open(f\"{os.environ['SM_OUTPUT_DATA_DIR']}/{place[0]}\", 'w').write(' '.join(place[:2]))\n"
+    )
+    launch = toolkit.prepare(root, {}, archive=archive(tmp_path / "s.tar.gz", {"train.py": code}))
+    job = Job(
+        command=launch.command,
+        environment=launch.environment,
+        hosts=(Host("127.0.0.1", root),),
+        log_folder=tmp_path / "logs",
+        working_folder=launch.working_folder,
+    )
+    result = start(job).wait(120)
+    assert result is not None and result.exit_code == 0, result
+    written = {path.name: path.read_text() for path in (root / "output" / "data").iterdir()}
+    assert written == {"0": "0 2", "1": "1 2"}
 
 
 def test_a_hyperparameter_that_cannot_be_a_variable_is_refused(tmp_path: Path) -> None:

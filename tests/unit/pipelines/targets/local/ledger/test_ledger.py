@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.pipelines.targets.local.ledger import writer as ledger_writer
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Move, ObjectEntry
+from drivetrain.pipelines.targets.local.ledger.full import full_ledger_errors
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.schema import open_to_write
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
@@ -68,6 +71,27 @@ def test_an_execution_is_found_by_its_id_the_beginning_of_it_or_latest(home: Hom
             ledger.execution("%")
         with pytest.raises(UserError, match="Did you mean 'train'"):
             ledger.step("aabb", "tarin")
+
+
+def test_a_clock_that_is_set_back_does_not_change_which_run_is_the_latest(
+    home: Home, writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 2_000_000_000.0
+    monkeypatch.setattr(ledger_writer.time, "time", lambda: clock)
+    for id in ("aaaa", "aabb"):
+        begin(writer, id)
+        number = writer.start_step(id, "prepare", arguments={}, cache_key="k", cache_fields={})
+        writer.publish(id, "prepare", number, response={}, value=None, moves=(), artifacts=(), objects=())
+        writer.finish_step(id, "prepare", "Succeeded", number=number)
+        clock -= 3600
+    with Ledger(home) as ledger:
+        assert [row.id for row in ledger.executions()] == ["aabb", "aaaa"]
+        assert ledger.execution("latest").id == "aabb"
+        assert ledger.latest_unfinished("r") == "aabb"
+        with pytest.raises(UserError, match="aabb, aaaa"):
+            ledger.execution("aa")
+        earlier = ledger.earlier_success("p", "prepare", "k")
+        assert earlier is not None and earlier.execution == "aabb"
 
 
 def test_an_execution_without_a_living_runner_is_shown_as_interrupted(home: Home, writer: LedgerWriter) -> None:
@@ -151,6 +175,33 @@ def test_reopening_forgets_what_was_not_done(writer: LedgerWriter) -> None:
     assert writer.start_step("e", "train", arguments={}) == 2
 
 
+def test_the_time_in_which_nobody_ran_it_is_not_its_own(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended and went on; its runner was killed, after a last metric and a later line of a log, and it went on."""
+    now = 1000.0
+    monkeypatch.setattr(ledger_writer.time, "time", lambda: now)
+    begin(writer, "e")
+    now = 1010.0
+    writer.finish("e", "Failed", "broke")
+    now = 5000.0
+    writer.reopen("e")
+    first = writer.start_step("e", "train", arguments={})
+    writer.log_metrics("e", "train", first, [("loss", 7.0, 9.0)])
+    now = 9000.0
+    writer.died("e", 5009.0)
+    now = 9001.0
+    writer.reopen("e")
+    now = 9004.0
+    writer.finish("e", "Succeeded", None)
+    row = writer.execution("e")
+    assert row.idle == (5000 - 1010) + (9001 - 5009) and row.seconds == 10 + 9 + 3
+    assert [(one.status, one.ended) for one in writer.attempts("e")] == [("Interrupted", 5009.0)]
+    now = 9000.0  # the clock was set back
+    writer.reopen("e")
+    assert writer.execution("e").idle == row.idle
+    writer.died("e", 0.0)
+    assert writer.execution("e").ended == 5007.0, "of the last metric"
+
+
 def test_metrics_are_those_of_the_last_attempt(writer: LedgerWriter) -> None:
     begin(writer, "e")
     first = writer.start_step("e", "train", arguments={})
@@ -158,6 +209,37 @@ def test_metrics_are_those_of_the_last_attempt(writer: LedgerWriter) -> None:
     second = writer.retry_step("e", "train")
     writer.log_metrics("e", "train", second, [("loss", 0.1, 3.0), ("loss", 0.2, 2.0)])
     assert [(row.seconds, row.value) for row in writer.metrics("e", "train")] == [(0.1, 3.0), (0.2, 2.0)]
+
+
+def test_of_a_metric_of_many_values_the_extremes_are_kept(writer: LedgerWriter) -> None:
+    begin(writer, "e")
+    number = writer.start_step("e", "train", arguments={})
+    spikes = {1234: 50.0, 1235: -50.0, 9999: 7.0}
+    values = [("loss", float(n), spikes.get(n, 1 / (n + 1))) for n in range(10_000)]
+    writer.log_metrics("e", "train", number, [*values, ("epoch", 0.5, 1.0), ("epoch", 9999.5, 2.0)])
+    kept = writer.metrics("e", most=100)
+    losses = {row.seconds: row.value for row in kept if row.name == "loss"}
+    assert 50 <= len(losses) <= 101 and {0.0, 1234.0, 1235.0, 9999.0} <= set(losses)
+    assert all(value == values[int(at)][2] for at, value in losses.items())
+    assert list(losses) == sorted(losses)
+    assert [row.value for row in kept if row.name == "epoch"] == [1.0, 2.0]
+    assert len(writer.metrics("e", most=10_000)) == 10_002
+
+
+def test_metrics_are_read_while_more_are_logged(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(writer, "e")
+    number = writer.start_step("e", "train", arguments={})
+    writer.log_metrics("e", "train", number, [("loss", 1.0, 0.5)])
+    query = writer._rows
+
+    def rows(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        found = query(sql, *values)
+        if "count(*)" in sql:
+            writer.log_metrics("e", "train", number, [("epoch", 2.0, 1.0), ("loss", 2.0, 0.25)])
+        return found
+
+    monkeypatch.setattr(writer, "_rows", rows)
+    assert [(row.name, row.value) for row in writer.metrics("e")] == [("loss", 0.5), ("loss", 0.25)]
 
 
 def test_the_latest_run_of_a_request_counts_as_interrupted_only_while_it_has_not_ended(writer: LedgerWriter) -> None:
@@ -215,6 +297,25 @@ def test_a_ledger_that_is_a_folder_is_refused(home: Home) -> None:
     for kind in (Ledger, LedgerWriter):
         with pytest.raises(UserError, match="cannot be used as a ledger"):
             kind(home)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (sqlite3.SQLITE_FULL, "Free some space"),
+        (sqlite3.SQLITE_IOERR_WRITE, "Check the disk's free space, quota and health"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "End the program that has locked it"),
+        (sqlite3.SQLITE_READONLY, "Check the permissions of the file and of its folder"),
+    ],
+)
+def test_only_a_full_disk_asks_for_space(home: Home, code: int, advice: str) -> None:
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+    with (
+        pytest.raises(UserError, match=rf"could not be written: it failed\. {advice}; "),
+        full_ledger_errors(home.ledger),
+    ):
+        raise error
 
 
 def test_text_that_no_encoding_has_is_kept_as_an_escape(home: Home, writer: LedgerWriter) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import socket
+import threading
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from drivetrain.pipelines.targets.local.transforming.server import Handler, UnsupportedError, decoded, encoded
+from drivetrain.pipelines.targets.local.transforming.server import (
+    BoundedServer,
+    Handler,
+    UnsupportedError,
+    decoded,
+    encoded,
+    requests,
+)
 
 
 class Tensor:
@@ -74,3 +85,102 @@ def test_code_that_loads_no_model_ends_the_server() -> None:
     del made.__dict__["model_fn"]
     with pytest.raises(SystemExit, match="has no model_fn"):
         Handler(made, "/m")
+
+
+@contextlib.contextmanager
+def serving(handler: Handler, *, idle_s: float = 30.0, most: int = 4) -> Iterator[tuple[str, int]]:
+    with BoundedServer(("127.0.0.1", 0), requests(handler, idle_s), most) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_address[0], server.server_address[1]  # type: ignore[misc]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def sent(address: tuple[str, int], request: bytes, *, is_whole: bool = True) -> bytes:
+    """All that the server answers until it closes the connection."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(request)
+        if is_whole:
+            connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def post(*headers: str, body: bytes = b"") -> bytes:
+    lines = ("POST /invocations HTTP/1.1", "Host: here", "Content-Type: text/plain", *headers, "", "")
+    return "\r\n".join(lines).encode() + body
+
+
+ECHO = module(
+    input_fn=lambda body, kind: body, predict_fn=lambda data, model: data, output_fn=lambda data, accept: data
+)
+
+
+def test_a_body_in_chunks_is_read_and_the_next_request_is_too() -> None:
+    chunks = b'5;name="x"\r\nhello\r\n6\r\n world\r\n0\r\nChecksum: 1\r\n\r\n'
+    with serving(Handler(ECHO, "/m")) as address:
+        answer = sent(address, post("Transfer-Encoding: chunked", body=chunks) + post("Content-Length: 3", body=b"bye"))
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    assert b"\r\n\r\nhello world" in answer and answer.endswith(b"\r\n\r\nbye")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        (post("Content-Length: -1", body=b"x"), 400, b"Content-Length is '-1'. Allowed: one whole number from 0."),
+        (post("Content-Length: ten"), 400, b"Content-Length is 'ten'"),
+        (post("Content-Length: " + "9" * 5000), 400, b"Allowed: one whole number from 0"),
+        (post("Content-Length: 1", "Content-Length: 2", body=b"xx"), 400, b"Content-Length is '1, 2'"),
+        (post("Content-Length: 999999999999999999", body=b"x"), 400, b" of 999,999,999,999,999,999 bytes"),
+        (post("Content-Length: 3", "Transfer-Encoding: chunked", body=b"0\r\n\r\n"), 400, b"Send one of them"),
+        (post("Transfer-Encoding: gzip"), 501, b"Allowed: chunked"),
+        (post("Transfer-Encoding: chunked", body=b"-5\r\nhello\r\n0\r\n\r\n"), 400, b"without a valid size"),
+        (post("Transfer-Encoding: chunked", body=b"4\r\nhello\r\n0\r\n\r\n"), 400, b"does not end where"),
+        (post("Transfer-Encoding: chunked", body=b"5\r\nhello\r\n0\r\n"), 400, b"does not end after its last chunk"),
+    ],
+)
+def test_a_body_whose_end_cannot_be_known_is_refused_and_the_connection_closed(
+    request_: bytes, status: int, reason: bytes
+) -> None:
+    with serving(Handler(ECHO, "/m")) as address:
+        answer = sent(address, request_ + post("Content-Length: 3", body=b"bye"))
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()) and reason in answer
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_a_request_that_does_not_go_on_is_ended() -> None:
+    with serving(Handler(ECHO, "/m"), idle_s=0.05) as address:
+        answer = sent(address, post("Content-Length: 3", body=b"x"), is_whole=False)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in answer
+        assert sent(address, b"", is_whole=False) == b""
+
+
+def test_more_connections_than_allowed_wait() -> None:
+    """Two are at work at most, though five ask; all are answered."""
+    guard, at_work, most_at_work = threading.Lock(), 0, 0
+    both = threading.Barrier(2)
+
+    def predict(data: Any, model: Any) -> Any:
+        nonlocal at_work, most_at_work
+        with guard:
+            at_work += 1
+            most_at_work = max(most_at_work, at_work)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        with guard:
+            at_work -= 1
+        return data
+
+    handler = Handler(module(**{**vars(ECHO), "predict_fn": predict}), "/m")
+    answers: list[bytes] = []
+    with serving(handler, most=2) as address:
+        request = post("Content-Length: 3", "Connection: close", body=b"bye")
+        asking = [threading.Thread(target=lambda: answers.append(sent(address, request))) for _ in range(5)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+    assert [answer.startswith(b"HTTP/1.1 200 ") for answer in answers] == [True] * 5
+    assert most_at_work == 2

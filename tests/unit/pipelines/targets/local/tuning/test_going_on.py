@@ -221,6 +221,7 @@ def starts(folder: Path) -> list[str]:
     return (folder / "starts").read_text().split()
 
 
+@pytest.mark.slow_cases("9")
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_killed_tuning_goes_on_where_it_was_as_if_nothing_had_been(
     runs: LocalRuns, tmp_path: Path, number: signal.Signals

@@ -113,6 +113,7 @@ def ended(runs: LocalRuns) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly_cases("in_for_each")
 @pytest.mark.parametrize("iterated", [False, True], ids=["alone", "in_for_each"])
 def test_killed_before_each_write_it_goes_on_and_repeats_nothing(tmp_path: Path, iterated: bool) -> None:
     whole = LocalRuns(tmp_path / "whole")

@@ -107,7 +107,7 @@ class Place:
     def rule(self, status: str = "Approved", name: str = "approved") -> AccountTrigger:
         return AccountTrigger.rule(
             {
-                "Name": f"{self.name}-{name}",
+                "Name": f"{self.name}_{name}",
                 "EventPattern": json.dumps({"source": ["aws.sagemaker"], "detail": {"ModelApprovalStatus": [status]}}),
                 "Tags": [{"Key": OWNER, "Value": self.name}],
             },
@@ -159,7 +159,8 @@ class Place:
             for item in scheduler.list_schedules()["Schedules"]
             for said in [scheduler.get_schedule(Name=item["Name"])]
         }
-        objects = [item["Key"] for item in s3.list_objects_v2(Bucket=self.bucket).get("Contents", ())]
+        keys = [item["Key"] for item in s3.list_objects_v2(Bucket=self.bucket).get("Contents", ())]
+        objects = [key for key in keys if not key.endswith("/lock.json")]
         return {"pipelines": pipelines, "rules": rules, "schedules": schedules, "objects": sorted(objects)}
 
 

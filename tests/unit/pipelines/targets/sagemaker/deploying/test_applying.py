@@ -14,8 +14,9 @@ from drivetrain.pipelines.targets.sagemaker.deploying.applying import HalfDoneEr
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, APPLYING
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND
+from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, write
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
-from drivetrain.pipelines.triggers.resource_names import resource_name
+from drivetrain.pipelines.triggers.resource_names import former_name, resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 
@@ -41,6 +42,21 @@ class Counting(Account):
         finally:
             if number == self.at < len(self.calls):
                 raise Killed
+
+
+class KilledAfter(Account):
+    """Is killed after the first call of a name."""
+
+    def __init__(self, place: Place, last: str) -> None:
+        super().__init__(place.outside.region)
+        self._clients = place.account._clients
+        self.last = last
+
+    def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+        said = super().call(service, operation, about=about, **arguments)
+        if operation == self.last:
+            raise Killed
+        return said
 
 
 class Denying(Account):
@@ -72,7 +88,7 @@ def test_a_new_pipeline_is_there_with_its_tags_code_and_record(place: Place) -> 
     assert pipeline["tags"] == {"team": "vision", APPLIED: wanted.sha256}
     assert f"pipelines/{NAME}/applied/{wanted.sha256}.json" in state["objects"]
     assert wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in state["objects"]
-    assert list(state["rules"]) == [f"{NAME}-approved"]
+    assert list(state["rules"]) == [f"{NAME}_approved"]
     assert list(state["schedules"]) == [resource_name(NAME, "daily")]
     assert place.plan(wanted).is_empty
 
@@ -109,8 +125,33 @@ def test_an_update_changes_what_differs_and_nothing_else(place: Place) -> None:
     assert pipeline["parallel"] == {"MaxParallelExecutionSteps": 3}
     assert pipeline["tags"] == {"team": "speech", "cost-centre": "7", APPLIED: changed.sha256}
     assert list(state["schedules"]) == [resource_name(NAME, "other")]
-    assert "Rejected" in state["rules"][f"{NAME}-approved"][0]
+    assert "Rejected" in state["rules"][f"{NAME}_approved"][0]
     assert place.plan(changed).is_empty
+
+
+def test_rules_and_schedules_of_former_names_are_replaced_and_others_are_left(place: Place) -> None:
+    def formerly(here: Place) -> tuple[AccountTrigger, ...]:
+        rule = replace(here.rule(), name=former_name(here.name, "approved"))
+        return (rule, replace(here.schedule(), name=former_name(here.name, "daily")))
+
+    here, longer = replace(place, name="nightly"), replace(place, name="nightly-too")
+    old, others = formerly(here), formerly(longer)
+    for trigger in others:
+        write(place.account, trigger, None)
+    here.apply(here.wanted(triggers=old))
+    new = (replace(old[0], name=resource_name(here.name, "approved")), here.schedule())
+    wanted = here.wanted(triggers=new)
+    plan = here.plan(wanted)
+    assert plan.refusal() is None
+    assert {(change.action, change.name) for change in plan.triggers} == {
+        *(("create", trigger.name) for trigger in new),
+        *(("delete", trigger.name) for trigger in old),
+    }
+    here.apply(wanted)
+    state = place.state()
+    assert sorted(state["rules"]) == sorted((others[0].name, new[0].name))
+    assert sorted(state["schedules"]) == sorted((others[1].name, new[1].name))
+    assert here.plan(wanted).is_empty
 
 
 def scenario(place: Place, update: bool) -> tuple[Any, Any]:
@@ -149,27 +190,20 @@ def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Plac
         around = digest_of(second.surroundings)
         assert found.tags == {"team": "speech", APPLIED: second.sha256, APPLIED_AROUND: around}
         assert [trigger.name for trigger in found.triggers] == [
-            f"{here.name}-rejected",
+            f"{here.name}_rejected",
             resource_name(here.name, "daily"),
         ]
         assert found.triggers == tuple(sorted(second.triggers, key=lambda trigger: trigger.key))
         number += 1
-    assert number == len(counting.calls) == (13 if update else 10)
+    assert number == len(counting.calls) == (16 if update else 12)
 
 
 def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
     """What was written before the crash is known as ours by the tag that announced it."""
     place.apply(place.wanted())
     second = place.wanted(definition=definition("ml.m5.2xlarge"))
-    calls_before_update = None
-    for number in range(40):
-        trial = Counting(place, at=number)
-        with pytest.raises(Killed):
-            apply(trial, second, place.plan(second))
-        if trial.calls[-1] == "sagemaker:update_pipeline":
-            calls_before_update = number
-            break
-    assert calls_before_update is not None
+    with pytest.raises(Killed):
+        apply(KilledAfter(place, "update_pipeline"), second, place.plan(second))
     deployed = place.deployed()
     assert deployed is not None and deployed.tags[APPLYING] == second.sha256 != deployed.tags[APPLIED]
     third = place.wanted(definition=definition("ml.m5.4xlarge"))
@@ -184,21 +218,10 @@ def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
 def test_after_two_crashes_with_different_code_only_an_edit_is_drift(place: Place, edited: bool) -> None:
     place.apply(place.wanted())
 
-    class KilledAt(Account):
-        last = ""
-
-        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
-            said = super().call(service, operation, about=about, **arguments)
-            if operation == self.last:
-                raise Killed
-            return said
-
     def killed_after(operation: str, instance: str) -> None:
         wanted = place.wanted(definition=definition(instance))
-        account = KilledAt(place.outside.region)
-        account.last = operation
         with pytest.raises(Killed):
-            apply(account, wanted, place.plan(wanted, discarded=["all"]))
+            apply(KilledAfter(place, operation), wanted, place.plan(wanted, discarded=["all"]))
 
     killed_after("update_pipeline", "ml.m5.2xlarge")
     if edited:
@@ -211,6 +234,7 @@ def test_after_two_crashes_with_different_code_only_an_edit_is_drift(place: Plac
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
 
 
+@pytest.mark.slow
 def test_an_edit_after_a_crash_is_drift_against_what_was_written_last(place: Place) -> None:
     place.apply(place.wanted())
     second = place.wanted(definition=definition("ml.m5.2xlarge", rows="20"))
@@ -355,6 +379,7 @@ def test_an_update_is_taken_back_when_a_part_is_refused(place: Place, denied: st
     assert place.plan(second).is_empty
 
 
+@pytest.mark.slow
 def test_what_cannot_be_taken_back_is_said(place: Place) -> None:
     first, second = scenario(place, update=True)
     place.apply(first)
@@ -409,7 +434,13 @@ def test_a_pipeline_that_somebody_else_made_in_the_same_moment_is_not_deleted(pl
     class Raced(Account):
         def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
             if operation == "create_pipeline":
-                place.apply(wanted)
+                client = place.outside.client("sagemaker")
+                client.create_pipeline(
+                    PipelineName=NAME,
+                    PipelineDefinition=wanted.text,
+                    RoleArn=wanted.role,
+                    ClientRequestToken="theirs-" + "x" * 32,
+                )
             return super().call(service, operation, about=about, **arguments)
 
     with pytest.raises(HalfDoneError):
@@ -457,7 +488,7 @@ def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, 
     first = place.wanted()
     place.apply(first)
     second = place.wanted(definition=definition("ml.m5.2xlarge"))
-    with pytest.raises(HalfDoneError, match="while apply w"):
+    with pytest.raises(UserError, match=r"while apply w|The plan is stale.* was changed since it was made"):
         apply(Interrupted(place, moment), second, place.plan(second))
     state = place.state()["pipelines"][NAME]
     assert [step["Name"] for step in json.loads(state["PipelineDefinition"])["Steps"]] == ["theirs"]
@@ -544,6 +575,18 @@ def test_a_role_that_cannot_be_assumed_is_said_before_anything_refers_to_it(plac
     with pytest.raises(HalfDoneError, match="SageMaker cannot use the role"):
         place.apply(wanted)
     assert not place.state()["pipelines"]
+
+
+def test_a_pipeline_with_an_alias_may_change_beside_its_definition(place: Place) -> None:
+    """An update with aliases and the definition that is there is refused, so no aliases go with it."""
+    place.apply(place.wanted())
+    client = place.outside.client("sagemaker")
+    with pytest.raises(client.exceptions.ClientError, match="Aliases cannot be given"):
+        client.update_pipeline(PipelineName=NAME, PipelineVersionAliases=["live"])
+    role = f"arn:aws:iam::{place.outside.number}:role/other"
+    place.apply(place.wanted(role=role))
+    deployed = place.deployed()
+    assert deployed is not None and deployed.role == role
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ def test_a_start_passes_what_was_given(place: Place) -> None:
     assert parameters == [{"Name": "MinAccuracy", "Value": "0.5"}]
 
 
+@pytest.mark.slow
 def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) -> None:
     place.apply(place.wanted())
     client = place.outside.client("sagemaker")

@@ -42,6 +42,7 @@ def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
     assert later.drift and later.overwritten and later.properties and later.triggers and later.uploads
 
 
+@pytest.mark.slow
 def test_the_refusal_says_who_wrote_last_and_when(place: Place) -> None:
     place.apply(wanted := place.wanted(triggers=(place.schedule(),)))
     place.edit(Parameters=[])
@@ -113,7 +114,7 @@ def test_changes_are_told_by_name(place: Place) -> None:
         "tag team: vision -> speech",
         f"~ schedule {resource_name(NAME, 'daily')!r}",
         "    expression rate(1 day) -> rate(2 days)",
-        "- rule 'nightly-approved'",
+        "- rule 'nightly_approved'",
         "+ 1 objects in the bucket",
     ):
         assert part in told, told
@@ -177,6 +178,7 @@ def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
     assert place.plan(wanted).is_empty and place.plan(wanted).lost is None
 
 
+@pytest.mark.slow
 def test_another_prefix_is_no_dead_end(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     place.apply(wanted)

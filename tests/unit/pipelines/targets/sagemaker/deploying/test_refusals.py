@@ -86,6 +86,20 @@ def test_every_refusal_says_what_to_do(service: str, operation: str, code: str, 
     assert "\n" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("operation", "said", "absent"),
+    [
+        ("DescribePipeline", "Could not find pipeline with PipelineName nightly.", True),
+        ("DeletePipeline", "Pipeline 'nightly' does not exist.", True),
+        ("DescribePipeline", "1 validation error detected: Value at 'pipelineName' failed", False),
+        ("UpdatePipeline", "The role does not exist.", False),
+    ],
+)
+def test_a_pipeline_that_is_not_there_may_be_a_validation_error(operation: str, said: str, absent: bool) -> None:
+    error = refused(AnsweredError("ValidationException", said), "sagemaker", operation, "pipeline 'nightly'", "r")
+    assert isinstance(error, AbsentError) == absent
+
+
 def test_what_is_absent_or_there_already_has_a_class_of_its_own() -> None:
     assert isinstance(refused(AnsweredError("NoSuchKey"), "s3", "GetObject", "x", "r"), AbsentError)
     assert isinstance(refused(AnsweredError("PreconditionFailed"), "s3", "PutObject", "x", "r"), ConditionError)

@@ -186,6 +186,7 @@ def test_the_fingerprints_tell_each_property_and_trigger(place: Place) -> None:
     assert replace(there).fingerprint == there.fingerprint and replace(wanted).fingerprint == wanted.fingerprint
 
 
+@pytest.mark.slow
 def test_only_the_tag_is_behind(place: Place) -> None:
     wanted = place.wanted()
     place.apply(wanted)

@@ -156,6 +156,7 @@ def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
     assert place.plan(place.wanted()).refusal() is None
 
 
+@pytest.mark.slow
 def test_a_rule_that_lost_its_tag_is_still_known(place: Place) -> None:
     tags = [{"Key": OWNER, "Value": NAME}, {"Key": TRIGGER, "Value": "x"}]
     rule = AccountTrigger.rule(

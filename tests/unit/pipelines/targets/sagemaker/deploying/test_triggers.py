@@ -83,9 +83,9 @@ def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
     queue = f"arn:aws:sqs:us-east-1:{place.outside.number}"
     pattern = {"EventPattern": '{"source":["aws.s3"]}', "Tags": [{"Key": OWNER, "Value": NAME}]}
     two = AccountTrigger.rule(
-        {"Name": f"{NAME}-x", **pattern}, [{"Id": "a", "Arn": f"{queue}:a"}, {"Id": "b", "Arn": f"{queue}:b"}]
+        {"Name": f"{NAME}_x", **pattern}, [{"Id": "a", "Arn": f"{queue}:a"}, {"Id": "b", "Arn": f"{queue}:b"}]
     )
-    one = AccountTrigger.rule({"Name": f"{NAME}-x", **pattern}, [{"Id": "b", "Arn": f"{queue}:c"}])
+    one = AccountTrigger.rule({"Name": f"{NAME}_x", **pattern}, [{"Id": "b", "Arn": f"{queue}:c"}])
     arn = place.account.arn("sagemaker", f"pipeline/{NAME}")
     write(place.account, two, None)
     assert read_triggers(place.account, NAME, arn) == (two,)

@@ -43,6 +43,16 @@ def test_rules_and_schedules_have_the_names_that_their_policy_allows() -> None:
         assert covers(known.schedules, known.arn("scheduler", f"schedule/default/{name}"))
 
 
+def test_rules_and_schedules_of_a_pipeline_whose_name_begins_alike_are_not_allowed() -> None:
+    from drivetrain.pipelines.triggers.resource_names import resource_name
+
+    long = "a-rather-long-name-of-a-pipeline"
+    for pipeline, other in (("nightly", "nightly-too"), (long, f"{long}-too"), (long[:11], long)):
+        known, name = names(pipeline), resource_name(other, "at-two")
+        assert not covers(known.rules, known.arn("events", f"rule/{name}"))
+        assert not covers(known.schedules, known.arn("scheduler", f"schedule/default/{name}"))
+
+
 @pytest.mark.parametrize("role", ["me", "arn:aws:iam::1234:role/me", "arn:aws:iam::123456789012:user/me", ""])
 def test_no_role_is_an_error(role: str) -> None:
     with pytest.raises(UserError, match=r"deployment\.role is .*in which account"):

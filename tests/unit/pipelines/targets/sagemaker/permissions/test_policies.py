@@ -354,7 +354,10 @@ FORBIDDEN = [
     ("ci", "iam:CreateRole", f"{ROLE}anything", {}),
     ("ci", "events:PutRule", f"arn:aws:events:{REGION}:{ACCOUNT}:rule/others", {}),
     ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/p1/train/model.tar.gz", {}),
-    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/other/applied/x.json", {}),
+    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/other/applied/x.json", {"s3:if-none-match": "*"}),
+    # Code that is there is not replaced, nor is the record of what was applied.
+    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/code/0a1b/start.py", {}),
+    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/applied/0a1b.json", {}),
     ("ci", "events:ListRules", "*", {"aws:RequestedRegion": "us-west-2"}),
 ]
 

@@ -1,0 +1,125 @@
+"""The packages that a pipeline's steps need, looked for on this machine before anything starts."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drivetrain.pipelines.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.pipelines.spec.pipeline import Pipeline
+    from drivetrain.pipelines.targets.local.runner import Asset
+    from drivetrain.pipelines.targets.sagemaker.requirements import Requirement
+
+# Of what reaches AWS. On this machine most runs do without; who opens s3:// or a registry there says what to install.
+_ELSEWHERE = {"boto3"}
+# Modules whose distribution has another name.
+_DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "google": "protobuf",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+
+
+def refuse_lacking(
+    pipeline: Pipeline,
+    folder: Path,
+    assets: Iterable[Asset] = (),
+    *,
+    left_out: Collection[str] = (),
+    only: Collection[str] = (),
+) -> None:
+    """
+    Args:
+        folder: that of the pipeline's file, in which recipes of the user's own lie.
+        assets: what lies in the code channel, perhaps wheels.
+        left_out: steps that do not run.
+        only: the steps that run, where that is not all.
+
+    Raises:
+        UserError: steps or recipes need packages that are not installed; with the command that installs them.
+    """
+    from drivetrain.pipelines.spec.graph import Graph
+    from drivetrain.pipelines.spec.steps import JobStep
+    from drivetrain.pipelines.targets.sagemaker.requirements import normal
+    from drivetrain.pipelines.targets.sagemaker.wheel_files import wheel_name
+
+    files = [asset.uri.rpartition("/")[2] for asset in assets]
+    there = {normal(wheel_name(name).distribution) for name in files if name.endswith(".whl")}
+    lacking: dict[str, set[str]] = {}
+    for step in Graph(pipeline).steps:
+        if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
+            continue
+        for name, need in (*_not_installed(step.program.needs), *_not_importable(step.parameters, folder)):
+            if normal(name) not in there | _ELSEWHERE:
+                lacking.setdefault(need, set()).add(step.name)
+    if lacking:
+        steps = sorted(set[str]().union(*lacking.values()))
+        one = len(steps) == 1
+        words = " ".join(f"'{need}'" if set(need) & set("<>=!~[; ") else need for need in sorted(lacking))
+        raise UserError(
+            f"step{'' if one else 's'} {', '.join(map(repr, steps))} need{'s' if one else ''} what is not installed "
+            f"here. Install it:\n{sys.executable} -m pip install {words}"
+        )
+
+
+def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
+    """(distribution, requirement)."""
+    from drivetrain.pipelines.targets.sagemaker.requirements import parse
+
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for requirement in map(parse, needs):
+        name = _DISTRIBUTIONS.get(requirement.text, requirement.name)
+        if requirement.applies(python) and not _is_met(requirement, name):
+            yield requirement.name, _DISTRIBUTIONS.get(requirement.text, requirement.text)
+
+
+def _is_met(requirement: Requirement, name: str) -> bool:
+    module = name.replace("-", "_")
+    if requirement.any_version and _is_importable(module):
+        return True
+    from importlib import metadata  # takes 30 ms, and most needs are plain names
+
+    try:
+        return requirement.allows(metadata.version(name))
+    except metadata.PackageNotFoundError:
+        # Some packages are distributed under several names: tensorflow-cpu, mlflow-skinny.
+        return _is_importable(module)
+
+
+def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[tuple[str, str]]:
+    """What a recipe imports as its file is read, and Python does not find; what an `if` or `try` stands around may be
+    done without."""
+    from drivetrain.pipelines.recommend.facts_places import recipe_file
+
+    recipe = parameters.get("recipe")
+    file = recipe_file(recipe, folder) if isinstance(recipe, str) else None
+    if file is None:
+        return
+    try:
+        body = ast.parse(file.read_bytes()).body
+    except (SyntaxError, ValueError):
+        return  # whoever imports it is told where
+    for node in body:
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [node.module]
+        for name in {name.partition(".")[0] for name in names}:
+            places = {folder, file.parent}  # beside the recipe it is the user's own, though it is not found there
+            own = any((place / name).is_dir() or (place / f"{name}.py").is_file() for place in places)
+            if not own and not _is_importable(name):
+                distribution = _DISTRIBUTIONS.get(name, name)
+                yield distribution, distribution
+
+
+def _is_importable(module: str) -> bool:
+    return module in {"__main__", *sys.stdlib_module_names} or importlib.util.find_spec(module) is not None

@@ -1,0 +1,42 @@
+"""Take out of the logs of an attempt what a program printed of secrets.
+
+While a job is at work its processes write to the log by themselves; `drivetrain runs logs` masks what it shows of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from drivetrain.pipelines.masking import Masking
+
+_PIECE = 1 << 20
+_LONGEST_KEY = 64 * 1024
+
+
+def mask_logs(folder: Path, masking: Masking) -> None:
+    """Write each log below the folder anew, where it holds a secret."""
+    for log in sorted(folder.rglob("*.log")):
+        if not any(masking.message(piece) != piece for piece in _pieces(log)):
+            continue
+        beside = log.with_name(f"{log.name}.part")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.writelines(map(masking.message, _pieces(log)))
+        beside.replace(log)
+
+
+def _pieces(log: Path) -> Iterator[str]:
+    """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided."""
+    piece: list[str] = []
+    size, key = 0, 0
+    with open(log, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        for line in file:
+            piece.append(line)
+            size += len(line)
+            key = size if "-----BEGIN " in line else 0 if "-----END " in line else key
+            if size > _PIECE and (not key or size - key > _LONGEST_KEY):
+                yield "".join(piece)
+                piece, size, key = [], 0, 0
+    yield "".join(piece)

@@ -1,0 +1,78 @@
+"""Which of a user's files travel into the containers: the Python files below the folder of the pipeline's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from drivetrain.pipelines.errors import UserError
+
+MAX_SOURCE_FILES = 2_000
+MAX_SOURCE_BYTES = 20 * 1024 * 1024
+IGNORE_FILE = ".drivetrainignore"
+# In every home of the local runner, wherever it lies.
+HOME_MARK = ".drivetrain-home"
+_NEVER = ("__pycache__", "node_modules", "site-packages")
+
+
+def source_files(folder: Path) -> list[Path]:
+    """The Python files that travel with a pipeline. What is hidden, virtual environments, what a run wrote (homes and
+    models) and what the folder's .drivetrainignore names stay.
+
+    Raises:
+        UserError: the folder holds far more than a pipeline's source, or its .drivetrainignore cannot be read.
+    """
+    found: list[Path] = []
+    size = 0
+    ignored = _ignored(folder / IGNORE_FILE)
+    pending = [folder]
+    while pending:
+        for path in sorted(pending.pop().iterdir()):
+            if path.name.startswith(".") or path.name in _NEVER:
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+                continue  # what lies outside the folder does not travel
+            if _matches(path.relative_to(folder).as_posix(), ignored):
+                continue
+            if path.is_dir():
+                if not path.is_symlink() and not (path / "pyvenv.cfg").exists() and not _is_written(path):
+                    pending.append(path)
+            elif path.suffix == ".py":
+                found.append(path)
+                size += path.stat().st_size
+                if len(found) > MAX_SOURCE_FILES or size > MAX_SOURCE_BYTES:
+                    raise UserError(
+                        f"{folder} holds more than {MAX_SOURCE_FILES:,} Python files or {MAX_SOURCE_BYTES >> 20} MiB, "
+                        "and all of them travel with the pipeline. Put the pipeline's file and its own modules into "
+                        f"a folder of their own, or name what stays in {folder / IGNORE_FILE}."
+                    )
+    return sorted(found)
+
+
+def _is_written(folder: Path) -> bool:
+    """Whether a run wrote the folder: a home (those of earlier versions have no mark), or a model with its code."""
+    if (folder / HOME_MARK).exists() or ((folder / "model.json").exists() and (folder / "code/inference.py").exists()):
+        return True
+    return (folder / "ledger.db").is_file() and (folder / "runs").is_dir() and (folder / "s3").is_dir()
+
+
+def _ignored(file: Path) -> list[str]:
+    """The patterns of an ignore file, one a line; empty lines and those after `#` say nothing."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read: {error}. Allowed: text, a pattern a line.") from None
+    patterns = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            raise UserError(f"{file}: {pattern!r} takes back another pattern. Allowed: patterns of what stays.")
+    return [pattern.strip("/") for pattern in patterns]
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern means the path: one without a slash fits any name, one with a slash the whole path."""
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)

@@ -1,0 +1,55 @@
+"""The pipelines on pages compile for SageMaker as they stand there, at the place that docs/deploying.md gives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from drivetrain.pipelines.loading import load
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
+from drivetrain.pipelines.triggers.resources import TriggerSite, resources
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+EXAMPLES = {
+    f"{page.stem.lower()}_example_{number}": (page, block)
+    for page in PAGES
+    for number, block in enumerate(blocks(page, "python"))
+    if "-> Pipeline:" in block
+}
+
+
+def test_examples_are_found() -> None:
+    assert {"README.md", "own_script.md", "triggers.md"} <= {page.name for page, _ in EXAMPLES.values()}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_can_be_deployed(name: str, tmp_path: Path) -> None:
+    page, text = EXAMPLES[name]
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "train.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    config = tmp_path / "production.yaml"
+    [place] = blocks(ROOT / "docs" / "deploying.md", "yaml")
+    config.write_text(place, encoding="utf-8")
+    loaded = load(str(tmp_path / f"{name}.py"), config)
+    given = loaded.pipeline.deployment
+    check_place(given)
+    assert not compile_pipeline(loaded.pipeline, loaded.source, loaded.base).notes
+    site = TriggerSite(
+        region=given.region,
+        account="123456789012",
+        pipeline_arn=f"arn:aws:sagemaker:{given.region}:123456789012:pipeline/{loaded.pipeline.name}",
+        scheduler_role=given.scheduler_role,
+        event_queue=given.event_queue,
+        dead_letter_queue=given.dead_letter_queue,
+    )
+    assert len(resources(loaded.pipeline, site)) == len(loaded.pipeline.triggers)

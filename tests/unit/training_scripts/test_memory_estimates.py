@@ -1,0 +1,74 @@
+"""Estimates of memory against torch's MemTracker, which counts every tensor of a step: five models, two formats.
+
+The steps are those of strategy `single` on fake tensors, on the CPU, where attention is torch's flash kernel
+(scaled_dot_product_attention without dropout inside of it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+
+from drivetrain.pipelines.recommend.facts import new_file
+from drivetrain.pipelines.recommend.instances import get_instance
+from drivetrain.pipelines.recommend.memory import estimate_memory
+from drivetrain.pipelines.recommend.plan import Candidate, Plan
+from drivetrain.training_scripts.measure import _example, measure
+from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe
+from drivetrain.training_scripts.strategy import Common, load_strategy
+from tests.fixtures.single_strategy import ALONE
+
+# Name -> (recipe, its options, samples).
+SHAPES: dict[str, tuple[str, dict[str, Any], int]] = {
+    "logits": ("decoder_lm", {"vocabulary": 50304, "layers": 1, "width": 64, "heads": 2, "length": 256}, 8),
+    "deep": ("decoder_lm", {"layers": 4, "width": 128, "heads": 4, "length": 256}, 16),
+    "parameters": ("decoder_lm", {"layers": 3, "width": 1024, "heads": 8, "length": 128}, 2),
+    "residual": ("cifar10_resnet", {}, 64),
+    "pictures": ("mnist_cnn", {}, 64),
+}
+
+
+def peak(recipe: Recipe, name: str, samples: int, **common: Any) -> int:
+    """The most bytes of all tensors in a step, the second one: with the optimizer's state."""
+    given = _example(recipe, name, samples)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        model = recipe.model()
+        model.to = lambda *_: model  # type: ignore[method-assign]  # it is in fp32, and torch cannot swap fake parameters
+        kind, options = load_strategy("single", {})
+        strategy = kind(recipe, model, ALONE, Common(learning_rate=1e-3, **common), options)
+        strategy.model.train()
+        strategy.check_first = lambda *_: None  # type: ignore[method-assign]  # it looks at values
+        batch = Batch(mode.from_tensor(given.inputs), mode.from_tensor(given.targets))
+        strategy.train_step(batch, num_samples=samples, num_global_samples=samples)
+        tracker = MemTracker()
+        tracker.track_external(strategy.model, strategy.optimizer, batch.inputs, batch.targets)
+        with tracker:
+            strategy.train_step(batch, num_samples=samples, num_global_samples=samples)
+        return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
+
+
+@pytest.mark.slow_cases(but=["bf16-logits"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "common",
+    [
+        {},
+        {"precision": "bf16"},
+        {"activation_checkpointing": True},
+        {"activation_checkpointing": True, "precision": "bf16"},
+    ],
+    ids=["fp32", "bf16", "again", "again_bf16"],
+)
+def test_estimates_are_within_a_fifth_of_what_a_step_takes(common: dict[str, Any], shape: str) -> None:
+    name, options, samples = SHAPES[shape]
+    recipe = load_recipe(name, options)
+    facts = new_file(measure(recipe, name, options)).find(options)
+    assert facts is not None
+    plan = Plan(facts=facts, instance=get_instance("ml.p4d.24xlarge"), processes=1, global_batch=samples, **common)
+    taken = peak(recipe, name, samples, **common)
+    estimate = estimate_memory(plan, Candidate("single", {}))
+    assert estimate.total == pytest.approx(taken, rel=0.2)
