@@ -99,10 +99,9 @@ def test_every_program_is_found() -> None:
 
 @pytest.mark.image
 def test_the_environment_holds_nothing_that_the_image_does_not(channel: Channel) -> None:
-    listed = subprocess.run(
-        [str(PYTHON), "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True
-    )
-    installed = {each["name"].lower().replace("_", "-") for each in json.loads(listed.stdout)} - NOT_THE_IMAGE_S
+    program = "import importlib.metadata, json; print(json.dumps([d.name for d in importlib.metadata.distributions()]))"
+    listed = subprocess.run([str(PYTHON), "-I", "-c", program], capture_output=True, text=True, check=True)
+    installed = {name.lower().replace("_", "-") for name in json.loads(listed.stdout)} - NOT_THE_IMAGE_S
     assert installed <= set(IMAGE.packages)
     assert "safetensors" not in installed, "the programs must bring it along"
     assert list(channel.folder.glob("safetensors-*.whl"))

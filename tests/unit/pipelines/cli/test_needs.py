@@ -77,5 +77,8 @@ def test_what_a_recipe_imports_is_needed(tmp_path: Path) -> None:
     )
     (tmp_path / "faces_layers.py").write_text("")
     said = refused(nightly(recipe="faces"), tmp_path, left_out=["load"])
-    assert said.startswith("step 'train' needs what is not installed here.")
+    assert said.startswith(
+        "step 'train' needs what is not installed here (cv2_missing is imported by faces.py, line 3; "
+        "no_such_module is imported by faces.py, line 2). Install it:\n"
+    )
     assert said.endswith("pip install cv2_missing no_such_module")
