@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from drivetrain.pipelines.definition.conditions import expression_text
 from drivetrain.pipelines.definition.json_text import Json
@@ -70,7 +70,14 @@ class View(NamedTuple):
 
 
 def view(value: Json, spot: Spot) -> View | None:
-    """The entries of a value; None for one that is only compared and replaced as a whole."""
+    """The entries of a value; None for one that is only compared and replaced as a whole.
+
+    So is a list where the service reads an object, and the reverse: without its entries it would say nothing, and
+    nothing takes entries of the right kind.
+    """
+    kind = _kind(spot)
+    if kind is not None and not isinstance(value, kind):
+        return None
     if isinstance(value, dict):
         # With a further key an expression is none, but becomes one when that key is taken out.
         opaque = spot.field == EDGE or any(is_expression({key: None}) for key in value)
@@ -98,8 +105,12 @@ def view(value: Json, spot: Spot) -> View | None:
 
 def empty(spot: Spot) -> View | None:
     """The view of a collection that is not there, to which entries can be added; None for any other field."""
-    kind = COLLECTIONS.get(spot.field) if spot.of_service else None
+    kind = _kind(spot)
     return None if kind is None else View((_OBJECT if kind is dict else _LIST, ""), {})
+
+
+def _kind(spot: Spot) -> type[dict[str, Any]] | type[list[Any]] | None:
+    return COLLECTIONS.get(spot.field) if spot.of_service else None
 
 
 def compatible(one: View, other: View) -> bool:

@@ -99,6 +99,17 @@ def test_a_condition_may_lose_all_it_says() -> None:
         assert merged.conflicts == () and differences(merged.definition, deployed) == ()
 
 
+def test_an_object_where_the_service_reads_a_list_is_replaced_as_a_whole() -> None:
+    def evaluate(inputs: Any) -> Definition:
+        return {"Steps": [{"Name": "Evaluate", "Type": "Processing", "Arguments": {"ProcessingInputs": inputs}}]}
+
+    listed = [{"InputName": "code"}]
+    for applied, deployed in [({"Name": "a"}, {"Version": "b"}), (listed, {"Version": "b"}), ({"Name": "a"}, listed)]:
+        merged = merge(evaluate(applied), evaluate(applied), evaluate(deployed))
+        assert merged.conflicts == () and merged.definition == evaluate(deployed)
+        assert [edit.where for edit in merged.edits] == ["steps.Evaluate.Arguments.ProcessingInputs"]
+
+
 @given(versions(2))
 @settings(deadline=None, max_examples=60)
 def test_without_edits_the_code_stays_to_the_byte(two: tuple[Definition, Definition]) -> None:
