@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-REASON = "error: recipe 'bad_import' cannot be imported: ModuleNotFoundError: No module named 'json.no' (bad_import.py, "
+REASON = "error: recipe 'bad_import' cannot be imported: ModuleNotFoundError: No module named 'json.no' (bad_import.py"
 
 
 @pytest.mark.slow

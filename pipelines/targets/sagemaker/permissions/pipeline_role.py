@@ -18,6 +18,8 @@ from drivetrain.pipelines.targets.sagemaker.permissions.storage import bucket_ke
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
 
 SAGEMAKER = "sagemaker.amazonaws.com"
+# With which the service tags each job of an execution.
+EXECUTION_TAG = "sagemaker:pipeline-execution-arn"
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,7 @@ class Job:
 
     @property
     def actions(self) -> tuple[str, ...]:
-        verbs = ("Create", "Describe", *(("Stop",) if self.stops else ()))
-        return tuple(f"sagemaker:{verb}{self.api}" for verb in verbs)
+        return tuple(f"sagemaker:{verb}{self.api}" for verb in ("Create", "Describe"))
 
 
 JOBS = {
@@ -93,6 +94,15 @@ def _jobs(kind: str, job: Job, uses: Sequence[Use], names: Names) -> Iterator[St
     given = ["*" if use.type == "Tuning" else f"{use.job.rstrip('*')}*" for use in uses]
     resources = minimal(arn for name in given for arn in names.spellings(f"{kind}/{name}"))
     yield Statement(sid=f"Run{job.api}s", actions=job.actions, resources=resources, reason=f"steps that are {kind}s")
+    if job.stops:
+        executions = names.spellings(f"pipeline/{names.pipeline}/execution/*")
+        yield Statement(
+            sid=f"Stop{job.api}s",
+            actions=(f"sagemaker:Stop{job.api}",),
+            resources=resources,
+            conditions={"StringLike": {f"aws:ResourceTag/{EXECUTION_TAG}": executions}},
+            reason=f"{kind}s end with their execution, and those of other pipelines with steps of that name do not",
+        )
     yield tagging(f"Tag{job.api}s", resources, f"Create{job.api}", f"{kind}s are tagged with their execution")
 
 

@@ -468,6 +468,14 @@ OTHER_SUBNET = f"arn:aws:ec2:{REGION}:{ACCOUNT}:subnet/subnet-0other"
             ("ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterfacePermission"),
             {"context": {"ec2:Subnet": OTHER_SUBNET}},
         ),
+        (
+            ("sagemaker:StopTrainingJob", "sagemaker:StopProcessingJob", "sagemaker:StopHyperParameterTuningJob"),
+            {
+                "context": {
+                    "aws:ResourceTag/sagemaker:pipeline-execution-arn": f"{SAGEMAKER}:pipeline/other/execution/x"
+                }
+            },
+        ),
         (("lambda:InvokeFunction",), {"resource": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:others"}),
         (
             ("events:PutRule", "events:PutTargets", "events:DescribeRule"),
