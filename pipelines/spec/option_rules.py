@@ -91,6 +91,14 @@ def isolated_programs_call_nobody(graph: Graph) -> Iterator[str]:
 
 
 @rule
+def roles_are_of_jobs(graph: Graph) -> Iterator[str]:
+    jobs = [step.name for step in graph.steps if isinstance(step, JobStep)]
+    for name in graph.pipeline.deployment.roles.steps:
+        if name not in jobs:
+            yield f"deployment.roles.steps names {name!r}, which is no step with a job. {did_you_mean(name, jobs)}"
+
+
+@rule
 def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
     mlflow = graph.pipeline.deployment.mlflow
     if mlflow.run:

@@ -153,7 +153,7 @@ class Mlflow(Frozen):
 
 
 class Roles(Frozen):
-    """The IAM roles of jobs, one a kind, so that none holds what only another needs (docs/infrastructure.md)."""
+    """IAM roles of jobs, of a kind or a step, so that none holds what only another needs (docs/infrastructure.md)."""
 
     processing: str | None = None
     """ARN, of processing jobs."""
@@ -161,6 +161,8 @@ class Roles(Frozen):
     """ARN, of training and tuning jobs."""
     registry: str | None = None
     """Of the processing jobs that ask the model registry, such as `compare`."""
+    steps: FrozenMap[str] = Field(default_factory=dict)
+    """Name of a step -> ARN: of that step's job, whatever its kind."""
 
 
 class Deployment(Frozen):

@@ -258,8 +258,10 @@ def _environment(step: JobStep, graph: Graph) -> Json:
 
 
 def job_role(step: JobStep, graph: Graph) -> str:
-    """The IAM role that a job works under: that of its kind, or the pipeline's own."""
+    """The IAM role that a job works under: its own, that of its kind, or the pipeline's."""
     deployment = graph.pipeline.deployment
+    if step.name in deployment.roles.steps:
+        return deployment.roles.steps[step.name]
     if isinstance(step, TrainingStep):
         return deployment.roles.training or deployment.role
     asks_registry = REGISTRY_VARIABLE in _environment(step, graph)

@@ -25,6 +25,7 @@ from drivetrain.pipelines import (
 )
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.file_systems import FileSystem, file_system
+from drivetrain.pipelines.spec.resources import Roles
 
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
 ISOLATED = Network(isolated=True)
@@ -78,6 +79,13 @@ def test_an_isolated_step_is_not_debugged_from_outside_and_reports_to_nobody() -
     assert "Systems Manager" in refused(fitted(remote_debug=True), network=ISOLATED)
     assert "MLflow" in refused(fitted(Cluster(network=ISOLATED), mlflow=Mlflow(arn=SERVER)))
     Pipeline(name="p", steps=[fitted()], deployment=Deployment(network=ISOLATED, mlflow=Mlflow(arn=SERVER)))
+
+
+def test_a_role_is_given_to_a_step_that_has_a_job() -> None:
+    role = "arn:aws:iam::111122223333:role/fit"
+    said = refused(fitted(), roles=Roles(steps={"fits": role}))
+    assert "deployment.roles.steps names 'fits', which is no step with a job. Did you mean" in said
+    Pipeline(name="p", steps=[fitted()], deployment=Deployment(roles=Roles(steps={fitted().name: role})))
 
 
 def test_a_run_of_mlflow_is_of_one_job_and_needs_a_server() -> None:

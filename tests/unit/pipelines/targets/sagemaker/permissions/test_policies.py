@@ -61,7 +61,7 @@ def one_role(given: Any) -> Any:
 @pytest.fixture(
     scope="module",
     params=[
-        *("flagship", "flagship, a role a kind", "flagship, a key for results"),
+        *("flagship", "flagship, a role a kind", "flagship, a role a step", "flagship, a key for results"),
         *("every kind", "rarer fields", "one role", "no key", "empty"),
     ],
 )
@@ -73,6 +73,10 @@ def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
             return flagship(
                 *(f"deployment.roles.{kind}={ROLE}{kind}" for kind in ("training", "processing", "registry")),
                 "spot=true",
+            )
+        case "flagship, a role a step":
+            return flagship(
+                *(f"deployment.roles.steps.{step}={ROLE}{step}" for step in ("prepare", "train", "evaluate", "compare"))
             )
         case "flagship, a key for results":
             return flagship(
@@ -125,6 +129,19 @@ def test_each_permission_taken_away_fails_a_call(case: tuple[Mapping[str, Any], 
                 spare.append(f"{policy.name}: {part.sid}: {part.actions[0]} on {part.resources[0]}")
     assert spare == []
     assert checked > 40
+
+
+def test_processing_steps_with_roles_of_their_own_write_nothing_of_each_other() -> None:
+    steps = ("prepare", "evaluate", "compare")
+    case = flagship(*(f"deployment.roles.steps.{step}={ROLE}{step}" for step in steps))
+    policies, asked = by_role(derive(*case)), requests(*case)
+    for step in steps:
+        writes = [one for one in asked if one.role == f"{ROLE}{step}" and one.action == "s3:PutObject"]
+        assert writes, step
+        for other in set(steps) - {step}:
+            statements = policies[f"{ROLE}{other}"].statements
+            as_other = [replace(one, role=f"{ROLE}{other}") for one in writes]
+            assert [str(one) for one in as_other if decide(one, statements) == "allowed"] == []
 
 
 def test_no_action_and_no_resource_is_everything(case: tuple[Mapping[str, Any], Names]) -> None:
