@@ -60,17 +60,19 @@ def refuse_lacking(
     for step in Graph(pipeline).steps:
         if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
             continue
-        imported = dict(_not_importable(step.parameters, folder))
-        for name, need in (*_not_installed(step.program.needs), *((name, name) for name in imported)):
-            if normal(name) not in there | _ELSEWHERE:
-                lacking.setdefault(need, set()).add(step.name)
-                if name in imported:
-                    imports[need] = f"{need} is imported by {imported[name]}"
+        found = [(name, need, "") for name, need in _not_installed(step.program.needs)]
+        found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
+        for name, need, place in found:
+            if normal(name) in there | _ELSEWHERE:
+                continue
+            lacking.setdefault(need, set()).add(step.name)
+            if place:
+                imports.setdefault(name, place)
     if lacking:
         steps = sorted(set[str]().union(*lacking.values()))
         one = len(steps) == 1
         words = " ".join(f"'{need}'" if set(need) & set("<>=!~[; ") else need for need in sorted(lacking))
-        where = f" ({'; '.join(imports[need] for need in sorted(imports))})" if imports else ""
+        where = f" ({'; '.join(imports[name] for name in sorted(imports))})" if imports else ""
         raise UserError(
             f"step{'' if one else 's'} {', '.join(map(repr, steps))} need{'s' if one else ''} what is not installed "
             f"here{where}. Install it:\n{sys.executable} -m pip install {words}"
@@ -102,8 +104,8 @@ def _is_met(requirement: Requirement, name: str) -> bool:
 
 
 def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[tuple[str, str]]:
-    """(distribution, file and line): what a recipe imports as its file is read, and Python does not find; what an `if`
-    or `try` stands around may be done without."""
+    """(distribution, what file and line import): what a recipe imports as its file is read, and Python does not find;
+    what an `if` or `try` stands around may be done without."""
     from drivetrain.pipelines.recommend.facts_places import recipe_file
 
     recipe = parameters.get("recipe")
@@ -122,7 +124,7 @@ def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[
             places = {folder, file.parent}  # beside the recipe it is the user's own, though it is not found there
             own = any((place / name).is_dir() or (place / f"{name}.py").is_file() for place in places)
             if not own and not _is_importable(name):
-                yield _DISTRIBUTIONS.get(name, name), f"{file.name}, line {node.lineno}"
+                yield _DISTRIBUTIONS.get(name, name), f"{name} is imported by {file.name}, line {node.lineno}"
 
 
 def _is_importable(module: str) -> bool:

@@ -70,15 +70,16 @@ def test_what_reaches_aws_is_not_asked_for_here(tmp_path: Path, monkeypatch: pyt
     assert said.endswith("pip install numpy pyarrow safetensors torch")
 
 
-def test_what_a_recipe_imports_is_needed(tmp_path: Path) -> None:
+def test_what_a_recipe_imports_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.pipelines.cli.needs._DISTRIBUTIONS", {"cv2_missing": "opencv-missing"})
     (tmp_path / "faces.py").write_text(
         "import os.path, numpy as np\nimport no_such_module.part\nfrom cv2_missing import x\nimport faces_layers\n"
-        "from . import other\ntry:\n    import done_without\nexcept ImportError:\n    pass\n"
+        "from . import other\nimport no_such_module\ntry:\n    import done_without\nexcept ImportError:\n    pass\n"
     )
     (tmp_path / "faces_layers.py").write_text("")
     said = refused(nightly(recipe="faces"), tmp_path, left_out=["load"])
     assert said.startswith(
-        "step 'train' needs what is not installed here (cv2_missing is imported by faces.py, line 3; "
-        "no_such_module is imported by faces.py, line 2). Install it:\n"
+        "step 'train' needs what is not installed here (no_such_module is imported by faces.py, line 2; "
+        "cv2_missing is imported by faces.py, line 3). Install it:\n"
     )
-    assert said.endswith("pip install cv2_missing no_such_module")
+    assert said.endswith("pip install no_such_module opencv-missing")
