@@ -41,6 +41,6 @@ class TrainingOptions(Frozen):
     remote_debug: bool = False
     """A shell into the containers, through AWS Systems Manager, for those who may start its sessions."""
     tensorboard: bool = False
-    """Copy TensorBoard's files to S3 while the training runs, to `<execution>/<step>/tensorboard`."""
+    """Copy TensorBoard's files to S3 while the training runs, to `<step>/<execution>/tensorboard`."""
     mlflow: Mlflow | None = None
     """Where this job reports to by itself, beside what the deployment says of executions."""

@@ -87,7 +87,7 @@ def test_cdk_nag_finds_what_is_not_acknowledged(said: dict[str, str], folder: Pa
     assert "ValidationFailed" in said["unacknowledged"]
     report = (folder / "unacknowledged" / "validation-report.json").read_text()
     assert "AwsSolutions-IAM5" in report and "AwsSolutions-SQS3" in report
-    assert "arn:aws:s3:::acme/pipelines/code/*" in report
+    assert "arn:aws:s3:::acme/pipelines/retraining/code/*" in report
 
 
 def test_a_wildcard_is_not_acknowledged_for_having_been_derived(said: dict[str, str], folder: Path) -> None:

@@ -47,7 +47,7 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
     """The folder that travels into a container: start file, archive of our package and the user's source, wheels.
 
     Args:
-        root: URI below which the folder is put.
+        root: URI of the pipeline's own folder, below which this one is put.
         source: the folder of the user's pipeline file; its Python files travel.
         wheels: distributions that the image lacks.
     """

@@ -150,7 +150,7 @@ class _Compiler:
     ) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
-        self.root = pipeline.deployment.root
+        self.root = f"{pipeline.deployment.root}/{pipeline.name}"
         self.source = source
         self.base = base
         self.wheels_optional = wheels_optional

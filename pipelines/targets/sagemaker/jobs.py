@@ -62,11 +62,14 @@ def start(folder: str, sha256: str) -> list[str]:
 
 
 def output_prefix(step: JobStep, site: Site) -> Json:
-    """`<root>/<pipeline>/<execution id>/<step>`: nothing of one execution is overwritten by another; of a step of a
-    for_each with the iteration's name below it, for the same reason."""
+    """`<root>/<pipeline>/steps/<step>/<execution id>`: nothing of one execution is overwritten by another; of a step of
+    a for_each with the iteration's name below it, for the same reason.
+
+    The step stands first, for a policy knows no execution's id: its `*` there would reach into other steps' folders.
+    """
     pipeline = site.graph.pipeline
-    parts = [f"{pipeline.deployment.root}/{pipeline.name}", get("Execution.PipelineExecutionId"), step.name]
-    return join("/", *parts, *iteration(step, site.graph))
+    folder = f"{pipeline.deployment.root}/{pipeline.name}/steps/{step.name}"
+    return join("/", folder, get("Execution.PipelineExecutionId"), *iteration(step, site.graph))
 
 
 def iteration(step: JobStep, graph: Graph) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,12 +24,11 @@ from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
 )
 from drivetrain.pipelines.targets.sagemaker.deploying.executions import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.lock import alone, lock_uri
-from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, get_text, listed
+from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, listed
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, read_triggers, remove
 
-_FOLDER = re.compile(r"(?P<root>s3://[^\s\"\\\\]+?)/(?:code|data)/[0-9a-f]{64}/")
-_RECORD = re.compile(r"/(?P<pipeline>[^/]+)/applied/[0-9a-f]{64}\.json$")
+_FOLDER = re.compile(r"(?P<own>s3://[^\s\"\\\\]+?)/(?:code|data)/(?P<hash>[0-9a-f]{64})/")
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,11 @@ def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator
     digest = there.tags.get(APPLIED)
     if digest is None or applied_uri(root, there.name, digest) in records:
         return
-    others = sorted({match["root"] for match in _FOLDER.finditer(there.text) if match["root"] != root})
+    own = f"{root}/{there.name}"
+    others = sorted({match["own"] for match in _FOLDER.finditer(there.text) if match["own"] != own})
     where = f"It names code or data in {', '.join(others)}. " if others else ""
     yield (
-        f"The record of what apply wrote last is not in {root}/{there.name}/applied/: it was deployed with another "
+        f"The record of what apply wrote last is not in {own}/applied/: it was deployed with another "
         f"bucket or prefix, or its record was deleted. {where}What lies there stays, until `drivetrain destroy` is "
         "called with that bucket and prefix (--set deployment.bucket=... --set deployment.prefix=...)."
     )
@@ -138,34 +138,39 @@ class _Objects:
 
 
 def _objects(account: Account, name: str, root: str) -> _Objects:
-    """The pipeline's records, and the objects that they name and no other pipeline uses."""
+    """The pipeline's records, code and data; without the code and data that other pipelines use."""
     own = tuple(listed(account, f"{root}/{name}/applied/"))
-    named = _folders(_texts(account, own), root)
-    if not named:
+    folders = [listed(account, f"{root}/{name}/{folder}/") for folder in ("code", "data")]
+    there = {uri: found for folder in folders for uri in folder if (found := _hash(uri))}
+    if not there:
         return _Objects(own, own)
-    others = [uri for uri in _records_of_all(account, root) if uri not in own]
-    used = named & _folders(_texts(account, others), root)
-    kept: list[str] = []
-    if left := named - used:
-        try:
-            users = _users(account, name, left)
-        except ServiceError as error:
-            # The records say which objects they are, so they stay with them.
-            kept = [
-                f"{len(own)} records, and the code and data that they name, stay in {root}: whether another pipeline "
-                f"of the account uses them, such as a copy made in Studio, cannot be seen. {error}"
-            ]
-            return _Objects(own, kept=tuple(kept))
-        for pipeline, folders in users.items():
-            kept.append(f"code and data that pipeline {pipeline!r} uses stay: {', '.join(sorted(folders))}")
-            used |= folders
-    objects = [uri for folder in sorted(named - used) for uri in listed(account, folder)]
-    return _Objects(own, own, tuple(objects), tuple(kept))
+    try:
+        users = _users(account, name, set(there.values()))
+    except ServiceError as error:
+        # The records say what was deployed with them, so they stay, too.
+        kept = (
+            f"{len(own)} records, and the code and data beside them, stay in {root}/{name}/: whether another pipeline "
+            f"of the account uses them, such as a copy made in Studio, cannot be seen. {error}"
+        )
+        return _Objects(own, kept=(kept,))
+    lines: list[str] = []
+    used: set[str] = set()
+    for pipeline, hashes in users.items():
+        theirs = sorted({uri.partition(found)[0] + found + "/" for uri, found in there.items() if found in hashes})
+        lines.append(f"code and data that pipeline {pipeline!r} uses stay: {', '.join(theirs)}")
+        used |= hashes
+    return _Objects(own, own, tuple(uri for uri, found in there.items() if found not in used), tuple(lines))
 
 
-def _users(account: Account, name: str, folders: set[str]) -> dict[str, set[str]]:
-    """Other pipeline of the account -> those of the folders that its definition names, by their hashes: the beginning
-    may be joined to them.
+def _hash(uri: str) -> str:
+    """The one by which an object of code or data lies: `<root>/<pipeline>/code/<hash>/...`; "" for others' objects."""
+    found = _FOLDER.match(uri)
+    return "" if found is None else found["hash"]
+
+
+def _users(account: Account, name: str, hashes: set[str]) -> dict[str, set[str]]:
+    """Other pipeline of the account -> those of the hashes that its definition names: the beginning of the folder may
+    be joined to them.
 
     Raises:
         ServiceError: not all of them may be read.
@@ -175,40 +180,9 @@ def _users(account: Account, name: str, folders: set[str]) -> dict[str, set[str]
     for summary in account.pages("sagemaker", "list_pipelines", "PipelineSummaries", about=about):
         other = str(summary["PipelineName"])
         there = read_pipeline(account, other) if other.lower() != name.lower() else None
-        if there is not None and (used := {folder for folder in folders if folder.split("/")[-2] in there.text}):
+        if there is not None and (used := {each for each in hashes if each in there.text}):
             found[other] = used
     return found
-
-
-def _records_of_all(account: Account, root: str) -> list[str]:
-    """The records of every pipeline below the root: folders are listed, not what executions wrote into them."""
-    bucket, _, prefix = root.removeprefix("s3://").partition("/")
-    found: list[str] = []
-    folders = account.pages(
-        "s3",
-        "list_objects_v2",
-        "CommonPrefixes",
-        about=root,
-        Bucket=bucket,
-        Prefix=f"{prefix}/",
-        Delimiter="/",
-    )
-    for folder in folders:
-        found += [uri for uri in listed(account, f"s3://{bucket}/{folder['Prefix']}applied/") if _RECORD.search(uri)]
-    return found
-
-
-def _texts(account: Account, uris: Iterable[str]) -> Iterable[str]:
-    for uri in uris:
-        text = get_text(account, uri)
-        if text is not None:
-            yield text
-
-
-def _folders(texts: Iterable[str], root: str) -> set[str]:
-    """The folders named by a hash that definitions mention: `{root}/code/<hash>/`, `{root}/data/<hash>/`."""
-    pattern = re.compile(re.escape(root) + r"/(?:code|data)/[0-9a-f]{64}/")
-    return {found for text in texts for found in pattern.findall(text)}
 
 
 def destroy(

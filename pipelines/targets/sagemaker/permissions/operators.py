@@ -94,18 +94,9 @@ def starter_log(names: Names) -> str:
 def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, `logs`, ..."""
     root = S3Place(names.bucket, f"{names.root}/")
-    shared = [S3Place(names.bucket, f"{names.prefix}/{folder}/") for folder in ("code", "data")]
-    applied = S3Place(names.bucket, f"{names.root}/applied/")
+    written = [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
     lock = S3Place(names.bucket, f"{names.root}/applied/lock.json", whole=True)
-    others = S3Place(names.bucket, f"{names.prefix}/*/applied/")
-    yield from reading([*shared, root, others], names, "what apply wrote, here and for others, and what was made")
-    yield Statement(
-        sid="FindPipelines",
-        actions=("s3:ListBucket",),
-        resources=(f"arn:{names.partition}:s3:::{names.bucket}",),
-        conditions={"StringEquals": {"s3:prefix": (f"{names.prefix}/",)}},
-        reason="destroy looks whether another pipeline still needs the code and data",
-    )
+    yield from reading([root], names, "what apply wrote, and what was made")
     yield Statement(
         sid="ReadEncryption",
         actions=("s3:GetEncryptionConfiguration",),
@@ -113,7 +104,7 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
         reason="plan tells what roles need of the bucket's key",
     )
     yield from writing(
-        [*shared, applied],
+        written,
         names,
         "code, data, and the record of what was applied; none that is there is replaced",
         sid="WriteOnce",
@@ -123,10 +114,10 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     yield Statement(
         sid="DeleteObjects",
         actions=("s3:DeleteObject",),
-        resources=tuple(names.object(place.bucket, f"{place.key}*") for place in (*shared, applied)),
-        reason="destroy takes away the records of what was applied, and the code and data that nobody else needs",
+        resources=tuple(names.object(place.bucket, f"{place.key}*") for place in written),
+        reason="destroy takes away the records of what was applied, and code and data that no other pipeline uses",
     )
-    yield from bucket_key(names, [root], [applied])
+    yield from bucket_key(names, [root], written)
     yield from result_keys([root], known.encrypted, names)
     pipelines = names.spellings(f"pipeline/{names.pipeline}")
     yield Statement(sid="DeployPipeline", actions=PIPELINE_ACTIONS, resources=pipelines, reason="plan, apply, start")

@@ -18,7 +18,7 @@ def lasting(place: S3Place, names: Names) -> S3Place:
     """A place without the hashes of content that stand in its key, which change with every deployment."""
     if place.bucket != names.bucket:
         return place
-    for folder in (f"{names.prefix}/code/", f"{names.prefix}/data/"):
+    for folder in (f"{names.root}/code/", f"{names.root}/data/"):
         if place.key.startswith(folder):
             return S3Place(place.bucket, folder)
     checkpoints = f"{names.root}/checkpoints/"

@@ -190,7 +190,7 @@ def test_waiting_retries_debugging_and_tensorboard() -> None:
     assert said["RetryStrategy"] == {"MaximumRetryAttempts": 3}
     assert said["RemoteDebugConfig"] == {"EnableRemoteDebug": True}
     place = said["TensorBoardOutputConfig"]["S3OutputPath"]["Std:Join"]["Values"]
-    assert place == ["s3://own-bucket/pipelines/p", {"Get": "Execution.PipelineExecutionId"}, "fit", "tensorboard"]
+    assert place == ["s3://own-bucket/pipelines/p/steps/fit", {"Get": "Execution.PipelineExecutionId"}, "tensorboard"]
     assert place[:-1] == said["OutputDataConfig"]["S3OutputPath"]["Std:Join"]["Values"]
 
 

@@ -65,7 +65,7 @@ class Place:
         root = f"s3://{self.bucket}/pipelines"
         code = f"code of {self.name}: ".encode() + json.dumps(changes.get("definition", definition())).encode()
         digest = hashlib.sha256(code).hexdigest()
-        folder = f"{root}/code/{hashlib.sha256(digest.encode()).hexdigest()}/"
+        folder = f"{root}/{self.name}/code/{hashlib.sha256(digest.encode()).hexdigest()}/"
         given = changes.pop("definition", definition())
         given = {**given, "Metadata": {"code": folder}}
         plain = Desired(

@@ -320,11 +320,15 @@ def test_policies_are_legal(case: tuple[Mapping[str, Any], Names]) -> None:
 
 FORBIDDEN = [
     # Other people's objects, and another pipeline's.
-    ("training", "s3:GetObject", "arn:aws:s3:::acme/pipelines/other/x/train/model.tar.gz", {}),
-    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/p1/evaluate/metrics/metrics.json", {}),
-    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/code/0a1b/start.py", {}),
-    ("training", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/p1/train/x", {}),
-    ("training", "s3:GetObject", "arn:aws:s3:::elsewhere/pipelines/code/0a1b/start.py", {}),
+    ("training", "s3:GetObject", "arn:aws:s3:::acme/pipelines/other/steps/train/x/model.tar.gz", {}),
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/steps/evaluate/p1/metrics/metrics.json", {}),
+    # An output of the step `prepare` is called as the training's step is.
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/steps/prepare/p1/train/part-0.csv", {}),
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/data/2c3d/train/part-0.csv", {}),
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/code/0a1b/start.py", {}),
+    ("training", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/steps/train/p1/x", {}),
+    ("training", "s3:GetObject", "arn:aws:s3:::elsewhere/pipelines/retraining/code/0a1b/start.py", {}),
+    ("training", "s3:GetObject", "arn:aws:s3:::acme/pipelines/other/code/0a1b/start.py", {}),
     ("training", "s3:ListBucket", "arn:aws:s3:::acme", {"s3:prefix": ""}),
     ("training", "s3:ListBucket", "arn:aws:s3:::acme", {"s3:prefix": "pipelines/other/"}),
     ("training", "kms:Decrypt", BUCKET_KEY, {"kms:ViaService": f"secretsmanager.{REGION}.amazonaws.com"}),
@@ -370,10 +374,13 @@ FORBIDDEN = [
     ("ci", "iam:PassRole", f"{ROLE}training", {"iam:PassedToService": "sagemaker.amazonaws.com"}),
     ("ci", "iam:CreateRole", f"{ROLE}anything", {}),
     ("ci", "events:PutRule", f"arn:aws:events:{REGION}:{ACCOUNT}:rule/others", {}),
-    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/p1/train/model.tar.gz", {}),
+    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/steps/train/p1/model.tar.gz", {}),
+    # Code and data are a pipeline's own: who deploys one cannot take away what another runs.
+    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/other/code/0a1b/start.py", {}),
+    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/other/data/2c3d/part-0", {"s3:if-none-match": "*"}),
     ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/other/applied/x.json", {"s3:if-none-match": "*"}),
     # Code that is there is not replaced, nor is the record of what was applied.
-    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/code/0a1b/start.py", {}),
+    ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/code/0a1b/start.py", {}),
     ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/applied/0a1b.json", {}),
     ("ci", "events:ListRules", "*", {"aws:RequestedRegion": "us-west-2"}),
 ]
