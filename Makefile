@@ -21,7 +21,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes bench weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -93,6 +93,20 @@ audit-code: .venvs/audit/.installed  ## Look for insecure code (bandit; pyprojec
 
 audit-pins: .venvs/audit/.installed  ## Look for known vulnerabilities of the pinned packages; asks the index
 	.venvs/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
+
+hashes: .venvs/audit/.installed  ## Write requirements-hashed.txt anew, by constraints.txt; asks the index
+	.venvs/audit/bin/uv pip compile pyproject.toml --extra s3 --extra serve --constraint constraints.txt --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make hashes" --quiet \
+	  --output-file requirements-hashed.txt
+
+# An environment that takes nothing whose hash is not written down, and no more than what is.
+.venvs/hashed/.installed: requirements-hashed.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) --require-hashes --only-binary :all: -r requirements-hashed.txt
+	@$(INSTALL) --no-deps .
+	@$(@D)/bin/python -c 'import boto3, apscheduler'
+	@$(@D)/bin/drivetrain --help > /dev/null
+	@touch $@
 
 test-nightly: setup  ## What takes hours: full products, campaigns of faults, mutants, peers, audits; a table at the end
 	$(PYTHON) .ci/nightly.py

@@ -21,6 +21,7 @@ JOBS = [
     ),
     Job("mutants", "make mutants", 600, ("setup",)),
     Job("faults", f'make faults ARGS="--minutes {int(_MINUTES)}"', 9000, ("setup",)),
+    Job("install-hashed", "make .venvs/hashed/.installed", 15, ("setup",)),
     Job("audit-code", "make audit-code", 20, ("setup", "install-audit")),
     Job("audit-pins", "make audit-pins", 10, ("setup", "install-audit")),
     Job("bench", "make bench", 1800, ("setup",), alone=True),

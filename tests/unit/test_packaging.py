@@ -1,12 +1,15 @@
 """The package list against the folders on disk, and which way dependencies run."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("components", "infra", "pipelines", "training_scripts")
@@ -38,6 +41,8 @@ ACROSS_TARGETS = {
         "drivetrain.pipelines.targets.sagemaker.properties",
     }
 }
+# What requirements-hashed.txt is for (`make hashes`).
+HASHED_EXTRAS = ("s3", "serve")
 MAX_LINES = 400
 # Longer ones, with their lengths: they may only shrink, and leave the list when they are short enough.
 LONGER = {"components/start.py": 442}
@@ -186,3 +191,23 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("drivetrain-*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("drivetrain/")}
     assert held == {f"drivetrain/{name}" for name in names if name.partition("/")[0] in FOLDERS}
+
+
+def test_what_is_installed_by_hashes_is_what_the_constraints_pin() -> None:
+    lines = (ROOT / "requirements-hashed.txt").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    hashed = {Requirement(line.split(" --hash=")[0]).name: line for line in lines if not line.startswith("#")}
+    known = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    pinned = {canonicalize_name(line.partition("==")[0]): line.strip() for line in known}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [
+        *project["dependencies"],
+        *(one for extra in HASHED_EXTRAS for one in project["optional-dependencies"][extra]),
+    ]
+    assert {Requirement(one).name for one in asked} <= hashed.keys()
+    for name, line in hashed.items():
+        requirement, *hashes = line.split(" --hash=sha256:")
+        assert hashes and all(re.fullmatch("[0-9a-f]{64}", one.strip()) for one in hashes), name
+        if name in pinned:
+            assert requirement.split(";")[0].strip() == pinned[name]
+        else:  # of other systems
+            assert not Requirement(requirement).marker.evaluate({"sys_platform": "linux", "platform_system": "Linux"})

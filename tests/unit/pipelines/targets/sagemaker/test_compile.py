@@ -93,7 +93,9 @@ def test_a_processing_step() -> None:
         *("--fast", "true"),
         *("--label", "x"),
     ]
-    assert code["InputName"] == "code" and code["S3Input"]["S3Uri"].startswith("s3://drivetrain-local/pipelines/p/code/")
+    assert code["InputName"] == "code" and code["S3Input"]["S3Uri"].startswith(
+        "s3://drivetrain-local/pipelines/p/code/"
+    )
     assert arguments["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"] == {
         "Std:Join": {"On": "/", "Values": ["s3://drivetrain-local/pipelines/p/steps/load", RUN, "data"]}
     }
