@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drivetrain.pipelines.cli import models_predict
+from drivetrain.pipelines.cli import models_fetch, models_predict
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.options import Home, Json
 from drivetrain.pipelines.cli.registry import RegistryUrl
@@ -224,6 +224,7 @@ def rollback(
     _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
 
 
+app.command()(models_fetch.fetch)
 app.command()(models_predict.predict)
 
 

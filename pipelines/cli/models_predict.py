@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drivetrain.pipelines.cli.models_fetch import check, fetched
 from drivetrain.pipelines.cli.options import Home, Json
 from drivetrain.pipelines.cli.registry import RegistryUrl
 from drivetrain.pipelines.errors import UserError
@@ -94,46 +95,17 @@ def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Pat
         UserError: they are others, or cannot be served.
         InputError: they cannot be had.
     """
-    from drivetrain.components.artifacts import fetch
-    from drivetrain.components.content_hash import content_hash
     from drivetrain.components.model_folder import open_model
 
-    name = f"{version.group} version {version.version}"
-    with _local_store(registry, home):
-        path = fetch(version.artifact, scratch / "fetched")
-    if not version.content_hash:
-        print(f"warning: the registry knows no content hash of {name}: its files are not verified.", file=sys.stderr)
-    elif (hashed := content_hash(path)) != version.content_hash:
-        raise UserError(
-            f"the files of {name} at {version.artifact} are not those that were registered: their hash is "
-            f"{hashed[:12]}, and not {version.content_hash[:12]}. Restore them, or register them as a new version."
-        )
+    path = fetched(version, scratch / "fetched", registry, home)
+    check(version, path)
     with open_model(path) as folder:
         if not (folder / ENTRY).is_file():
             raise UserError(
-                f"{name} brings no {ENTRY}, by which models answer: it was not written by this version's train. Train "
-                "it again."
+                f"{version.group} version {version.version} brings no {ENTRY}, by which models answer: it was not "
+                "written by this version's train. Train it again."
             )
         yield folder
-
-
-@contextmanager
-def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
-    """What a registry of local runs names in S3 lies in the folder of those runs."""
-    from drivetrain.components.artifacts import OBJECT_STORE
-    from drivetrain.components.registries import REGISTRY_VARIABLE
-    from drivetrain.pipelines.cli.home import local_home
-
-    given = registry if registry not in (None, "auto") else None if home else os.environ.get(REGISTRY_VARIABLE)
-    kind, _, location = (given or "local").partition(":")
-    if kind != "local" or OBJECT_STORE in os.environ:
-        yield
-        return
-    os.environ[OBJECT_STORE] = str(Path(location).parent / "s3" if location else local_home(home).objects)
-    try:
-        yield
-    finally:
-        del os.environ[OBJECT_STORE]
 
 
 def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, time_limit_s: float) -> None:

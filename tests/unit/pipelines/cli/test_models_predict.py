@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -288,3 +289,38 @@ def test_a_model_of_a_training_answers_a_file_of_each_kind(drivetrain, registry:
     assert drivetrain.error(*given, tmp_path / "few.csv").startswith("error: no column 'id'")
     said = drivetrain.error(*given[:-3], "--input", tmp_path / "few.csv")
     assert f"error: {tmp_path / 'few.csv'}: the rows lack p2, p3, p4, p5, p6 and 57 more." in said
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_are_fetched_where_they_are_those_that_were_registered(
+    version: int, models, drivetrain, registry: LocalRegistry, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    given = ("models", "fetch", "digits", version, "--home", drivetrain.home)
+    said = drivetrain(*given, "--output", kept)
+    wanted = registry.version("digits", version).content_hash
+    assert said == (
+        f"digits version {version}: its files are those that were registered ({wanted[:12]}); they are in {kept}\n"
+    )
+    archive = kept / "model.tar.gz"
+    assert content_hash(archive if version == 3 else kept) == wanted
+    assert json.loads(drivetrain(*given, "--json"))["content_hash"] == wanted
+    assert drivetrain(*given, "--output", kept, code=2) == "" and "something is there" in drivetrain.err
+    path = models.paths[version - 1]
+    if path.is_dir():
+        (path / "model.json").write_text("[]")
+    else:
+        with tarfile.open(path, "w:gz") as made:
+            made.add(models.paths[0], ".")
+    elsewhere = tmp_path / "elsewhere"
+    for more in ((), ("--output", elsewhere)):
+        drivetrain(*given, *more, code=2)
+        assert "error: the files of digits version" in drivetrain.err and len(drivetrain.err.splitlines()) == 1
+    assert not elsewhere.exists() and not [each for each in tmp_path.iterdir() if each.name.startswith(".drivetrain-")]
+
+
+def test_files_of_which_no_hash_is_known_are_not_fetched(models, drivetrain, registry: LocalRegistry) -> None:
+    with sqlite3.connect(drivetrain.home / "ledger.db") as connection:
+        connection.execute("UPDATE model_versions SET content_hash = '' WHERE version = 1")
+    drivetrain("models", "fetch", "digits", 1, "--home", drivetrain.home, code=2)
+    assert drivetrain.err.startswith("error: the registry knows no content hash of digits version 1")
