@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from drivetrain.components.decision.evaluation import Evaluation, Measured
+from drivetrain.components.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.components.decision.pairs import (
     FEW,
     Interval,
@@ -37,6 +37,8 @@ class Difference:
     value: float
     bound: float
     samples: int
+    independent: int
+    """As many samples that vary by themselves tell as much: fewer where samples share keys."""
     higher_is_better: bool | None
     defined: int | None
     interval: Interval | None
@@ -62,8 +64,8 @@ class Difference:
     def _reach(self, level: float, interval: Interval) -> float:
         """In deviations. Of a share of samples the sign test takes care of what is skewed."""
         if self.discordant is not None:
-            return reach(level, min(interval.replicates, self.samples))
-        return skewed_reach(level, interval.replicates, self.samples, self._oriented(interval.skewness))
+            return reach(level, min(interval.replicates, self.independent))
+        return skewed_reach(level, interval.replicates, self.independent, self._oriented(interval.skewness))
 
     def surest_loss(self, level: float) -> float | None:
         """What is lost at most, as `surest_gain`. Where the models differ on few samples of a share, or on none, it
@@ -79,7 +81,7 @@ class Difference:
         if self.interval is None:
             return None
         loss = self.bound - self.gain - allowed
-        found = chance(loss, self.interval.deviation, min(self.interval.replicates, self.samples))
+        found = chance(loss, self.interval.deviation, min(self.interval.replicates, self.independent))
         return found if self.discordant is None else max(found, sign_test(*reversed(self.discordant)))
 
     @property
@@ -113,14 +115,14 @@ def differences(candidate: Evaluation, champion: Evaluation, confidence: float) 
                 replicates = (ours.replicates.get(metric), theirs.replicates.get(metric))
                 bound = ours.bounds.get(metric, 0.0) + theirs.bounds.get(metric, 0.0)
                 values = (value, theirs.metrics[metric])
-                yield _difference(metric, name, values, ours.num_samples, replicates, confidence, bound)
+                yield _difference(metric, name, values, ours, replicates, confidence, bound)
 
 
 def _difference(
     metric: str,
     name: str,
     values: tuple[Measured, Measured],
-    samples: int,
+    group: Group,
     replicates: tuple[Sequence[float | None] | None, Sequence[float | None] | None],
     confidence: float,
     bound_of_replicates: float,
@@ -137,7 +139,8 @@ def _difference(
         champion=theirs.value,
         value=ours.value - theirs.value,
         bound=ours.bound + theirs.bound,
-        samples=samples,
+        samples=group.num_samples,
+        independent=group.num_samples if group.num_keys is None else int(group.num_keys),
         higher_is_better=ours.higher_is_better,
         defined=defined,
         interval=interval,

@@ -42,6 +42,8 @@ class Group:
     replicates: Mapping[str, Replicates] = field(default_factory=dict[str, Replicates])
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Metric -> how far at most its value in any replicate may lie from the true one; 0 where it is not named."""
+    num_keys: float | None = None
+    """As how many keys of equal size the samples vary, where they share keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,7 @@ def _group(entry: Mapping[str, Any], drawn: _Drawn) -> Group:
         undefined={str(name): str(why) for name, why in entry.get("undefined", {}).items()},
         replicates=drawn.replicates,
         bounds=drawn.bounds or {},
+        num_keys=None if entry.get("num_keys") is None else _finite(entry["num_keys"]),
     )
 
 

@@ -58,19 +58,22 @@ def paired(
     """The interval of the difference, or None where too few replicates define it; and how many do.
 
     Args:
-        candidate, champion: one value a replicate, in one order; None where it is undefined.
+        candidate, champion: one value a replicate, in one order; None where it is undefined. A difference that is no
+            64-bit number is left out, too.
         bound: how far at most a replicate's difference may lie from the true one.
     """
     differences = sorted(
-        ours - theirs
+        difference
         for ours, theirs in zip(candidate, champion, strict=True)
-        if ours is not None and theirs is not None
+        if ours is not None and theirs is not None and math.isfinite(difference := ours - theirs)
     )
     used = len(differences)
     if used < fewest(confidence):
         return None, used
     tail = (1 - confidence) / 2
-    deviation = statistics.stdev(differences)
+    # By a power of two, which rounds nothing: squares of very large differences are no 64-bit numbers.
+    scale = math.ldexp(1.0, math.frexp(max(map(abs, differences)))[1] - 1)
+    deviation = statistics.stdev([difference / scale for difference in differences]) * scale
     interval = Interval(
         low=quantile(differences, tail) - bound,
         high=quantile(differences, 1 - tail) + bound,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from drivetrain.training_scripts.counting import bootstrap as drawing
 from drivetrain.training_scripts.counting import coverage, reduction
 from drivetrain.training_scripts.counting.hashing import Hashes, hash_column
-from drivetrain.training_scripts.counting.intervals import Interval, interval
+from drivetrain.training_scripts.counting.intervals import Interval, interval, keys_of_equal_size
 from drivetrain.training_scripts.counting.result import Bootstrap, Evaluation, Group, Measured, Slice
 from drivetrain.training_scripts.counting.room import MEMORY, make_room
 from drivetrain.training_scripts.counting.samples import no_samples
@@ -226,7 +226,7 @@ class Accumulator:
         """
         found: dict[str, tuple[Value, Metric]] = {}
         undefined: dict[str, str] = {}
-        values_of_replicates, bounds = self._replicates(drawn, replicates)
+        values_of_replicates, bounds, sizes = self._replicates(drawn, replicates)
         for name, metric in self._metrics.items():
             if name not in tallies.metrics and not ranked:
                 continue  # it is there to be drawn
@@ -250,9 +250,11 @@ class Accumulator:
         right = found.get("accuracy") if self._task.kind in ("binary", "multiclass", "multilabel") else None
         if right is not None and right[0].limits is None:  # one of the recipe's own, in a measure of its own
             right = None
+        num_keys = keys_of_equal_size(num_samples, sizes)
         of = partial(
             self._measured,
             num_samples=num_samples,
+            num_keys=num_keys,
             num_right=None if right is None else round(right[0].value * num_samples),
         )
         return Group(
@@ -264,6 +266,7 @@ class Accumulator:
             undefined={name: why for name, why in undefined.items() if name not in found},
             replicates=values_of_replicates,
             bounds=bounds,
+            num_keys=num_keys,
         )
 
     def _measured(
@@ -274,12 +277,20 @@ class Accumulator:
         bound: float,
         *,
         num_samples: int,
+        num_keys: float | None,
         num_right: int | None,
     ) -> Measured:
         found = Interval(None)
         if self._bootstrap:
-            sizes = {"num_samples": num_samples, "num_right": num_right}
-            found = interval(value, replicates, self._bootstrap.confidence, bound=bound, **sizes)
+            found = interval(
+                value,
+                replicates,
+                self._bootstrap.confidence,
+                num_samples=num_samples,
+                num_right=num_right,
+                num_keys=num_keys,
+                bound=bound,
+            )
         low, high = found.limits or (None, None)
         advice = [value.advice] if value.advice else []
         if low is not None and high is not None and 2 * bound > _WIDE * (high - low):
@@ -297,13 +308,15 @@ class Accumulator:
 
     def _replicates(
         self, tallies: TallySet, replicates: Iterable[Sequence[Ints]]
-    ) -> tuple[dict[str, tuple[float | None, ...]], dict[str, float]]:
-        """Result -> its value in each replicate; and the largest bound of them, where there is one."""
+    ) -> tuple[dict[str, tuple[float | None, ...]], dict[str, float], list[int]]:
+        """Result -> its value in each replicate; the largest bound of them, where there is one; and the number of
+        samples in each replicate."""
         found: dict[str, list[float | None]] = {}
         bounds: dict[str, float] = {}
-        number = 0
+        sizes: list[int] = []
         for number, cells in enumerate(replicates, 1):
             seen: set[str] = set()
+            sizes.append(tallies.num_samples(cells))
             for name in tallies.metrics:
                 try:
                     values = tallies.compute(name, cells)
@@ -317,7 +330,8 @@ class Accumulator:
                         seen.add(result)
                         if value.bound > bounds.get(result, 0.0):
                             bounds[result] = float(value.bound)
-        return {result: (*column, *[None] * (number - len(column))) for result, column in found.items()}, bounds
+        values_of = {result: (*column, *[None] * (len(sizes) - len(column))) for result, column in found.items()}
+        return values_of, bounds, sizes
 
     def _curves(self, cells: Sequence[Ints], ranked: Mapping[str, Ranked]) -> dict[str, Mapping[str, Any]]:
         tallies, found = self._room.whole, {}

@@ -6,6 +6,9 @@ Binomial", 1934), and what is made of shares follows from theirs. The percentile
 alone is far too narrow for a share near 0 or 1 and for rare classes: no replicate has an error where the samples have
 none. It widens the exact one where samples that share a key vary together.
 
+Where samples share keys, those of a key vary together, and there is as much to learn from as there are keys: every
+interval then reaches as far as Student's t of so many, and of few keys there is none.
+
 All others have the union of two: the percentile interval, and that of Student's t with the skewness of the replicates
 taken into account (P. Hall, "On the Removal of Skewness by Transformation", 1992). Neither can know of what did not
 occur: a mean over few samples, or of losses that are large only where the model is wrong while it hardly ever was, has
@@ -32,6 +35,8 @@ FEWEST_SAMPLES = 50
 """Without a closed form an interval needs so many samples,"""
 FEWEST_OUTCOMES = 10
 """and of a classification so many that are wrong, and so many that are right."""
+FEWEST_KEYS = 15
+"""Where samples share keys, any interval needs so many of these: see `keys_of_equal_size`."""
 
 
 class Interval(NamedTuple):
@@ -48,6 +53,7 @@ def interval(
     *,
     num_samples: int,
     num_right: int | None = None,
+    num_keys: float | None = None,
     bound: float = 0.0,
 ) -> Interval:
     """The interval of a value.
@@ -56,9 +62,12 @@ def interval(
         replicates: the metric's value in each replicate; None where it is undefined.
         num_samples: of which the value was measured.
         num_right: of a classification, samples whose prediction is right; None where that is not known.
+        num_keys: as how many keys of equal size the samples vary; None where each varies by itself.
         bound: how far at most a replicate's value may lie from the true one. Both ends are moved outwards by it.
     """
     num_samples = num_samples if value.num_samples is None else value.num_samples
+    if num_keys is not None and num_keys < FEWEST_KEYS:
+        return Interval(None, f"too few keys: the samples vary as {num_keys:.0f} would, and {FEWEST_KEYS} are needed")
     defined = np.array([each for each in replicates if each is not None])
     known = value.limits(confidence) if value.limits else None
     if known:
@@ -74,11 +83,31 @@ def interval(
     low, high = (float(end) for end in np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2]))
     if known is None and np.ptp(defined) == 0:
         return Interval(None, "too few samples: they do not vary")
-    other = known or skewed(float(value.value), defined, confidence, num_samples)
-    low, high = min(low, other[0], value.value), max(high, other[1], value.value)
+    others = [known] if known else []
+    if known is None or num_keys is not None:
+        units = num_samples if num_keys is None else min(num_samples, int(num_keys))
+        others.append(skewed(float(value.value), defined, confidence, units))
+    low, high = min(low, value.value, *(end for end, _ in others)), max(high, value.value, *(end for _, end in others))
     if bound:
         low, high = math.nextafter(low - bound, -math.inf), math.nextafter(high + bound, math.inf)
     return Interval((low, high))
+
+
+def keys_of_equal_size(num_samples: int, replicates: Sequence[int]) -> float | None:
+    """As how many keys of equal size the samples vary, or None where that is as many as there are samples.
+
+    The number of samples that Poisson draws by key give varies by the sum of the squares of the keys' sizes, so it is
+    num_samples^2 over its variance (L. Kish, "Survey Sampling", 1965): 20 keys of which one has half the samples are
+    worth 4. It is estimated from the replicates, so what may be chance is None.
+
+    Args:
+        replicates: the number of samples in each.
+    """
+    variance = float(np.var(replicates, ddof=1)) if len(replicates) > 1 else 0.0
+    if not variance:
+        return None
+    keys = num_samples**2 / variance
+    return keys if keys * (1 + 4 * math.sqrt(2 / (len(replicates) - 1))) < num_samples else None
 
 
 def skewed(value: float, replicates: np.ndarray, confidence: float, num_samples: int) -> Limits:

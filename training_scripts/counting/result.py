@@ -46,6 +46,8 @@ class Group:
     bounds: Mapping[str, float] = field(default_factory=dict)
     """Metric -> how far at most its value in a replicate may lie from the true one, in any of them; those that are
     exact in all are left out."""
+    num_keys: float | None = None
+    """As how many keys of equal size the samples vary, where they share keys: see intervals.keys_of_equal_size."""
 
 
 @dataclass(frozen=True, kw_only=True)

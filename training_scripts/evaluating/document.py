@@ -104,6 +104,7 @@ def owner(result: str, names: Mapping[str, Any] | set[str]) -> str | None:
 
 def _group(group: Group) -> dict[str, Any]:
     return {
+        **({} if group.num_keys is None else {"num_keys": group.num_keys}),
         "metrics": {name: _entry(measured) for name, measured in group.metrics.items()},
         "undefined": dict(group.undefined),
     }

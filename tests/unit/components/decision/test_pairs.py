@@ -129,6 +129,13 @@ def test_of_equal_values_neither_is_greater() -> None:
     assert (interval.low, interval.high, interval.share_greater, interval.share_less) == (0, 0, 0, 0)
 
 
+def test_differences_beyond_every_number_are_left_out() -> None:
+    interval, used = paired([math.inf] * 5 + [1e300, -1e300] * 40, [0.0] * 85, 0.95)
+    assert interval is not None and (used, interval.left_out) == (80, 5)
+    assert interval.deviation == pytest.approx(1e300, rel=0.01) and interval.skewness == pytest.approx(0, abs=1e-9)
+    assert paired([math.inf] * 80, [math.inf] * 80, 0.95) == (None, 0)
+
+
 def test_a_quantile_lies_between_its_neighbours() -> None:
     ordered = [0.0, 1.0, 2.0, 3.0, 4.0]
     assert [quantile(ordered, share) for share in (0, 0.25, 0.5, 0.875, 1)] == [0, 1, 2, 3.5, 4]

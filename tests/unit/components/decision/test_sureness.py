@@ -288,3 +288,15 @@ def test_what_a_skewed_gain_must_reach() -> None:
     asked = [skewed_reach(1e-3, 200, 2000, -skew / 10) for skew in range(60)]
     assert few == asked[0] and all(one < other for one, other in pairwise(asked))
     assert skewed_reach(1e-4, 200, 3, 0.0) == math.inf
+
+
+def test_few_keys_ask_for_more(evaluation: Make) -> None:
+    """The same replicates say less where the samples are those of 12 patients."""
+    models = pair(evaluation, 60, 20)
+    patients = tuple(replace(one, groups={"": replace(one.groups[""], num_keys=12.4)}) for one in models)
+    assert decided(models, horizon=1).difference is not None
+    by_row, by_patient = (decided(each, horizon=1).difference for each in (models, patients))
+    assert by_row is not None and by_patient is not None
+    gains = [by_row.surest_gain(0.025), by_patient.surest_gain(0.025)]
+    assert gains[0] is not None and gains[1] is not None and 0 < gains[1] < gains[0]
+    assert decided(models).better and not decided(patients).better  # of 365 comparisons

@@ -11,6 +11,7 @@ from scipy import special, stats
 
 from drivetrain.training_scripts.counting.accumulator import Accumulator
 from drivetrain.training_scripts.counting.intervals import (
+    FEWEST_KEYS,
     FEWEST_OUTCOMES,
     FEWEST_SAMPLES,
     area,
@@ -18,6 +19,7 @@ from drivetrain.training_scripts.counting.intervals import (
     beta_share,
     clopper_pearson,
     interval,
+    keys_of_equal_size,
     mean_of,
     share,
     skewed,
@@ -201,3 +203,39 @@ def test_positives_of_several_labels_may_lie_in_a_few_samples() -> None:
     value = metric.compute(task, {tally: table})["micro"]
     assert value.value == 0.8 and value.limits is not None
     assert value.limits(0.95) == clopper_pearson(4, 5, 0.95)
+
+
+def test_keys_count_as_their_sizes_say() -> None:
+    random = np.random.default_rng(5)
+    for sizes, worth in (([50] * 40, 40), ([500, *[25] * 20], 4), ([1] * 2000, None)):
+        drawn = random.poisson(1, (200, len(sizes))) @ np.array(sizes)
+        assert keys_of_equal_size(sum(sizes), drawn.tolist()) == (worth and pytest.approx(worth, rel=0.25)), sizes
+    assert keys_of_equal_size(100, []) is keys_of_equal_size(100, [90]) is keys_of_equal_size(100, [100, 100]) is None
+
+
+def of_keys(keys: int, size: int, random: np.random.Generator) -> Measured:
+    """The accuracy of `size` samples of each key, which are right or wrong together: of a key on 80 % or so."""
+    shares = random.beta(3.2, 0.8, keys)
+    right = random.random((keys, size)) < shares[:, None]
+    task = Task("binary", 2)
+    counting = Accumulator(
+        ALONE,
+        task,
+        load_metrics("accuracy", task),
+        num_rows=right.size,
+        bootstrap=Bootstrap(replicates=100, key="patient", seed=int(random.integers(1 << 30))),
+    )
+    predicted = np.zeros(right.size, np.int64)
+    given = Samples(losses=np.zeros(right.size), targets=1 - right.ravel().astype(np.int64), predicted=predicted)
+    counting.update(np.arange(right.size), given, {"patient": np.repeat(np.arange(keys), size)})
+    return counting.finish().whole.metrics["accuracy"]
+
+
+def test_samples_that_share_keys_say_as_much_as_these() -> None:
+    random = np.random.default_rng(3)
+    few = of_keys(8, 50, random)
+    assert few.low is None and few.no_interval.startswith("too few keys: the samples vary as ")
+    assert few.no_interval.endswith(f" would, and {FEWEST_KEYS} are needed")
+    found = [of_keys(25, 20, random) for _ in range(100)]
+    held = sum(one.low is not None and one.high is not None and one.low <= 0.8 <= one.high for one in found)
+    assert held >= 93
