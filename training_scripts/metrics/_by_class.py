@@ -99,7 +99,8 @@ class ByClass(ABC):
         """None for regions: the pixels of one picture are not independent."""
         if task.kind == "segmentation":
             return None
-        return self.limits(int(quotients.tops[place]), int(quotients.bottoms[place]))
+        # When it is asked for: of replicates, of which there are hundreds, nobody asks.
+        return lambda confidence: self.limits(int(quotients.tops[place]), int(quotients.bottoms[place]))(confidence)
 
     def _of_average(
         self, average: str, task: Task, shares: Floats, quotients: Quotients, table: ClassTable, kept: np.ndarray
@@ -117,15 +118,20 @@ class ByClass(ABC):
         weights = kept.astype(float) if average == "macro" else table.actual * kept
         if not (total := float(weights.sum())):
             return None
-        places = np.flatnonzero(weights)
-        each = [self.limits(int(quotients.tops[place]), int(quotients.bottoms[place])) for place in places]
-        # Labels of one sample vary together, as they like; of a class that is never predicted nothing is known.
-        together = task.kind == "multilabel" or not quotients.bottoms[places].all()
-        stretch = math.inf if together else math.sqrt(self.shared_by)
-        limits = mean_of(shares[places].tolist(), each, (weights[places] / total).tolist(), stretch=stretch)
-        if average == "weighted":
-            return limits
-        return with_absent(math.fsum(shares[places]) / len(places), limits, len(places), task.num_classes)
+
+        def limits(confidence: float) -> Limits:
+            places = np.flatnonzero(weights)
+            each = [self.limits(int(quotients.tops[place]), int(quotients.bottoms[place])) for place in places]
+            # Labels of one sample vary together, as they like; of a class that is never predicted nothing is known.
+            together = task.kind == "multilabel" or not quotients.bottoms[places].all()
+            stretch = math.inf if together else math.sqrt(self.shared_by)
+            found = mean_of(shares[places].tolist(), each, (weights[places] / total).tolist(), stretch=stretch)
+            if average == "macro":
+                mean = math.fsum(shares[places]) / len(places)
+                found = with_absent(mean, found, len(places), task.num_classes)
+            return found(confidence)
+
+        return limits
 
     def _averages(self, task: Task) -> tuple[str, ...]:
         if self.average == "none" or (self.average == "all" and task.kind == "binary"):
