@@ -123,6 +123,9 @@ class Value:
     samples."""
     num_samples: int | None = field(default=None, compare=False, repr=False)
     """Of how many samples the value is, where not of all (those of a class)."""
+    scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)
+    """To the scale on which the value is a mean (of a numpy array, element by element; it grows with the value), and
+    back: the interval is that of the mean, taken back."""
 
 
 class UndefinedError(ValueError):

@@ -2,7 +2,8 @@
 
 A simulated model gives a binary task the score sigmoid(sharpness * logit), where the logit is that of two normal
 distributions `distance` apart: with sharpness 1 it is calibrated, with 2 too sure of itself. Its truths are those of
-two million samples. Every test set is counted and its intervals are drawn as `evaluate` does (200 replicates, 95 %).
+two million samples. A model of a number has normal errors, alike everywhere or larger where the target is far from 0.
+Every test set is counted and its intervals are drawn as `evaluate` does (200 replicates, 95 %).
 
 The rows give for each metric the lowest coverage over all models and sizes; the whole table goes to
 build/intervals.txt, with the mean width and how many of the test sets had an interval at all.
@@ -33,6 +34,7 @@ METRICS = (
     "accuracy, balanced_accuracy, precision, recall, specificity, f1(average='macro'), mcc, cohen_kappa, "
     "auroc(resolution=10), average_precision(resolution=10), log_loss, brier, calibration_error"
 )
+REGRESSION_METRICS = "mse, rmse, mae, r2"
 # Of so few test sets no coverage is told.
 FEWEST_WITH_INTERVAL = 0.1
 
@@ -54,7 +56,22 @@ class Model:
         return targets.astype(np.int64), 1 / (1 + np.exp(-self.sharpness * logit))
 
 
-MODELS = (
+@dataclass(frozen=True)
+class Regression:
+    """A model of a number, whose errors have the deviation `error + spread * |prediction|`."""
+
+    name: str
+    error: float
+    spread: float = 0.0
+
+    def draw(self, size: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and predictions, shape [size, 1] each."""
+        predicted = random.standard_normal((size, 1))
+        errors = random.standard_normal((size, 1)) * (self.error + self.spread * abs(predicted))
+        return predicted + errors, predicted
+
+
+MODELS: tuple[Model | Regression, ...] = (
     Model("accuracy 0.7", 0.5, 1.05),
     Model("accuracy 0.9", 0.5, 2.56),
     Model("accuracy 0.99", 0.5, 4.65),
@@ -63,6 +80,8 @@ MODELS = (
     Model("1 in 10", 0.1, 2.5),
     Model("1 in 50", 0.02, 3.0),
     Model("1 in 50, too sure", 0.02, 3.0, 2.0),
+    Regression("errors alike", 0.5),
+    Regression("errors that grow", 0.2, 0.6),
 )
 
 # Metric -> value, low, high (NaN: no interval).
@@ -75,7 +94,7 @@ def records(bench: Bench) -> Iterator[Record]:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         truths = dict(zip(models, pool.map(truth, models), strict=True))
         cells = list(product(models, SIZES[:1] if bench.quick else SIZES))
-        found: dict[tuple[Model, int], list[Found]] = {cell: [] for cell in cells}
+        found: dict[tuple[Model | Regression, int], list[Found]] = {cell: [] for cell in cells}
         parts = [(model, size, part) for model, size in cells for part in range(trials // 20)]
         for number, (part, results) in enumerate(zip(parts, pool.map(simulated, parts), strict=True)):
             found[part[:2]] += results
@@ -111,18 +130,18 @@ def records(bench: Bench) -> Iterator[Record]:
         )
 
 
-def truth(model: Model) -> dict[str, float]:
+def truth(model: Model | Regression) -> dict[str, float]:
     """What each metric is of very many samples; of a calibrated model the calibration error is 0."""
     found = {name: value for name, (value, _, _) in measured(model, 2_000_000, 0, replicates=0).items()}
-    return found | ({"calibration_error": 0.0} if model.sharpness == 1 else {})
+    return found | ({"calibration_error": 0.0} if isinstance(model, Model) and model.sharpness == 1 else {})
 
 
-def simulated(part: tuple[Model, int, int]) -> list[Found]:
+def simulated(part: tuple[Model | Regression, int, int]) -> list[Found]:
     model, size, number = part
     return [measured(model, size, 1 + 20 * number + each, replicates=REPLICATES) for each in range(20)]
 
 
-def measured(model: Model, size: int, seed: int, *, replicates: int) -> Found:
+def measured(model: Model | Regression, size: int, seed: int, *, replicates: int) -> Found:
     import torch
 
     from drivetrain.training_scripts.counting.accumulator import Accumulator
@@ -131,15 +150,20 @@ def measured(model: Model, size: int, seed: int, *, replicates: int) -> Found:
     from drivetrain.training_scripts.process import Process
 
     torch.set_num_threads(1)
-    task = Task("binary", 2)
-    metrics = load_metrics(METRICS, task)
-    targets, scores = model.draw(size, np.random.default_rng([seed, size, crc32(model.name.encode())]))
+    task, asked = (
+        (Task("binary", 2), METRICS) if isinstance(model, Model) else (Task("regression", 1), REGRESSION_METRICS)
+    )
+    targets, answers = model.draw(size, np.random.default_rng([seed, size, crc32(model.name.encode())]))
     drawn = Bootstrap(replicates=replicates, seed=seed, confidence=CONFIDENCE) if replicates else None
-    counting = Accumulator(Process(0, 1, 0, 1, torch.device("cpu")), task, metrics, num_rows=size, bootstrap=drawn)
-    predicted = (scores >= 0.5).astype(np.int64)
-    right = np.where(targets == 1, scores, 1 - scores)
-    losses = -np.log(np.clip(right, 1e-12, 1))
-    counting.update(np.arange(size), Samples(losses=losses, targets=targets, scores=scores, predicted=predicted))
+    alone = Process(0, 1, 0, 1, torch.device("cpu"))
+    counting = Accumulator(alone, task, load_metrics(asked, task), num_rows=size, bootstrap=drawn)
+    if isinstance(model, Model):
+        right = np.where(targets == 1, answers, 1 - answers)
+        losses, predicted = -np.log(np.clip(right, 1e-12, 1)), (answers >= 0.5).astype(np.int64)
+        samples = Samples(losses=losses, targets=targets, scores=answers, predicted=predicted)
+    else:
+        samples = Samples(losses=((targets - answers) ** 2)[:, 0], targets=targets, predicted=answers)
+    counting.update(np.arange(size), samples)
     whole = counting.finish().whole
     nothing = math.nan
     return {

@@ -86,7 +86,7 @@ def interval(
     others = [known] if known else []
     if known is None or num_keys is not None:
         units = num_samples if num_keys is None else min(num_samples, int(num_keys))
-        others.append(skewed(float(value.value), defined, confidence, units))
+        others.append(_of_mean(value, defined, confidence, units))
     low, high = min(low, value.value, *(end for end, _ in others)), max(high, value.value, *(end for _, end in others))
     if bound:
         low, high = math.nextafter(low - bound, -math.inf), math.nextafter(high + bound, math.inf)
@@ -108,6 +108,18 @@ def keys_of_equal_size(num_samples: int, replicates: Sequence[int]) -> float | N
         return None
     keys = num_samples**2 / variance
     return keys if keys * (1 + 4 * math.sqrt(2 / (len(replicates) - 1))) < num_samples else None
+
+
+def _of_mean(value: Value, replicates: np.ndarray, confidence: float, num_samples: int) -> Limits:
+    """`skewed`, on the scale on which the value is a mean."""
+    number = float(value.value)
+    if value.scale is not None:
+        to, back = value.scale
+        with np.errstate(over="ignore"):
+            low, high = (back(end) for end in skewed(float(to(number)), to(replicates), confidence, num_samples))
+        if math.isfinite(low) and math.isfinite(high):
+            return low, high
+    return skewed(number, replicates, confidence, num_samples)
 
 
 def skewed(value: float, replicates: np.ndarray, confidence: float, num_samples: int) -> Limits:

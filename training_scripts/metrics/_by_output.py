@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from drivetrain.training_scripts.counting.output_errors import OutputError, OutputErrors
 from drivetrain.training_scripts.counting.sums import num_samples, totals
@@ -22,6 +22,8 @@ class ByOutput:
     kinds: ClassVar[tuple[Kind, ...]] = ("regression",)
     higher_is_better: ClassVar[bool | None] = False
     error: ClassVar[OutputError]
+    scale: ClassVar[tuple[Callable[[Any], Any], Callable[[float], float]] | None] = None
+    """As that of a Value."""
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"errors": OutputErrors(task.num_classes, self.error)}
@@ -37,7 +39,7 @@ class ByOutput:
     def averaged(self, outputs: Sequence[float]) -> Mapping[str, Value]:
         """The values, from that of each output."""
         # As fractions: the sum of two large numbers may be no float64 where their mean is one.
-        values = {"": Value(float(sum(map(Fraction, outputs)) / len(outputs)))}
+        values = {"": Value(float(sum(map(Fraction, outputs)) / len(outputs)), scale=self.scale)}
         if self.per_output:
-            values |= {f"output_{place}": Value(value) for place, value in enumerate(outputs)}
+            values |= {f"output_{place}": Value(value, scale=self.scale) for place, value in enumerate(outputs)}
         return values

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from drivetrain.training_scripts.counting.own_values import Mean
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
@@ -29,6 +31,6 @@ class Metric:
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         mean = LOSS.compute(task, counted)[""].value
         try:
-            return {"": Value(math.exp(mean))}
+            return {"": Value(math.exp(mean), scale=(np.log, np.exp))}
         except OverflowError:
             raise UndefinedError(f"the mean loss is {mean:g}, and its exponential is no 64-bit number") from None

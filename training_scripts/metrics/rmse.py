@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
+
+import numpy as np
 
 from drivetrain.training_scripts.counting.output_errors import OutputError
 from drivetrain.training_scripts.counting.sums import root
@@ -16,6 +19,7 @@ class Metric(ByOutput):
     """The root of the mean of (target - output)^2, of each output (scikit-learn's root_mean_squared_error)."""
 
     error: ClassVar[OutputError] = "squared"
+    scale = np.square, lambda mean: math.sqrt(max(mean, 0.0))
 
     def of_mean(self, mean: Fraction) -> float:
         return root(mean)

@@ -89,6 +89,22 @@ def of(value: Value, replicates: list[float | None], **given: int) -> tuple[tupl
     return found.limits, found.why_none
 
 
+@pytest.mark.parametrize("name", ["rmse", "perplexity"])
+def test_what_is_made_of_a_mean_has_the_interval_of_the_mean(name: str) -> None:
+    random = np.random.default_rng(2)
+    losses, scale = random.lognormal(0, 1, 60), {"rmse": np.sqrt, "perplexity": np.exp}[name]
+    task = Task("regression", 1) if name == "rmse" else Task("values")
+    of_mean = "mse" if name == "rmse" else "loss"
+    targets = np.sqrt(losses)[:, None] if name == "rmse" else None
+    predicted = None if targets is None else np.zeros((60, 1))
+    given = Bootstrap(replicates=50)
+    counting = Accumulator(ALONE, task, load_metrics(f"{of_mean}, {name}", task), num_rows=60, bootstrap=given)
+    counting.update(np.arange(60), Samples(losses=losses, targets=targets, predicted=predicted))
+    found = counting.finish().whole.metrics
+    ends = found[of_mean].low, found[of_mean].high
+    assert None not in ends and (found[name].low, found[name].high) == pytest.approx(tuple(map(scale, ends)), rel=1e-9)
+
+
 def test_it_holds_the_middle_of_the_replicates_and_their_bound() -> None:
     replicates: list[float | None] = [*map(float, range(101)), None]
     limits, _ = of(Value(50.0), replicates)
