@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "drivetrain.training_scripts.checkpoints"
 INTERRUPTED = 130
+# Of the newest runs, in the search for one that has checkpoints.
+_LOOKED_AT = 200
 
 
 def run_program(arguments: Sequence[str]) -> int:
@@ -65,14 +67,25 @@ def _keeping_step(ledger: Ledger, execution: str, step: str | None) -> StepRow:
     rows = [ledger.step(run, step)] if step is not None else ledger.steps(run)
     ran = [ledger.step(row.cache_of, row.name) if row.cache_of is not None else row for row in rows]
     found = {row.name: row for row in ran if _uri(row) is not None}
+    which = f"the latest run, {run}," if execution == "latest" else run
     if len(found) == 1:
         return next(iter(found.values()))
     if found:
         raise UserError(f"{len(found)} steps of {run} keep checkpoints. Name one by --step. {did_you_mean('', found)}")
     if step is not None:
         reason = "has not run yet" if not rows[0].arguments else "keeps no checkpoints"
-        raise UserError(f"Step {rows[0].name!r} of {run} {reason}.")
-    raise UserError(f"No step of {run} has kept checkpoints; trainings of the component `train` do. Give another run.")
+        raise UserError(f"Step {rows[0].name!r} of {which} {reason}. {_another(ledger, run, step)}")
+    trainings = "trainings of the component `train` do"
+    raise UserError(f"No step of {which} has kept checkpoints; {trainings}. {_another(ledger, run, None)}")
+
+
+def _another(ledger: Ledger, execution: str, step: str | None) -> str:
+    """What to give instead: the newest run with a step (of this name) that kept checkpoints."""
+    for run in ledger.executions(limit=_LOOKED_AT):
+        rows = [row for row in ledger.steps(run.id) if step in (None, row.name) and row.cache_of is None]
+        if run.id != execution and any(_uri(row) is not None for row in rows):
+            return f"The newest run with some is {run.id}: give it instead."
+    return "Give another run."
 
 
 def _uri(row: StepRow) -> str | None:

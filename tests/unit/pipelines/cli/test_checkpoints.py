@@ -161,6 +161,21 @@ def test_a_run_without_any(run, checkpoints: Called) -> None:
     assert "No execution 'nightl'" in checkpoints.error("list", "nightl")
 
 
+def test_a_latest_run_without_any_is_named_beside_the_newest_with_some(run, checkpoints: Called, drivetrain) -> None:
+    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+
+    run(train="s3://bucket/oldest/")
+    run(train="s3://bucket/earlier/", plain=None)
+    run(plain=None)
+    with Ledger(checkpoints_home(drivetrain)) as ledger:
+        latest, earlier, _ = (row.id for row in ledger.executions())
+    said = " ".join(checkpoints.error("export", "--out", "m").split())
+    assert f"No step of the latest run, {latest}, has kept" in said
+    assert f"The newest run with some is {earlier}: give it" in said
+    assert f"newest run with some is {earlier}" in " ".join(checkpoints.error("list", latest[:12]).split())
+    assert "Give another run." in checkpoints.error("list", "--step", "plain")
+
+
 @pytest.mark.slow
 def test_a_place(checkpoints: Called, drivetrain) -> None:
     folder = save(drivetrain.folder / "build" / "checkpoints", 5)
