@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from drivetrain.pipelines import secret_names
-from drivetrain.pipelines.secret_shapes import MASK, without_shapes
+from drivetrain.pipelines.secret_shapes import MASK, without
 
 __all__ = ["MASK", "Masking", "contains_mask", "environment_secrets", "looks_secret", "mask", "without_secrets"]
 # Every step brings the same names several times.
@@ -24,11 +24,13 @@ _SHORTEST = 8
 
 
 class Masking:
-    """Masks what looks like a secret by its name or shape, and the values in `secrets` and of the environment wherever
-    they turn up."""
+    """Masks what looks like a secret by its name or shape, and the values in `secrets` and of the environment, as it is
+    when this is made, wherever they turn up."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets = {text for text in secrets if len(text) >= _SHORTEST}
+        known = {text for text in secrets if len(text) >= _SHORTEST} | environment_secrets()
+        # The longest first: one may begin with another.
+        self.secrets: tuple[str, ...] = tuple(sorted(known, key=lambda text: (-len(text), text)))
 
     @staticmethod
     def of(*given: Any) -> Masking:
@@ -40,19 +42,15 @@ class Masking:
         found: list[str] = []
         for value in given:
             mask(value, found=found)
-        return Masking([*self._secrets, *found]) if found else self
+        return Masking([*self.secrets, *found]) if found else self
 
     def __call__(self, value: Any) -> Any:
         """A copy of a JSON value without secrets."""
-        return _in_texts(_by_name(value, "", []), self._all(), [])
+        return _in_texts(_by_name(value, "", []), self.secrets, [])
 
     def message(self, text: str) -> str:
         """A text without secrets."""
-        return _in_text(text, self._all(), [])
-
-    def _all(self) -> Sequence[str]:
-        # The longest first: one may begin with another.
-        return sorted(self._secrets | environment_secrets(), key=len, reverse=True)
+        return without(text, self.secrets)
 
 
 def environment_secrets() -> set[str]:
@@ -129,15 +127,7 @@ def _in_texts(value: Any, secrets: Sequence[str], found: list[str]) -> Any:
         return {key: _in_texts(item, secrets, found) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list | tuple):
         return [_in_texts(item, secrets, found) for item in cast("list[Any]", value)]
-    return _in_text(value, secrets, found) if isinstance(value, str) else value
-
-
-def _in_text(text: str, secrets: Sequence[str], found: list[str]) -> str:
-    for secret in secrets:
-        if secret in text:
-            found.append(secret)
-            text = text.replace(secret, MASK)
-    return without_shapes(text, found)
+    return without(value, secrets, found) if isinstance(value, str) else value
 
 
 def contains_mask(value: Any) -> bool:

@@ -159,6 +159,13 @@ def test_secrets_of_the_environment_are_masked_under_every_name(monkeypatch: pyt
     assert Masking().message("it was plain-looking-value") == f"it was {MASK}"
 
 
+def test_the_environment_is_read_once_for_all_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "plain-looking-value")
+    masking = Masking()
+    monkeypatch.setattr("drivetrain.pipelines.masking.environment_secrets", None)
+    assert masking.message("plain-looking-value") == masking(["plain-looking-value"])[0] == MASK
+
+
 @pytest.mark.parametrize(
     "piece", ["a", "a:", "://", "://a:", "eyJ", "eyJ.", "-----BEGIN ", "AKIA", "ghp_", "xoxb-", "?a="]
 )

@@ -18,6 +18,7 @@ from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.facts import Facts
+from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger import reopening
 from drivetrain.pipelines.targets.local.ledger.attempts import end_attempt, next_attempt
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry, Child, Move, ObjectEntry
@@ -38,9 +39,12 @@ class LedgerWriter(Ledger):
     What `masking` takes for a secret is not entered. A change of status and its event are one transaction.
     """
 
-    masking = Masking()
     facts: Facts | None = None
     """Who the execution is; from then on its changes of status are entered as events, too."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home)
+        self.masking = Masking()
 
     def _open(self) -> sqlite3.Connection:
         return open_to_write(self.home.ledger)
