@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,7 +176,7 @@ class StepContext:
 
         started = time.monotonic()
         try:
-            running = container.start(job, record=self.record_processes)
+            running = container.start(replace(job, secrets=self.ledger.masking.secrets), record=self.record_processes)
         except OSError as error:
             import errno
 

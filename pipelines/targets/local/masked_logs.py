@@ -1,6 +1,7 @@
 """Take out of the logs of an attempt what a program printed of secrets.
 
-While a job is at work its processes write to the log by themselves; `drivetrain runs logs` masks what it shows of it.
+What a job prints is masked as it is written (containers/scribe.py). This is for what others write to a log, and for a
+secret of a name that only the end of a step made known.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from drivetrain.pipelines.targets.local import programs
+from drivetrain.pipelines.targets.local.containers import supervised
 from tests.faults import canary_secrets, malicious_input
 from tests.faults.harness.families import Trial, family
 
@@ -186,7 +187,7 @@ def trained_with_variables(case: Any, data: Path, folder: Path) -> None:
     (folder / "state").write_bytes(gzip.compress(json.dumps(dict(os.environ)).encode()))
 
 
-_environment = programs.environment
+_environment, _specification = programs.environment, supervised.specification
 SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "shell": (
         canary_secrets.in_the_shell,
@@ -200,7 +201,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "shapes": (
         canary_secrets.by_shape,
-        {f"{PIPELINES}.masking.without_shapes": lambda text, found=None: text},
+        {f"{PIPELINES}.secret_shapes.without_shapes": lambda text, found=None: text},
         "the secrets of",
     ),
     "environment": (
@@ -210,7 +211,10 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "logs": (
         canary_secrets.by_shape,
-        {f"{LOCAL}.worker.mask_logs": lambda folder, masking: None},
+        {
+            f"{LOCAL}.worker.mask_logs": lambda folder, masking: None,
+            f"{LOCAL}.containers.container.specification": lambda *given: {**_specification(*given), "secrets": []},
+        },
         "127.0.0.1.log holds the secrets of",
     ),
     "settings": (

@@ -77,8 +77,10 @@ def ended(status: int) -> dict[str, int]:
     return {"exit_code": os.WEXITSTATUS(status)}
 
 
-def write(text: str) -> None:
+def write(text: str, log: int = 2) -> bool:
+    """Whether it could be written."""
     try:
-        os.write(2, text.encode("utf-8", "backslashreplace"))
+        os.write(log, text.encode("utf-8", "backslashreplace"))
     except OSError:
-        return  # a full disk must not change how the job ends
+        return False  # a full disk must not change how the job ends
+    return True

@@ -28,11 +28,11 @@ class Job:
     `command` is the argument list (no shell) with paths as the container sees them (/opt/ml/...); `environment` the
     container's own variables, to which only PATH (this Python's folder first), HOME, the locale and what finds a GPU
     are added from the runner's (INHERITED), never its secrets. Logs go to `<log_folder>/<host name>.log`, stdout and
-    stderr together, appended to as they are written. After `time_limit_s` the job is stopped like one that the user
-    stops: SIGTERM to the command, `grace_s` later SIGTERM and then SIGKILL to all that is left. `working_folder` is
-    where the command starts. `code` names the folders, as the container sees them, that hold the user's program; in
-    `rewrite` mode they are searched for a literal /opt/ml (those that an argument of `command` leads to are searched
-    anyway).
+    stderr together, line by line as they are written, without the `secrets` and what has the shape of one. After
+    `time_limit_s` the job is stopped like one that the user stops: SIGTERM to the command, `grace_s` later SIGTERM and
+    then SIGKILL to all that is left. `working_folder` is where the command starts. `code` names the folders, as the
+    container sees them, that hold the user's program; in `rewrite` mode they are searched for a literal /opt/ml (those
+    that an argument of `command` leads to are searched anyway).
     """
 
     command: tuple[str, ...]
@@ -44,6 +44,7 @@ class Job:
     mode: Mode = "auto"
     working_folder: str = "/opt/ml"
     code: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

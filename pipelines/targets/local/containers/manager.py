@@ -14,6 +14,7 @@ import time
 import ending
 import namespaces
 import process_table
+import scribe
 
 TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ ORPHAN_GRACE_S = 2.0
 LONGEST_POLL_S = 86_400.0
 
 
-def manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, rest: bytes) -> NoReturn:
+def manage(
+    spec: dict[str, Any], report: int, guard: int, runner: int | None, rest: bytes, output: scribe.Scribe
+) -> NoReturn:
     """The manager: everything between the fork and its end. Never returns, never raises."""
     told: dict[str, Any] = {}
     try:
@@ -41,7 +44,8 @@ def manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, re
             namespaces.mount_private(spec["mounts"], fresh_proc=spec["pid_namespace"])
         if _at_end(guard):
             os._exit(1)  # the guard died before the parent-death signal was set
-        command = _start(spec)
+        command = _start(spec, output)
+        os.close(output.write)
         told = _Watch(spec, command, signals, guard, runner, rest).until_all_ended()
     except OSError as error:
         ending.write(f"drivetrain: {error}\n")
@@ -49,6 +53,7 @@ def manage(spec: dict[str, Any], report: int, guard: int, runner: int | None, re
     try:
         os.write(report, marshal.dumps(told))
     except BrokenPipeError:
+        output.finish()
         os._exit(1)  # the guard is gone; the runner sees the end of stdout
     os._exit(0)
 
@@ -60,7 +65,7 @@ def _mark(mark: int) -> None:
         resource.setrlimit(resource.RLIMIT_RTTIME, (mark, hard))
 
 
-def _start(spec: dict[str, Any]) -> int:
+def _start(spec: dict[str, Any], output: scribe.Scribe) -> int:
     """Fork the command into a session of its own, with nothing of ours but its log."""
     manager = os.getpid()
     ours = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -81,7 +86,8 @@ def _start(spec: dict[str, Any]) -> int:
             if os.getppid() != manager:
                 os._exit(1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
+        os.dup2(output.write, 1)
+        os.dup2(output.write, 2)
         _become(spec["command"], spec["environment"], spec["working_folder"])
     finally:
         os._exit(126)  # a copy of the manager must not go on as one

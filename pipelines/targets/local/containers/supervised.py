@@ -111,6 +111,7 @@ def specification(one: Supervised, job: Job, isolation: mounts.Isolation, port: 
         "pid_namespace": isolation == "pid",
         "temporary": temporary,
         "mark": mark_of(one.record.token),
+        "secrets": list(job.secrets),
     }
 
 

@@ -10,7 +10,8 @@ and ends all descendants when there is a reason to. Each watches the other, so n
 
 stdin: the job, as a line with the number of bytes that follow (never a file: its environment may hold secrets), later
 `stop SECONDS` or `interrupt SECONDS`. stdout: nothing; its end tells the runner that both are gone. stderr: the job's
-log. What happened is written to the record, a file that appears by rename when nothing of the job lives any more.
+log, to which the guard brings what the command writes (scribe.py). What happened is written to the record, a file that
+appears by rename when nothing of the job lives any more.
 Runner and supervisor are of one Python, so what they tell each other is marshalled: json would take a quarter of the
 start to import.
 
@@ -30,6 +31,7 @@ import ending
 import manager
 import namespaces
 import process_table
+import scribe
 
 TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def main() -> int:
     os.mkdir(temporary, 0o700)
     report_read, report_write = os.pipe()
     alive_read, alive_write = os.pipe()
+    output = scribe.Scribe(spec["secrets"])
     try:
         if (spec["mounts"] or spec["pid_namespace"]) and os.geteuid() != 0:
             namespaces.enter_user_namespace()
@@ -65,9 +68,10 @@ def main() -> int:
     if child == 0:
         os.close(report_read)
         os.close(alive_write)
-        manager.manage(spec, report_write, alive_read, runner, rest)
+        manager.manage(spec, report_write, alive_read, runner, rest, output)
     os.close(report_write)
     os.close(alive_read)
+    os.close(output.write)
     os.close(0)  # the manager reads it
 
     def forward(number: int, frame: object) -> None:
@@ -75,12 +79,11 @@ def main() -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, forward)
-    report = b""
-    while chunk := os.read(report_read, 65536):
-        report += chunk
+    report = output.copy_until_end(report_read)
     _, status, usage = os.wait4(child, 0)
     if ending.reap_orphans() and not ending.end_all(ending.signal_descendants, ending.reap_orphans):
         ending.write("drivetrain: processes that cannot be killed were left behind\n")
+    output.finish()
     told: dict[str, Any] = (
         marshal.loads(report)  # a child of this process wrote it  # nosec B302
         if report

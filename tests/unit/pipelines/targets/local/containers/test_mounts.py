@@ -165,12 +165,14 @@ def test_a_plain_user_mounts_in_a_user_namespace() -> None:
         pytest.skip("no Python that every user can run")
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
-        for name in ("supervisor.py", "supervision.py", "manager.py", "ending.py", "namespaces.py", "process_table.py"):
-            shutil.copy(mounts.SUPERVISOR.with_name(name), folder)
+        ours = folder / "pipelines/targets/local/containers"
+        shutil.copytree(mounts.SUPERVISOR.parent, ours)
+        for name in ("secret_shapes.py", "secret_names.py"):
+            shutil.copy(mounts.SUPERVISOR.parents[3] / name, folder / "pipelines")
         (folder / "root").mkdir()
         shutil.chown(folder, 65534, 65534)
         shutil.chown(folder / "root", 65534, 65534)
-        command = [python, "-I", "-S", str(folder / "supervisor.py")]
+        command = [python, "-I", "-S", str(ours / "supervisor.py")]
         probe = subprocess.run([*command, "--probe"], user=65534, group=65534, extra_groups=[], capture_output=True)
         allowed = probe.stdout.decode().strip()
         if allowed == "none":
@@ -186,6 +188,7 @@ def test_a_plain_user_mounts_in_a_user_namespace() -> None:
             "pid_namespace": allowed == "pid",
             "temporary": str(folder / "temporary"),
             "mark": 1 << 60,
+            "secrets": [],
         }
         with subprocess.Popen(
             command, user=65534, group=65534, extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE
