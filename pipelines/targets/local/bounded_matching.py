@@ -9,7 +9,6 @@ This file is also that process's program (`python -I -S bounded_matching.py`), s
 from __future__ import annotations
 
 import json
-import math
 import re
 import resource
 import signal
@@ -41,7 +40,8 @@ class Matcher:
         self._end = weakref.finalize(self, lambda: None)
 
     def values(self, pattern: str, lines: Sequence[str]) -> list[tuple[int, float]]:
-        """Place of the line and value, for each match that is a finite number (its first group where it has one).
+        """Place of the line and value, for each match (its first group where it has one) that is a number, nan and inf
+        included.
 
         Raises:
             PatternTooSlowError: it took more time, or more than MAX_MEMORY bytes.
@@ -93,11 +93,9 @@ def _numbers(pattern: str, lines: Sequence[str]) -> list[tuple[int, float]]:
     for place, line in enumerate(lines):
         for match in compiled.finditer(line):
             try:
-                value = float(match.group(1) if compiled.groups else match.group())
+                found.append((place, float(match.group(1) if compiled.groups else match.group())))
             except (TypeError, ValueError):
                 continue  # the service, too, passes over what is no number
-            if math.isfinite(value):
-                found.append((place, value))
     return found
 
 

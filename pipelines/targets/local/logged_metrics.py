@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ class Logged(NamedTuple):
 class MetricReader:
     """Reads what was added to the logs of all hosts since it was last asked.
 
-    A metric whose expression takes too long is given up: it is not read any more, and `warnings` says so.
+    A metric whose expression takes too long is given up: it is not read any more, and `warnings` says so. Values that
+    are not finite are left out, as from everything that is decided or drawn; of each metric `warnings` says it once.
 
     Raises:
         UserError: a definition without Name, or an expression that cannot be read.
@@ -44,6 +46,7 @@ class MetricReader:
         self._rest: dict[Path, bytes] = dict.fromkeys(logs, b"")
         self.last: dict[str, float] = {}
         self.warnings: list[str] = []
+        self._warned: set[str] = set()
 
     def read(self, seconds: float, *, final: bool = False) -> Iterator[Logged]:
         """The metrics in lines that were finished since; with `final`, in the last line, too. A piece of a log is read
@@ -85,10 +88,16 @@ class MetricReader:
                     "time for a few lines of the log. Replace nested repetition such as (a+)+ in it by a single one"
                 )
                 continue
-            found += [(place, Logged(name, seconds, value)) for place, value in values]
+            self._warn_of(name, [value for _, value in values if not math.isfinite(value)])
+            found += [(place, Logged(name, seconds, value)) for place, value in values if math.isfinite(value)]
         found.sort(key=lambda one: one[0])  # stable: the definitions of one line keep their order
         self.last.update((one.name, one.value) for _, one in found)
         return [one for _, one in found]
+
+    def _warn_of(self, name: str, not_finite: Sequence[float]) -> None:
+        if not_finite and name not in self._warned:
+            self._warned.add(name)
+            self.warnings.append(f"metric {name!r} was {not_finite[0]} in the log; such values are left out")
 
 
 def _batches(lines: Sequence[str]) -> Iterator[list[str]]:

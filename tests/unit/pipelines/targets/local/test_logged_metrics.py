@@ -78,6 +78,21 @@ def test_several_logs_and_definitions_and_what_is_no_number(tmp_path: Path) -> N
     assert list(reader.read(0.0)) == [Logged("loss", 0.0, 0.001), Logged("all", 0.0, 9.0)]
 
 
+def test_a_metric_that_is_not_finite_is_said_once(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    reader = MetricReader([LOSS, {"Name": "norm", "Regex": "norm=(\\S+)"}], [log])
+    log.write_text("loss=1.5\nloss=nan\nnorm=-inf\n")
+    assert list(reader.read(0.0)) == [Logged("loss", 0.0, 1.5)]
+    with log.open("a") as file:
+        file.write("loss=nan\nnorm=-inf\n")
+    assert list(reader.read(1.0, final=True)) == []
+    assert reader.warnings == [
+        "metric 'loss' was nan in the log; such values are left out",
+        "metric 'norm' was -inf in the log; such values are left out",
+    ]
+    assert reader.last == {"loss": 1.5}
+
+
 def test_a_line_without_end_is_cut(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     reader = MetricReader([LOSS], [log])
