@@ -58,7 +58,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         pipeline=row.pipeline,
         status=row.status,
         started=row.started,
-        ended=row.ended if row.ended is not None else _last_sign_of_life(row, rows),
+        ended=row.ended,
         idle=row.idle,
         reason=row.reason,
         definition_hash=row.definition_hash,
@@ -96,13 +96,6 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         environment=_environment(ledger.home, row.id),
         written=time.time(),
     )
-
-
-def _last_sign_of_life(row: ExecutionRow, rows: Iterable[StepRow]) -> float | None:
-    """When an interrupted run was last known to live; None for one that lives."""
-    if row.status != "Interrupted":
-        return None
-    return max([row.started, *(at for step in rows for at in (step.started, step.ended) if at is not None)])
 
 
 def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
@@ -147,7 +140,7 @@ def note(step: StepFacts) -> str:
         value = step.value.partition(" (")[0]
         group, found, number = value.rpartition(" version ")
         return f"version {number}" if group and found and step.type == "RegisterModel" else value
-    return duration(step.seconds) if step.status in ("Succeeded", "Failed", "Stopped") else ""
+    return duration(step.seconds) if step.status in ("Succeeded", "Failed", "Stopped", "Interrupted") else ""
 
 
 def _definition(home: Home, execution: str) -> Definition | None:

@@ -11,6 +11,7 @@ from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.entries import ObjectEntry
+from drivetrain.pipelines.targets.local.ledger.last_signs import last_sign, with_ends
 from drivetrain.pipelines.targets.local.ledger.rows import (
     ArtifactRow,
     AttemptRow,
@@ -123,7 +124,7 @@ class Ledger:
         """The steps of an execution in the definition's order, branches included; after a ForEach the steps of its
         iterations."""
         sql = f"SELECT {_STEP} FROM steps WHERE execution = ? ORDER BY position, iteration, rowid"
-        return [self._step(row) for row in self._rows(sql, execution)]
+        return self._with_ends([self._step(row) for row in self._rows(sql, execution)])
 
     def step(self, execution: str, name: str) -> StepRow:
         """One step.
@@ -135,7 +136,7 @@ class Ledger:
         if not rows:
             known = [row[0] for row in self._rows("SELECT name FROM steps WHERE execution = ?", execution)]
             raise UserError(f"Execution {execution} has no step {name!r}. {did_you_mean(name, known)}")
-        return self._step(rows[0])
+        return self._with_ends([self._step(rows[0])])[0]
 
     def attempts(self, execution: str, step: str | None = None) -> list[AttemptRow]:
         """The attempts of an execution, or of one of its steps, in the order in which they started."""
@@ -260,6 +261,7 @@ class Ledger:
         id, pipeline, status, started, ended, idle, reason, definition_hash, parameters = row
         if status == "Executing" and not self.home.is_running(id):
             status = "Interrupted"
+            ended = ended if ended is not None else max(started, last_sign(self.home, self._rows, id))
         return ExecutionRow(
             id=id,
             pipeline=pipeline,
@@ -271,6 +273,13 @@ class Ledger:
             definition_hash=definition_hash,
             parameters=json.loads(parameters),
         )
+
+    def _with_ends(self, steps: list[StepRow]) -> list[StepRow]:
+        """Those of one execution; what was at work when its runner was killed ended then, as far as is known."""
+        at_work = any(step.status == "Executing" and step.ended is None for step in steps)
+        if not at_work or self.home.is_running(steps[0].execution):
+            return steps
+        return with_ends(self.home, self._rows, steps)
 
     def _step(self, row: tuple[Any, ...]) -> StepRow:
         return StepRow(

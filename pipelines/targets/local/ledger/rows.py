@@ -34,7 +34,8 @@ class ExecutionRow:
 
     @property
     def seconds(self) -> float | None:
-        """Wall time without the time in which nobody ran it; None before it ended."""
+        """Wall time without the time in which nobody ran it; None before it ended. Of one whose runner was killed, up
+        to its last sign of life."""
         return None if self.ended is None else self.ended - self.started - self.idle
 
 
@@ -70,7 +71,8 @@ class StepRow:
 
     @property
     def seconds(self) -> float | None:
-        """Wall time, None while it runs or when it never started."""
+        """Wall time, None while it runs or when it never started; up to the last sign of life of one whose runner was
+        killed."""
         return None if self.started is None or self.ended is None else self.ended - self.started
 
 

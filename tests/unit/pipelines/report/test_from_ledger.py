@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,27 @@ def test_a_run_that_was_killed(writing: Writing) -> None:
     assert facts.ended is not None and facts.steps[0].started is not None and facts.ended >= facts.steps[0].started
     assert [edge.target for edge in facts.dag.edges] == ["evaluate", "register"]
     assert [node.label for node in facts.dag.nodes] == ["Train", "Evaluate", "Register"]
+
+
+def test_how_long_a_run_that_was_killed_was_at_work(writing: Writing) -> None:
+    writing.begin()
+    number = writing.ledger.start_step("e-1", "train", arguments={})
+    with Ledger(writing.home) as ledger:
+        began = ledger.step("e-1", "train").started or 0.0
+    writing.ledger.log_metrics("e-1", "train", number, [("loss", 40.0, 1.0)])
+    facts = writing.facts()
+    assert facts.steps[0].seconds == pytest.approx(40.0, abs=1.0) and facts.dag.nodes[0].note.startswith("40")
+    log = writing.home.logs("e-1", "train", number) / "127.0.0.1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("later")
+    os.utime(log, (began + 90.0, began + 90.0))
+    facts = writing.facts()
+    assert facts.steps[0].seconds == pytest.approx(90.0) and facts.seconds == pytest.approx(90.0, abs=1.0)
+    assert facts.steps[1].seconds is None
+    with Ledger(writing.home) as ledger:
+        assert ledger.executions()[0].seconds == facts.seconds
+        with writing.home.lock("e-1"):
+            assert ledger.step("e-1", "train").seconds is ledger.executions()[0].seconds is None
 
 
 def test_a_run_that_goes_on(writing: Writing) -> None:
