@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from drivetrain.components.declaration import Component
-from drivetrain.pipelines.binding import bind, dependencies
+from drivetrain.pipelines.binding import bind, dependencies, refuse_unknown
 from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.spec.conditions import All, Condition
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
@@ -139,6 +139,7 @@ def script(
     display_name: str | None = None,
     description: str | None = None,
     after: Sequence[BaseStep | Dependency] = (),
+    **unknown: Any,
 ) -> ProcessingStep:
     """Use a script of one's own, with its own arguments, as a processing step.
 
@@ -146,7 +147,11 @@ def script(
                        arguments=["--from", folder_in("raw"), "--to", folder_out("clean")])
 
     `path` is relative to the pipeline's file and must lie in its folder.
+
+    Raises:
+        SpecError: a path elsewhere; a keyword that it does not take.
     """
+    refuse_unknown(f"script({path!r})", unknown, script)
     if path.startswith("/") or ".." in path.split("/"):
         raise SpecError(f"script({path!r}): give a path below the folder of the pipeline's file.")
     label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")

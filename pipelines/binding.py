@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from drivetrain.components.declaration import Component, ComponentParameter
@@ -27,6 +28,26 @@ def dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ..
     return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in given)
 
 
+def refuse_unknown(where: str, given: Mapping[str, Any], word: Callable[..., Any]) -> None:
+    """Refuse keywords that one of the authoring words does not take.
+
+    Raises:
+        SpecError: there are some.
+    """
+    parameters = signature(word).parameters.values()
+    _refuse_unknown(where, given, [one.name for one in parameters if one.kind is one.KEYWORD_ONLY])
+
+
+def _refuse_unknown(where: str, given: Iterable[str], allowed: Collection[str]) -> None:
+    for key in given:
+        if key in Cluster.model_fields and key not in allowed:
+            raise SpecError(
+                f"{where} does not take {key!r}. Machines are chosen by cluster=: cluster=Cluster({key}=...)."
+            )
+        if key not in allowed:
+            raise SpecError(f"{where} does not take {key!r}. {did_you_mean(key, allowed)}")
+
+
 def bind(
     component: Component[..., Any], label: str, given: Mapping[str, Any]
 ) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -36,13 +57,7 @@ def bind(
         SpecError: an unknown, missing or ill-typed one.
     """
     allowed = {**component.inputs, **component.parameters}
-    for key in given:
-        if key in Cluster.model_fields and key not in allowed:
-            raise SpecError(
-                f"Step {label!r} does not take {key!r}. Machines are chosen by cluster=: cluster=Cluster({key}=...)."
-            )
-        if key not in allowed:
-            raise SpecError(f"Step {label!r} does not take {key!r}. {did_you_mean(key, allowed)}")
+    _refuse_unknown(f"Step {label!r}", given, allowed)
     inputs: dict[str, Value] = {}
     for key, folder in component.inputs.items():
         value = given.get(key)

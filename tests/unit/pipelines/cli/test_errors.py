@@ -88,13 +88,19 @@ def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
     [
         ("step(load, row=3)", "Step 'load' does not take 'row'"),
         ("step('load')", "step('load'): not a component."),
+        (
+            "script('a.py', instance_type='ml.m5.large')",
+            "script('a.py') does not take 'instance_type'. Machines are chosen by cluster=: "
+            "cluster=Cluster(instance_type=...).",
+        ),
+        ("script('a.py', output=['a'])", "script('a.py') does not take 'output'. Did you mean 'outputs'?"),
         ("Pipeline(name='p', steps=[step(load), step(load)])", "'load'"),
     ],
 )
 def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "nightly.py"
     path.write_text(
-        "from drivetrain.components import Output, component\nfrom drivetrain.pipelines import Pipeline, step\n\n"
+        "from drivetrain.components import Output, component\nfrom drivetrain.pipelines import Pipeline, script, step\n\n"
         "@component\ndef load(data: Output, rows: int = 3) -> None:\n    ...\n\n"
         f"def pipeline() -> Pipeline:\n    made = (\n        {wrong}\n    )\n    return made\n"
     )
