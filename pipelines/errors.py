@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 _MOST_COMPARED = 100
 
@@ -12,9 +13,31 @@ _MOST_COMPARED = 100
 class UserError(ValueError):
     """Something the user can mend. The command line prints the message alone and ends with exit code 2."""
 
+    has_place = False
+    """Whether the message names the line of the user's file that is to be mended."""
+
 
 class SpecError(UserError):
     """A pipeline that cannot be built, found before anything runs."""
+
+
+E = TypeVar("E", bound=UserError)
+
+
+def at_place(error: E, place: str) -> E:
+    """The error with the line of the user's file before its message, where there is one and none is named yet."""
+    if place and not error.has_place:
+        error.args = (f"{place}: {error}",)
+        error.has_place = True
+    return error
+
+
+def shown(value: Any, characters: int = 80) -> str:
+    """The beginning of a value's repr, whatever the user's own class does when it is asked for one."""
+    try:
+        return repr(value)[:characters]
+    except Exception as error:
+        return f"<a {type(value).__name__}, whose repr raises {type(error).__name__}>"
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, UserError, at_place, did_you_mean, shown
+from drivetrain.pipelines.places import place_in, place_of_function
 from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Deployment
@@ -102,9 +103,12 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
     try:
         built = author() if kind is None else author(settings)
     except SystemExit as error:  # it would end this process without a word
-        raise UserError(f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline.") from None
+        where = place_in(error.__traceback__) or place_of_function(author)
+        said = f"{author.__name__}() ended the program ({_exit(error)})"
+        raise at_place(UserError(f"{said}; it must return a Pipeline."), where) from None
     if not isinstance(built, Pipeline):
-        raise SpecError(f"{author.__name__}() returned {built!r:.80}; it must return a Pipeline.")
+        said = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
+        raise at_place(SpecError(said), place_of_function(author))
     if "deployment" not in built.model_fields_set and settings.deployment != Deployment():
         # Every settings class has one: where the author hands it on to no pipeline, it would be given in vain.
         given = {name: getattr(built, name) for name in built.model_fields_set}
@@ -187,8 +191,9 @@ def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
         return None
     kind = typing.get_type_hints(author).get(parameters[0].name)
     if len(parameters) > 1 or not (isinstance(kind, type) and issubclass(kind, Settings)):
-        raise SpecError(
-            f"{author.__name__}() must take no parameter, or one annotated with a subclass of Settings; "
-            f"it takes ({', '.join(map(str, parameters))})."
+        said = (
+            f"{author.__name__}() must take no parameter, or one annotated with a subclass of Settings; it takes "
+            f"({', '.join(map(str, parameters))})."
         )
+        raise at_place(SpecError(said), place_of_function(author))
     return kind

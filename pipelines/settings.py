@@ -15,13 +15,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticUndefined
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, UserError, at_place, did_you_mean, shown
+from drivetrain.pipelines.places import place_of_field
 from drivetrain.pipelines.plain_yaml import load_yaml, read_yaml
 from drivetrain.pipelines.secret_names import looks_secret
+from drivetrain.pipelines.secret_shapes import MASK
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import Deployment
 
@@ -83,6 +86,18 @@ class Settings(BaseModel):
     local: LocalRun = LocalRun()
     """Stand-ins for runs on this machine."""
 
+    if not TYPE_CHECKING:  # a type checker would allow every name
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                return super().__getattr__(name)
+            known = did_you_mean(name, type(self).model_fields)
+            raise UnknownSettingError(f"Setting {name!r} does not exist in {type(self).__name__}. {known}")
+
+
+class UnknownSettingError(SpecError, AttributeError):
+    """A pipeline reads a setting that its class does not have."""
+
 
 S = TypeVar("S", bound=Settings)
 
@@ -122,9 +137,30 @@ def build(
         path = tuple(key.split("."))
         _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
     try:
-        return kind.model_validate(values)
+        settings = kind.model_validate(values)
     except ValidationError as error:
         raise UserError(_explain(kind, error, origin)) from None
+    _refuse_wrong_defaults(kind, values)
+    return settings
+
+
+def _refuse_wrong_defaults(kind: type[Settings], values: Mapping[str, Any]) -> None:
+    """Defaults are not validated, and would be refused far from their line. None often stands for none."""
+    defaults = {
+        name: field.default
+        for name, field in kind.model_fields.items()
+        if name not in values and field.alias is None and field.default not in (None, PydanticUndefined)
+    }
+    try:
+        kind.model_validate({**values, **defaults})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        if name not in defaults:
+            return
+        given = MASK if looks_secret(name) else shown(defaults[name])
+        said = f"The default of setting {name} in {kind.__name__} is {given}: {first['msg'].rstrip('.')}."
+        raise at_place(SpecError(said), place_of_field(kind, name)) from None
 
 
 def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None:

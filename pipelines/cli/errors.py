@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import sys
-import sysconfig
 import traceback
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
@@ -19,7 +17,6 @@ MAX_LINES = 3
 MAX_CHARACTERS = 1_000
 MAX_BUG_FRAMES = 8
 
-_PACKAGE = Path(__file__).parents[2]
 # What the machine refuses and its owner can change. Any other OSError was not foreseen.
 _REFUSALS = frozenset(
     getattr(errno, name)
@@ -38,11 +35,12 @@ def report_error(error: BaseException) -> int:
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
     from drivetrain.components.errors import InputError
+    from drivetrain.pipelines.places import place_in
 
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
-    place = _users_place(error.__traceback__)
-    if isinstance(error, SpecError) and place:  # the line of their own file that asked for it
+    place = place_in(error.__traceback__)
+    if isinstance(error, SpecError) and place and not error.has_place:  # the line of their own file that asked for it
         return BAD_INPUT, _message(f"{place}: {error}")
     if isinstance(error, UserError | InputError):
         return BAD_INPUT, _message(str(error))
@@ -120,23 +118,6 @@ def _fields(error: BaseException) -> list[str]:
         if kind.__name__ == getattr(error, "title", None) and hasattr(kind, "model_fields"):
             return list(kind.model_fields)
     return []
-
-
-def _users_place(trace: TracebackType | None) -> str:
-    """`digits.py, line 12`: the last frame of the traceback in a file that is neither ours, nor Python's, nor an
-    installed package's; empty when there is none."""
-    libraries = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]
-    for frame in reversed(traceback.extract_tb(trace)):
-        if frame.filename.startswith("<"):
-            continue
-        path = Path(frame.filename).resolve()
-        ours = path.is_relative_to(_PACKAGE) and path.relative_to(_PACKAGE).parts[0] in _OUR_FOLDERS
-        if not ours and not any(path.is_relative_to(library) for library in libraries) and path.suffix == ".py":
-            return f"{path.name}, line {frame.lineno}"
-    return ""
-
-
-_OUR_FOLDERS = frozenset({"components", "infra", "pipelines", "training_scripts"})
 
 
 def _bug(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.places import place_of_caller
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import Condition
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
@@ -94,6 +95,15 @@ class JobStep(BaseStep):
     cache: CachePolicy | None = None
     """The pipeline's policy unless given."""
     retry: tuple[RetryPolicy, ...] = ()
+
+    def model_post_init(self, context: Any, /) -> None:
+        # Beside the fields, as a cached property: no part of its value.
+        self.__dict__["_place"] = place_of_caller()
+
+    @property
+    def place(self) -> str:
+        """The line of the user's file that wrote the step; empty where none did."""
+        return self.__dict__.get("_place", "")
 
 
 class ProcessingStep(JobStep):

@@ -17,6 +17,7 @@ from typing import Any, assert_never
 
 from drivetrain.pipelines.definition.json_text import text_of
 from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
+from drivetrain.pipelines.places import blamed_on_place
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.file_systems import is_file_system
 from drivetrain.pipelines.spec.graph import Graph
@@ -189,6 +190,7 @@ class _Compiler:
         mlflow = self.pipeline.deployment.mlflow
         return {"MlflowConfig": mlflow_fields(mlflow)} if mlflow.arn else {}
 
+    @blamed_on_place
     def step(self, step: Step) -> Json:
         """One step's JSON; fields stand in the order in which the service's own documents show them."""
         built: Json = {"Name": step.name, "Type": type_name(step)}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
 
 from drivetrain.pipelines import SpecError, UserError
+from drivetrain.pipelines.cli.errors import explain
 from drivetrain.pipelines.loading import load, ready_pipelines
+from drivetrain.pipelines.spec.steps import ProcessingStep
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 GOOD = """
 from drivetrain.components import Output, component
@@ -122,3 +126,85 @@ def test_unknown_names_and_files() -> None:
 
 def test_ready_pipelines_are_listed_without_importing_them() -> None:
     assert "Retrain a model" in ready_pipelines()["retraining"]
+
+
+WRONG = """
+from drivetrain.components import Input, component
+from drivetrain.pipelines import Pipeline, Settings, script, step
+
+class Base(Settings):
+    rate: float = 0.5
+    rows: int = "many"
+
+class Mine(Base):
+    name: str = "x"
+    limit: int = None
+
+class Good(Settings):
+    rate: float = 1
+    limit: int = None
+
+@component
+def load(raw: Input, rows: int = 3) -> None:
+    ...
+
+def returned() -> Pipeline:
+    return 1
+
+def ended() -> Pipeline:
+    raise SystemExit(3)
+
+def taking(a, b) -> Pipeline:
+    return Pipeline(name="p")
+
+def default(settings: Mine) -> Pipeline:
+    return Pipeline(name="p", steps=[step(load, raw="s3://b/raw", rows=settings.rows)])
+
+def unknown(settings: Good) -> Pipeline:
+    return Pipeline(name=settings.rats)
+
+def data(settings: Good) -> Pipeline:
+    made = step(
+        load, raw="nowhere")
+    return Pipeline(name="p", steps=[made])
+
+def missing() -> Pipeline:
+    return Pipeline(name="p", steps=[script("nowhere.py")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "said"),
+    [
+        ("returned", "def returned", "returned() returned 1; it must return a Pipeline."),
+        ("ended", "    raise SystemExit", "ended() ended the program (sys.exit(3))"),
+        ("taking", "def taking", "taking() must take no parameter"),
+        ("default", "    rows: int", "The default of setting rows in Mine is 'many': Input should be a valid integer"),
+        ("unknown", "    return Pipeline(name=settings", "Setting 'rats' does not exist in Good. Did you mean 'rate'?"),
+        ("data", "    made = step", "Input 'nowhere': no such file or folder in"),
+        ("missing", '    return Pipeline(name="p", steps=[script', "Step 'nowhere': there is no script"),
+    ],
+)
+def test_what_an_author_got_wrong_is_told_with_its_line(function: str, line: str, said: str, tmp_path: Path) -> None:
+    target = write(tmp_path, f"wrong_{function}.py", WRONG)
+    number = next(n for n, text in enumerate(WRONG.splitlines(), 1) if text.startswith(line))
+    with pytest.raises(UserError) as caught:
+        loaded = load(f"{target}:{function}")
+        compile_pipeline(loaded.pipeline, source=loaded.source, base=loaded.base)
+    told = explain(caught.value)[1]
+    assert told.startswith(f"error: wrong_{function}.py, line {number}: {said}"), told
+
+
+def test_the_place_of_a_step_is_no_part_of_its_value(tmp_path: Path) -> None:
+    one, other = (load(write(tmp_path, f"nightly_{name}.py", GOOD)).pipeline.steps[0] for name in ("here", "there"))
+    assert isinstance(one, ProcessingStep) and isinstance(other, ProcessingStep)
+    assert (one.place, other.place) == ("nightly_here.py, line 13", "nightly_there.py, line 13")
+    same = other.model_copy(update={"program": one.program})
+    assert same == one and same.place == other.place
+    assert "_place" not in one.model_dump() and "_place" not in repr(one) and "_place" not in one.model_dump_json()
+
+
+def test_a_setting_is_asked_for_as_any_attribute(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, "nightly_asked.py", GOOD)).settings
+    assert not hasattr(settings, "nothing") and getattr(settings, "nothing", 3) == 3 and not hasattr(settings, "_one")
+    assert copy.deepcopy(settings) == settings

@@ -100,8 +100,9 @@ def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
 def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "nightly.py"
     path.write_text(
-        "from drivetrain.components import Output, component\nfrom drivetrain.pipelines import Pipeline, script, step\n\n"
-        "@component\ndef load(data: Output, rows: int = 3) -> None:\n    ...\n\n"
+        "from drivetrain.components import Output, component\n"
+        "from drivetrain.pipelines import Pipeline, script, step\n"
+        "\n@component\ndef load(data: Output, rows: int = 3) -> None:\n    ...\n\n"
         f"def pipeline() -> Pipeline:\n    made = (\n        {wrong}\n    )\n    return made\n"
     )
     with pytest.raises(ValueError) as caught:
