@@ -26,6 +26,7 @@ from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import remote_function
+from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, output_uri
 from drivetrain.pipelines.targets.local.storage.channels import member
 from drivetrain.pipelines.targets.local.storage.outputs import Publication
@@ -57,9 +58,16 @@ def check(step: StepNode, plan: Plan) -> list[str]:
             problems.append(f"{where}: no property file {name!r}. {did_you_mean(name, step.property_files)}")
     if RETURN in given and not remote_function.is_one(plan.arguments):
         problems.append(f"{where}: {RETURN} is of a Python function (@step), and the step is none.")
+    home = Home(plan.store.root.parent)
+    runs = home.runs.resolve()
     for name, path in object_in(given, FOLDERS).items():
         if not Path(str(path)).exists():
             problems.append(f"{where}: {path}, given for output {name!r}, does not exist.")
+        elif runs.is_relative_to(Path(str(path)).resolve()):
+            problems.append(
+                f"{where}: {path}, given for output {name!r}, holds the home {home.root}, into which it would be "
+                "copied. Give a folder without it, or a home elsewhere (--home)."
+            )
     return problems
 
 

@@ -364,6 +364,15 @@ def test_a_stub_that_cannot_be_copied_fails_its_step(runs: LocalRuns, tmp_path: 
     assert summary.status == "Failed" and f"{tmp_path / 'data' / 'gone'} cannot be copied" in str(summary.reason)
 
 
+def test_a_stub_that_holds_the_home_is_refused_before_anything_starts(runs: LocalRuns, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    step = runs.processing("producer", "", outputs=["train"])
+    for folder in (tmp_path, tmp_path / "link", runs.home.root, runs.home.runs):
+        with pytest.raises(UserError, match=rf"--stub producer: {folder}, given for output 'train', holds the home"):
+            runs.start([step], stubs={"producer": {"OutputFolders": {"train": str(folder)}}})
+    assert not list(runs.home.runs.glob("*"))
+
+
 def test_stubs_stand_for_steps_that_cannot_run_here(runs: LocalRuns, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
