@@ -10,16 +10,19 @@ TRACEBACK = "Traceback (most recent call last)"
 _HOST = re.compile(r"^host \S+: (?=error: |rank \d+ of \d+ )")
 _RANK = re.compile(r"^rank \d+ of \d+ on \S+ (?P<verb>failed|hangs): .*")
 _BAD_INPUT = "error: "
+# A path begins where no other goes on, so that each character is looked at once: a log may have lines of any length.
+_IN_PATH = r"[^\s\"'()\[{<=:,;`|]"
+_BEGIN = rf"(?<!{_IN_PATH})/{_IN_PATH}*"
 # The same folders in a container and where nothing can be mounted (targets/local/containers/mounts.py). Of what lies
 # below /opt/ml the user named the channels, inputs and outputs alone.
-_BASE = r"(?:/opt/ml|/[^\s\"'()]*/hosts/127(?:\.\d+){3})"
-_CHANNEL = re.compile(rf"(?<![\w/.~+-]){_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
+_BASE = rf"(?:(?<![\w/.~+-])/opt/ml|{_BEGIN}/hosts/127(?:\.\d+){{3}})"
+_CHANNEL = re.compile(rf"{_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
 # A training's own folder below the checkpoints is a name of two hashes, which says nothing to anyone.
 _TRAINING = r"(?:/[0-9a-f]{40,}(?:-[0-9a-f]+)?)?"
-_CHECKPOINT = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/(?=\w)(?![0-9a-f]{{40}})")
-_CHECKPOINTS = re.compile(rf"(?<![\w/.~+-]){_BASE}/checkpoints{_TRAINING}/?(?![\w/])")
+_CHECKPOINT = re.compile(rf"{_BASE}/checkpoints{_TRAINING}/(?=\w)(?![0-9a-f]{{40}})")
+_CHECKPOINTS = re.compile(rf"{_BASE}/checkpoints{_TRAINING}/?(?![\w/])")
 # Where components/start.py unpacks the user's files (source/) and our own (drivetrain/).
-_CODE = re.compile(r"/[^\s\"'()]*/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")
+_CODE = re.compile(rf"{_BEGIN}/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")
 
 
 def without_host(reason: str) -> str:

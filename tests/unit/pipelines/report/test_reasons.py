@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.pipelines.cli.outcome import remark
+from drivetrain.pipelines.report import reasons
 from drivetrain.pipelines.report.facts import StepFacts
 from drivetrain.pipelines.report.reasons import failing_rank, in_a_line, is_bad_input, known_paths
+from drivetrain.pipelines.targets.local.bounded_matching import Matcher
 
 RANK = "rank 1 of 2 on algo-1 failed: ValueError: bad"
 HANG = "rank 3 of 4 on algo-2 hangs: it did not come to a collective before the others timed out"
@@ -75,3 +77,22 @@ def test_why_a_step_ran_is_not_why_it_failed() -> None:
     assert remark(step) == "error: epochs is 0"
     done = StepFacts(name="train", type="Training", title="train", status="Succeeded", why=("epochs 1 -> 2",))
     assert remark(done) == "epochs 1 -> 2"
+
+
+@pytest.mark.parametrize(
+    "piece", ["/", "/a", ":/", "/hosts/127.0.0.1", "/drivetrain-code-1", "/checkpoints/" + "f" * 40]
+)
+@pytest.mark.parametrize("name", ["_HOST", "_RANK", "_CHANNEL", "_CHECKPOINT", "_CHECKPOINTS", "_CODE"])
+def test_a_long_line_takes_linear_time(name: str, piece: str) -> None:
+    """It would take minutes, and the matcher is ended, with no value, after two seconds of CPU time."""
+    matcher = Matcher()
+    try:
+        assert matcher.values(getattr(reasons, name).pattern, [piece * (300_000 // len(piece))]) == []
+    finally:
+        matcher.close()
+
+
+def test_a_path_after_a_sign_is_known() -> None:
+    home = "/home/me/.drivetrain/runs/1/t/attempt-1/hosts/127.0.0.2"
+    assert known_paths(f"path={home}/input/data/train/a.csv") == "path=train/a.csv"
+    assert known_paths(f"a.py:{home}/input/data/b, [{home}/input/data/c]") == "a.py:b, [c]"
