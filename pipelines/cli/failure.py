@@ -24,11 +24,11 @@ MAX_LINES = 15
 
 # torch writes `[rank0]: ` before each line of a rank's traceback.
 _RANK = re.compile(r"^\[rank\d+\]: ?")
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*\x07")
 _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
 # In a container the user's folder lies in the unpacked code archive, beside our package.
-_SOURCE = re.compile(r'(?<=")[^"]*/code/source/(?=[^"]+")')
+_SOURCE = re.compile(r'(?<=^  File ")[^"]*/code/source/(?=[^"]+")')
 _OUR_COPY = "/code/drivetrain/"
 _LIBRARIES = ("site-packages", "dist-packages", "<frozen ", "importlib/_bootstrap", _OUR_COPY)
 _STDLIB = sysconfig.get_path("stdlib")

@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from drivetrain.pipelines.cli import failure
 from drivetrain.pipelines.cli.failure import MAX_LINES, end_of_log, failure_block, telling_lines
 from drivetrain.pipelines.report.facts import StepFacts
+from drivetrain.pipelines.targets.local.bounded_matching import Matcher
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.request import Request
@@ -180,3 +184,20 @@ def test_what_a_program_printed_of_its_secrets_is_not_shown(tmp_path: Path) -> N
     Request(text, {"ApiKey": "canary-one", "Plain": "canary-two"}, Options(pipeline="p")).save(home.run("e-1"))
     step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason="x")
     assert failure_block(home, "e-1", step).splitlines()[1:] == ["no access with ***, ***, *** or plain-one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("_ESCAPES", "\x1b]" * 150_000),
+        ("_SOURCE", '  File "a.py", line 3 "x' + "/code/source/" * 20_000),
+        ("_FRAME", '  File "' + "a" * 300_000),
+    ],
+)
+def test_a_long_line_takes_linear_time(name: str, line: str) -> None:
+    """It would take minutes, and the matcher is ended, with no value, after two seconds of CPU time."""
+    matcher = Matcher()
+    try:
+        assert matcher.values(getattr(failure, name).pattern, [line]) == []
+    finally:
+        matcher.close()
