@@ -18,7 +18,7 @@ from typing import Any
 
 from drivetrain.components.declaration import Component
 from drivetrain.pipelines.binding import bind, dependencies, refuse_unknown
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.errors import SpecError, shown
 from drivetrain.pipelines.spec.conditions import All, Condition
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.pipelines.spec.steps import (
@@ -74,7 +74,7 @@ def step(
         SpecError: for an unknown, missing or ill-typed input or parameter.
     """
     if not isinstance(component, Component):  # type: ignore[reportUnnecessaryIsInstance]
-        raise SpecError(f"step({component!r}): not a component. Decorate the function with @component.")
+        raise SpecError(f"step({shown(component)}): not a component. Decorate the function with @component.")
     label = name or component.name
     inputs, parameters = bind(component, label, given)
     if not component.cached:

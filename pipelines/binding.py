@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 from drivetrain.components.declaration import Component, ComponentParameter
-from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, did_you_mean, shown
 from drivetrain.pipelines.spec.resources import Cluster
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency
 from drivetrain.pipelines.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
@@ -24,7 +25,7 @@ def dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ..
     given: list[Any] = [after] if isinstance(after, BaseStep | Dependency | str) else list(after)
     for item in given:
         if not isinstance(item, BaseStep | Dependency):
-            raise SpecError(f"after={item!r:.80}: no step. Give the steps themselves: after=[cleaned].")
+            raise SpecError(f"after={shown(item)}: no step. Give the steps themselves: after=[cleaned].")
     return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in given)
 
 
@@ -72,7 +73,7 @@ def bind(
                 f"Input {key!r} of step {label!r} is the whole step {value.name!r}. Name one of its outputs: "
                 f"{key}={value.name.replace('-', '_')}['...']. {did_you_mean(key, value.output_names())}"
             )
-        inputs[key] = as_value(str(value) if hasattr(value, "__fspath__") else value)
+        inputs[key] = as_value(os.fspath(value) if _is_path(value) else value)
     parameters: dict[str, Value] = {}
     for key, declared in component.parameters.items():
         if key not in given:
@@ -87,6 +88,10 @@ def bind(
             continue
         parameters[key] = _checked(label, declared, as_value(given[key]))
     return inputs, parameters
+
+
+def _is_path(value: object) -> bool:
+    return hasattr(type(value), "__fspath__")
 
 
 def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:

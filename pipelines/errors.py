@@ -40,6 +40,14 @@ def shown(value: Any, characters: int = 80) -> str:
         return f"<a {type(value).__name__}, whose repr raises {type(error).__name__}>"
 
 
+def said(error: BaseException) -> str:
+    """An exception's type and message, whatever the user's own class does when it is asked for one."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as other:
+        return f"{type(error).__name__}, whose message raises {type(other).__name__}"
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """`Did you mean 'train'? Allowed: test, train.`: the closest match first, where there is one."""
     names = sorted(allowed)

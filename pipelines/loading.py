@@ -14,10 +14,10 @@ import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError, UserError, at_place, did_you_mean, shown
+from drivetrain.pipelines.errors import SpecError, UserError, at_place, did_you_mean, said, shown
 from drivetrain.pipelines.places import place_in, place_of_function
 from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -104,11 +104,11 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
         built = author() if kind is None else author(settings)
     except SystemExit as error:  # it would end this process without a word
         where = place_in(error.__traceback__) or place_of_function(author)
-        said = f"{author.__name__}() ended the program ({_exit(error)})"
-        raise at_place(UserError(f"{said}; it must return a Pipeline."), where) from None
+        text = f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline."
+        raise at_place(UserError(text), where) from None
     if not isinstance(built, Pipeline):
-        said = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
-        raise at_place(SpecError(said), place_of_function(author))
+        text = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
+        raise at_place(SpecError(text), place_of_function(author))
     if "deployment" not in built.model_fields_set and settings.deployment != Deployment():
         # Every settings class has one: where the author hands it on to no pipeline, it would be given in vain.
         given = {name: getattr(built, name) for name in built.model_fields_set}
@@ -154,7 +154,7 @@ def import_file(path: Path) -> ModuleType:
             if error.__traceback__
             else "?"
         )
-        raise UserError(f"{path.name}, line {line}: {type(error).__name__}: {error}") from error
+        raise UserError(f"{path.name}, line {line}: {said(error)}") from error
     return module
 
 
@@ -167,7 +167,8 @@ def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
     found = {
         key: value
         for key, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and _returns_pipeline(value)
+        # Not by isinstance: a lazy object's __class__ may be a property that raises.
+        if type(value) is FunctionType and value.__module__ == module.__name__ and _returns_pipeline(value)
     }
     if name:
         if name not in found:
@@ -191,9 +192,9 @@ def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
         return None
     kind = typing.get_type_hints(author).get(parameters[0].name)
     if len(parameters) > 1 or not (isinstance(kind, type) and issubclass(kind, Settings)):
-        said = (
+        text = (
             f"{author.__name__}() must take no parameter, or one annotated with a subclass of Settings; it takes "
             f"({', '.join(map(str, parameters))})."
         )
-        raise at_place(SpecError(said), place_of_function(author))
+        raise at_place(SpecError(text), place_of_function(author))
     return kind

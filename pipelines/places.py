@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import sysconfig
 from collections.abc import Callable, Generator, Iterable
 from functools import lru_cache, wraps
@@ -35,7 +34,7 @@ def place_of_caller() -> str:
     """The line of the user's file that is being executed; empty when there is none."""
 
     def frames() -> Generator[tuple[str, int]]:
-        frame = sys._getframe(2)
+        frame = inspect.currentframe()
         while frame is not None:
             yield frame.f_code.co_filename, frame.f_lineno
             frame = frame.f_back

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from drivetrain.pipelines.binding import dependencies
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.errors import SpecError, shown
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency, ForEachStep, Selector, Step
 from drivetrain.pipelines.spec.values import ItemRef, LambdaOutputRef, PropertyRef, Reference, ValueType, as_value
 
@@ -51,7 +51,7 @@ def for_each(
         listed: Any = as_value(given)
     elif isinstance(given, str) or not isinstance(given, Sequence):
         raise SpecError(
-            f"for_each({given!r:.60}, name={name!r}): give a list of items, or a reference to the text of one."
+            f"for_each({shown(given, 60)}, name={name!r}): give a list of items, or a reference to the text of one."
         )
     else:
         for one in cast("Sequence[Any]", given):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from drivetrain.pipelines.binding import dependencies
-from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, did_you_mean, shown
 from drivetrain.pipelines.spec.search import Between, OneOf, Range, Scale, Search
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import Reference, as_value
@@ -80,7 +80,7 @@ def tune(
             whose name does not say which way it goes.
     """
     if not isinstance(training, TrainingStep) or isinstance(training, TuningStep):
-        raise SpecError(f"tune({training!r:.60}): give a training step, as step(train, ...) makes one.")
+        raise SpecError(f"tune({shown(training, 60)}): give a training step, as step(train, ...) makes one.")
     for name, given in ranges.items():
         _check(training, name, given)
     if maximize is None:
@@ -126,14 +126,14 @@ def one_of(*values: Any) -> OneOf:
     try:
         return OneOf(values=values)
     except ValueError as error:
-        raise SpecError(f"one_of{values!r:.80}: {_first(error)}") from None
+        raise SpecError(f"one_of{shown(values)}: {_first(error)}") from None
 
 
 def _check(training: TrainingStep, name: str, given: Any) -> None:
     if not isinstance(given, Between | OneOf):
         raise SpecError(
-            f"tune(..., {name}={given!r:.40}): a range is between(low, high) or one_of(values). A fixed value belongs "
-            "to the training step."
+            f"tune(..., {name}={shown(given, 40)}): a range is between(low, high) or one_of(values). A fixed value "
+            "belongs to the training step."
         )
     if name not in training.parameters:
         raise SpecError(
@@ -169,7 +169,7 @@ def _direction(objective: str) -> bool:
 def _limit(name: str, given: Any) -> Any:
     value = None if given is None else as_value(given)
     if isinstance(value, bool | float | str):
-        raise SpecError(f"tune(..., {name}={given!r:.40}): give a whole number, or an Integer parameter.")
+        raise SpecError(f"tune(..., {name}={shown(given, 40)}): give a whole number, or an Integer parameter.")
     return value
 
 

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
+from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean, said, shown
 
 BAD_INPUT = 2
 BUG = 70
@@ -54,7 +54,7 @@ def explain(error: BaseException) -> tuple[int, str]:
         return BAD_INPUT, _message(f"{error.filename or 'the output'}: {error.strerror}.")
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
-        return BAD_INPUT, _message(f"{place}: {type(error).__name__}: {error}")
+        return BAD_INPUT, _message(f"{place}: {said(error)}")
     return BUG, _bug(error)
 
 
@@ -76,7 +76,7 @@ def _message(text: str) -> str:
 
 def is_usage_error(error: BaseException) -> bool:
     """Whether the argument parser refused the command line. (Where its classes live depends on typer's version.)"""
-    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+    return hasattr(type(error), "format_message") and hasattr(type(error), "exit_code")
 
 
 def _usage(error: Any) -> str:
@@ -107,17 +107,22 @@ def explain_validation(error: Any) -> str:
         return f"{path} does not exist. {hint}{more}"
     if first["type"] == "missing":
         return f"{path} is required.{more}"
-    return f"{path} is {first.get('input')!r:.80}: {first['msg'].rstrip('.')}.{more}"
+    return f"{path} is {shown(first.get('input'))}: {first['msg'].rstrip('.')}.{more}"
 
 
 def _fields(error: BaseException) -> list[str]:
     """The fields of the model that refused, found in the frame in which it was being built."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        built = frame.f_locals.get("self") or frame.f_locals.get("cls")
-        kind: Any = built if isinstance(built, type) else type(built)
+        built: Any = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        kind = _model(built)
         if kind.__name__ == getattr(error, "title", None) and hasattr(kind, "model_fields"):
             return list(kind.model_fields)
     return []
+
+
+def _model(built: object) -> Any:
+    # Of types alone: a user's own object may raise where it is asked whether it is true, or what it is.
+    return built if issubclass(type(built), type) else type(built)
 
 
 def _bug(error: BaseException) -> str:

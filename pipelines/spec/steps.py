@@ -98,7 +98,7 @@ class JobStep(BaseStep):
 
     def model_post_init(self, context: Any, /) -> None:
         # Beside the fields, as a cached property: no part of its value.
-        self.__dict__["_place"] = place_of_caller()
+        object.__setattr__(self, "_place", place_of_caller())
 
     @property
     def place(self) -> str:

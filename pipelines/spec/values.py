@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.pipelines.errors import SpecError, shown
 from drivetrain.pipelines.spec.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -228,14 +228,18 @@ def as_value(given: Any) -> Value:
     Raises:
         SpecError: for anything else, naming the type.
     """
-    if hasattr(given, "ref"):
+    if _has_reference(given):
         given = given.ref()
     if isinstance(given, Reference | bool | int | float | str):
         return cast(Value, given)
     raise SpecError(
-        f"{given!r} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
+        f"{shown(given)} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
         "pipeline parameter, or a reference to a step's output, metric or property."
     )
+
+
+def _has_reference(given: object) -> bool:
+    return hasattr(type(given), "ref")  # not of the object itself, which may raise
 
 
 def value_type(value: Value) -> ValueType:

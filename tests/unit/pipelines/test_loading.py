@@ -208,3 +208,65 @@ def test_a_setting_is_asked_for_as_any_attribute(tmp_path: Path) -> None:
     settings = load(write(tmp_path, "nightly_asked.py", GOOD)).settings
     assert not hasattr(settings, "nothing") and getattr(settings, "nothing", 3) == 3 and not hasattr(settings, "_one")
     assert copy.deepcopy(settings) == settings
+
+
+RAISING = """
+from drivetrain.components import Input, component
+from drivetrain.pipelines import Cluster, Pipeline, step
+
+class Bad:
+    def __getattr__(self, name):
+        raise RuntimeError("not now")
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+class Lazy:
+    @property
+    def __class__(self):
+        raise RuntimeError("not configured")
+
+lazy = Lazy()
+
+class Empty:
+    def __len__(self):
+        raise RuntimeError("no len")
+    def cluster(self):
+        return Cluster(nonsense=3)
+
+class Loud(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+@component
+def load(raw: Input, rows: int = 3) -> None:
+    ...
+
+def loud():
+    raise Loud
+
+def author() -> Pipeline:
+    return GIVEN
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("Bad()", "author() returned <a Bad, whose repr raises RuntimeError>; it must return a Pipeline."),
+        ("step(load, raw=Bad())", "is a Bad, which a pipeline cannot carry."),
+        ("step(Bad())", "whose repr raises RuntimeError>): not a component."),
+        ("step(load, raw='x', after=[Bad()])", "after=<a Bad, whose repr raises RuntimeError>: no step."),
+        ("step(load, raw='x', cluster=Bad())", "ProcessingStep.cluster is <a Bad, whose repr raises RuntimeError>"),
+        ("Empty().cluster()", "Cluster.nonsense does not exist. Allowed: "),
+        ("loud()", "Loud, whose message raises RuntimeError"),
+    ],
+)
+def test_an_object_that_raises_when_it_is_looked_at_does_not_hide_the_error(
+    given: str, said: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    name = f"raising_{request.node.callspec.indices['given']}"
+    target = write(tmp_path, f"{name}.py", RAISING.replace("GIVEN", given))
+    with pytest.raises(Exception) as caught:
+        load(target)
+    code, told = explain(caught.value)
+    assert code == 2 and told.startswith(f"error: {name}.py, line ") and said in told
