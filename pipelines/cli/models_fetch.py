@@ -30,7 +30,7 @@ def fetch(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch a version's files, and hold them against the hash with which they were registered.
+    """Fetch a version's files, held against their registered hash.
 
     An endpoint loads what lies at the version's place without looking. Ask this before a deployment, or deploy the
     files that it keeps: it fails where they are others.
