@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from drivetrain.training_scripts import plugins
+from drivetrain.training_scripts.data import decoded
 from drivetrain.training_scripts.data.cursor import Order
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
@@ -62,6 +63,29 @@ def test_every_column_is_what_was_written(opened: Reader, written: dict[str, np.
     for column, values in written.items():
         np.testing.assert_array_equal(found[column], values)
         assert found[column].dtype == values.dtype
+
+
+def test_data_that_was_kept_decoded_is_the_same(
+    name: str,
+    place: Any,
+    opened: Reader,
+    written: dict[str, np.ndarray],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The start that writes it, the one that reads it, and the one that has no cache."""
+    monkeypatch.setattr(decoded, "LEAST_SECONDS", 0.0)
+    monkeypatch.setenv(decoded.FOLDER, str(tmp_path / "cache"))
+    for _ in range(2):
+        again = load_reader(name, tmp_path / "data", place.OPTIONS, ALONE)
+        again.open(tuple(written))
+        assert (again.content_hash, again.fitted) == (opened.content_hash, opened.fitted)
+        found, expected = (reader.read(slice(0, ROWS), tuple(written)) for reader in (again, opened))
+        for column in written:
+            np.testing.assert_array_equal(found[column], expected[column])
+            assert found[column].dtype == expected[column].dtype
+    kept = list((tmp_path / "cache").glob("*.safetensors"))
+    assert len(kept) == (name in ("image_folder", "imdb", "npz", "prepared"))
 
 
 def test_rows_in_any_order(opened: Reader, written: dict[str, np.ndarray]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.data import content, host_memory
+from drivetrain.training_scripts.data import content, decoded, host_memory
 from drivetrain.training_scripts.data.cursor import Order
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.data.loader import Loader
@@ -49,6 +50,36 @@ def read(process: Process, name: str, folder: Path, options: dict[str, Any], col
     scratch = f"{tempfile.gettempdir()}/drivetrain-"
     shared = {line.split()[4] for line in maps if scratch in line and line.endswith("(deleted)")}
     return reader.content_hash, digest.hexdigest(), hashed, shared
+
+
+def read_kept(
+    process: Process, hosts: int, caches: list[Path], folder: Path, options: dict[str, Any], columns: tuple[str, ...]
+) -> Any:
+    """As `read`, on several hosts with a cache each; and whether this rank has decoded."""
+    size = process.world_size // hosts
+    process = replace(process, local_rank=process.rank % size, local_world_size=size)
+    decodes: list[bool] = []
+    right = decoded.host_arrays
+    decoded.host_arrays = lambda *given: (decodes.append(True), right(*given))[1]
+    decoded.LEAST_SECONDS = 0.0
+    os.environ[decoded.FOLDER] = str(caches[process.rank // size])
+    return read(process, "imdb", folder, options, columns)[:2], bool(decodes)
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_the_ranks_share_what_was_kept_decoded(hosts: int, forked: Any, tmp_path: Path) -> None:
+    """One host without its entry: all decode, for the ranks wait for each other."""
+    place = importlib.import_module("tests.contract.readers.imdb")
+    columns = tuple(place.write(tmp_path / "data", ROWS, np.random.default_rng(0)))
+    caches = [tmp_path / f"cache{number}" for number in range(hosts)]
+    given = (hosts, caches, tmp_path / "data", place.OPTIONS, columns)
+    starts = [forked(2, read_kept, *given) for _ in range(2)]
+    for entry in caches[-1].glob("*.safetensors"):
+        entry.unlink()
+    starts += [forked(2, read_kept, *given) for _ in range(2)]
+    assert [[decodes for _, decodes in start] for start in starts] == [[True] * 2, [False] * 2] * 2
+    assert len({found for start in starts for found, _ in start}) == 1
+    assert [len(list(cache.glob("*.safetensors"))) for cache in caches] == [1] * hosts
 
 
 @pytest.mark.slow_cases("image_folder", "npz", "mnist", "text")

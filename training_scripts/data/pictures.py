@@ -43,3 +43,14 @@ def decoded(source: Path | IO[bytes], name: str, *, size: int, fit: str, channel
     box = (left, upper, left + square, upper + square) if fit == "crop" else None
     image = image.resize((size, size), Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
     return np.asarray(image).reshape(size, size, channels)
+
+
+def versions() -> dict[str, str]:
+    """Of what decodes: another version may round otherwise."""
+    try:
+        import PIL
+        from PIL import features
+    except ImportError:
+        return {}
+    found = {name: features.version(name) for name in ("jpg", "libjpeg_turbo", "zlib", "webp", "libtiff")}
+    return {"pillow": PIL.__version__, **{name: str(version) for name, version in found.items()}}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
+from drivetrain.training_scripts.data import pictures
 from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.host_memory import host_arrays
+from drivetrain.training_scripts.data.decoded import kept_arrays, origin
+from drivetrain.training_scripts.data.host_memory import HostArrays
 from drivetrain.training_scripts.data.pictures import MODES, decoded
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
@@ -94,10 +97,14 @@ class Reader(reader.Reader):
         shape = (len(self), side, side, channels)
         if "image" not in names or np.prod(shape, dtype=np.int64) > self.options.held_mib << 20:
             return
-        with host_arrays(self.process, {"image": (shape, np.uint8)}) as filling:
+
+        def fill(filling: HostArrays) -> None:
             rows = np.arange(filling.number, len(self), filling.count)
             self._decode_into(filling["image"], rows, rows)
-        self._images = filling["image"]
+
+        options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
+        made_of = origin(self.content_hash, options, sys.modules[__name__], pictures) | pictures.versions()
+        self._images = kept_arrays(self.process, {"image": (shape, np.uint8)}, made_of, fill).arrays["image"]
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         labels = self._labels[indices]

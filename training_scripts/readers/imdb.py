@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
+from drivetrain.training_scripts.data import words as _words
 from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.host_memory import host_arrays, host_folder
+from drivetrain.training_scripts.data.decoded import kept_arrays, origin
+from drivetrain.training_scripts.data.host_memory import HostArrays, host_folder
 from drivetrain.training_scripts.data.words import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
@@ -101,14 +104,15 @@ class Reader(reader.Reader):
         self.check_columns(names)
         base = self._top.parent if self._top.name in (*_TRAIN, *_TEST) else self._top
         self.content_hash = content_hash(base, self._files, self.process)
-        vocabulary = self._vocabulary()
+        # That of this very folder is made of its content, and kept with it.
+        vocabulary = None if self._counts_own_words() else self._vocabulary()
         if self.options.vocabulary:  # it decides what is read, and need not lie with the data
-            both = self.content_hash + "\n".join(vocabulary)
+            both = self.content_hash + "\n".join(vocabulary or [])
             self.content_hash = hashlib.sha256(both.encode()).hexdigest()
-        self.fitted = {"vocabulary": vocabulary}
-        tokens_of = numbers_of(vocabulary)
-        shapes = {"tokens": ((len(self), self.options.length), np.int32), "length": ((len(self),), np.int64)}
-        with host_arrays(self.process, shapes) as filling:
+
+        def fill(filling: HostArrays) -> dict[str, Any]:
+            found = self._vocabulary() if vocabulary is None else vocabulary
+            tokens_of = numbers_of(found)
             for row in range(filling.number, len(self), filling.count):
                 self._ids_of(self._files[row])
             table = np.array([tokens_of.get(word, UNKNOWN) for word in self._ids] or [UNKNOWN], dtype=np.int32)
@@ -119,7 +123,14 @@ class Reader(reader.Reader):
                 filling["tokens"][row, : len(tokens)] = tokens
                 filling["tokens"][row, len(tokens) :] = PADDING
                 filling["length"][row] = len(tokens)
-        self._tokens, self._length = filling["tokens"], filling["length"]
+            return {"vocabulary": found}
+
+        shapes = {"tokens": ((len(self), self.options.length), np.int32), "length": ((len(self),), np.int64)}
+        told = {"length": self.options.length, "vocabulary_size": self.options.vocabulary_size, "words": vocabulary}
+        made_of = origin(self.content_hash, told, sys.modules[__name__], _words)
+        kept = kept_arrays(self.process, shapes, made_of, fill)
+        self._tokens, self._length = kept.arrays["tokens"], kept.arrays["length"]
+        self.fitted = {"vocabulary": kept.facts["vocabulary"]}
         self._ids.clear()
         self._seen.clear()
 
@@ -140,6 +151,12 @@ class Reader(reader.Reader):
             ids = self._ids
             self._seen[path] = np.array([ids.setdefault(word, len(ids)) for word in words_of(_text(path))], np.int64)
         return self._seen[path]
+
+    def _counts_own_words(self) -> bool:
+        """Whether the vocabulary is that of the files that are read."""
+        given = self.options
+        is_given = bool(given.vocabulary or (given.fitted and "vocabulary" in given.fitted))
+        return not is_given and (given.split != "test" or self._top.name in _TRAIN) and self._top.name not in _TEST
 
     def _vocabulary(self) -> list[str]:
         given = self.options

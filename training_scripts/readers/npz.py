@@ -7,6 +7,7 @@ An archive with `x_train`, `y_train`, `x_test` and `y_test`, as Keras has them, 
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
 from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.host_memory import host_arrays, map_file
+from drivetrain.training_scripts.data.decoded import kept_arrays, origin
+from drivetrain.training_scripts.data.host_memory import HostArrays, map_file
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice
@@ -90,12 +92,18 @@ class Reader(reader.Reader):
         chosen = {name: self._members[name] for name in names}
         self._check_sums(chosen)
         packed = {name: member for name, member in chosen.items() if member.offset is None or member.fortran}
-        with host_arrays(self.process, {name: (m.shape, m.dtype) for name, m in packed.items()}) as filling:
+
+        def fill(filling: HostArrays) -> None:
             for number, (name, member) in enumerate(packed.items()):
                 if number % filling.count == filling.number:
                     filling[name][...] = _unpacked(self._path, member)
+
+        shapes = {name: (member.shape, member.dtype) for name, member in packed.items()}
+        files = {name: member.file for name, member in packed.items()}
+        made_of = origin(self.content_hash, {"files": files}, sys.modules[__name__])
+        unpacked = kept_arrays(self.process, shapes, made_of, fill).arrays if packed else {}
         self._columns: dict[str, NDArray[Any]] = {
-            name: filling[name]
+            name: unpacked[name]
             if name in packed
             else map_file(self._path, member.dtype, member.shape, offset=member.offset or 0)
             for name, member in chosen.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data.host_memory import host_arrays
+from drivetrain.training_scripts.data import prepared as _prepared
+from drivetrain.training_scripts.data.decoded import kept_arrays, origin
+from drivetrain.training_scripts.data.host_memory import HostArrays
 from drivetrain.training_scripts.data.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
 from drivetrain.training_scripts.data.table import Layout, Table
 from drivetrain.training_scripts.errors import InputError
@@ -82,19 +85,24 @@ def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Tabl
     """All rows of the named columns: one copy a host of what numpy has a type for, one a process of the rest."""
     plain = {name: kind for name, kind in _kinds(data, names).items() if kind[0].kind != "O"}
     layout = Layout.of(plain)
-    with host_arrays(process, layout.of_rows(data.rows)) as filling:
+
+    def fill(filling: HostArrays) -> None:
         table = Table(layout, [filling[name] for name in filling.arrays])
         start = 0
         for number, shard in enumerate(data.shards):
             if number % filling.count == filling.number and plain:
                 _fill(table, data, shard, start, list(plain))
             start += shard.rows
+
+    shards = [shard.sha256 for shard in data.shards]
+    made_of = origin(data.content_hash, {"shards": shards, "columns": list(plain)}, sys.modules[__name__], _prepared)
+    filled = kept_arrays(process, layout.of_rows(data.rows), made_of, fill).arrays
     _give_back_memory()
     other = [name for name in names if name not in plain]
     kept = data.read(other) if other else {}
     places = layout.places | {name: (len(layout.shapes) + number, None) for number, name in enumerate(kept)}
     shapes = layout.shapes + [((), np.dtype(object))] * len(kept)
-    return Table(Layout(places, shapes), [*filling.arrays.values(), *kept.values()])
+    return Table(Layout(places, shapes), [*filled.values(), *kept.values()])
 
 
 def _give_back_memory() -> None:

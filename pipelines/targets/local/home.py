@@ -4,6 +4,7 @@ ledger.db                                    executions, steps, artifacts, model
 s3/<bucket>/<key>                            what on SageMaker would lie in S3
 runs/<execution>/<step>/attempt-<n>/...      the folders and logs of one attempt
 runs/<execution>/.lock                       held by the process that runs the execution
+decoded/<hash>.safetensors                   decoded data, for the next training of it; may be removed at any time
 .drivetrain-home                             says that nothing here travels with a pipeline
 locks/<hash>                                 held by the process whose training keeps its checkpoints at one place
 """
@@ -44,6 +45,11 @@ class Home:
     def objects(self) -> Path:
         """The folder that stands for S3: below it `<bucket>/<key>`."""
         return self.root / "s3"
+
+    @property
+    def decoded(self) -> Path:
+        """The folder of decoded data (training_scripts/data/decoded.py)."""
+        return self.root / "decoded"
 
     @property
     def runs(self) -> Path:

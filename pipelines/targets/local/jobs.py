@@ -125,10 +125,11 @@ def platform_environment(context: StepContext) -> dict[str, str]:
 
 
 def job_environment(context: StepContext, named: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A job's variables: those of the platform, those `named` for the kind of job, its own; and where on this machine
-    the registry and the objects of S3 are."""
+    """A job's variables: those of the platform, those `named` for the kind of job, its own (which may name another
+    folder for decoded data, or none); and where on this machine the registry and the objects of S3 are."""
     environment = {
         **platform_environment(context),
+        "DRIVETRAIN_DECODED_CACHE": str(context.home.decoded),
         **(named or {}),
         **environment_of(context.arguments),
         "DRIVETRAIN_OBJECT_STORE": str(context.home.objects),

@@ -29,10 +29,13 @@ def test_a_job_asks_this_machine(runs: LocalRuns, given: dict[str, Any] | None) 
     found = told(runs, given)
     assert found["DRIVETRAIN_REGISTRY"] == f"local:{runs.home.ledger}"
     assert found["DRIVETRAIN_OBJECT_STORE"] == str(runs.home.objects)
+    assert found["DRIVETRAIN_DECODED_CACHE"] == str(runs.home.root / "decoded")
 
 
-def test_a_registry_that_is_named_stays(runs: LocalRuns) -> None:
-    assert told(runs, {"DRIVETRAIN_REGISTRY": "mlflow:http://server"})["DRIVETRAIN_REGISTRY"] == "mlflow:http://server"
+def test_what_is_named_stays(runs: LocalRuns) -> None:
+    found = told(runs, {"DRIVETRAIN_REGISTRY": "mlflow:http://server", "DRIVETRAIN_DECODED_CACHE": "/elsewhere"})
+    assert found["DRIVETRAIN_REGISTRY"] == "mlflow:http://server"
+    assert found["DRIVETRAIN_DECODED_CACHE"] == "/elsewhere"
 
 
 def test_a_training_is_told_too(runs: LocalRuns) -> None:
