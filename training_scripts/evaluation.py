@@ -22,7 +22,7 @@ from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.launching.heartbeat import beat
 from drivetrain.training_scripts.metric import Amount, Ints, Metric, Samples, Task
 from drivetrain.training_scripts.outputs import task_of
-from drivetrain.training_scripts.recipe import Batch, Recipe, direction
+from drivetrain.training_scripts.recipe import Batch, HasLossWeights, Recipe, direction
 
 __all__ = ["Bootstrap", "Evaluation", "Forward", "SliceColumn", "evaluate", "probe", "samples_of", "task_of"]
 
@@ -85,7 +85,8 @@ def evaluate(
 
     def accumulate(known: Mapping[str, Amount]) -> Accumulator:
         listed = metrics or {}
-        own = own_metrics(task, known, {name: _direction(recipe, name, listed.get(name)) for name in known})
+        directions = {name: _direction(recipe, name, listed.get(name)) for name in known}
+        own = own_metrics(task, known, directions, weighted=isinstance(recipe, HasLossWeights))
         others = {name: metric for name, metric in listed.items() if name not in own}
         return Accumulator(
             process,

@@ -65,6 +65,8 @@ class Samples:
 
     losses: Floats | None = None
     """One loss a sample, shape [n]."""
+    weights: Floats | None = None
+    """What each sample's loss weighs, shape [n]; None for 1 each."""
     targets: NDArray[Any] | None = None
     scores: NDArray[Any] | None = None
     predicted: NDArray[Any] | None = None

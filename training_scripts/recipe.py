@@ -6,7 +6,8 @@ mean, so that uneven batches and any number of processes give exactly what one p
 
 What a recipe may also have is optional: `reader` (the format that its data comes in, of readers/, where the user names
 none), `reader_options` (that reader's options, where the user gives none), which way its own metrics are better
-(`HasDirections`), and the methods of `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan` and `HasLossParts`.
+(`HasDirections`), and the methods of `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan`, `HasLossParts` and
+`HasLossWeights`.
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.
@@ -176,6 +177,24 @@ class HasLossParts(Protocol):
         ...
 
 
+@runtime_checkable
+class HasLossWeights(Protocol):
+    """A recipe whose samples do not weigh alike: in a language model, as many as they have tokens that count."""
+
+    def loss_weights(self, targets: Tensor) -> Tensor:
+        """How much each sample's loss weighs, from 0; shape [samples], float or whole numbers.
+
+        A step then minimizes, and an evaluation gives, the sum of weights times `losses()` over the sum of weights: of
+        the whole global batch, or of all data, however it was dealt. Where `losses()` is the mean over the tokens that
+        count, and the weight is their number, that is the mean over all tokens. The loss of a sample that weighs 0 must
+        be finite all the same.
+
+        Args:
+            targets: as `batch` gives them, [samples, ...].
+        """
+        ...
+
+
 def check_tokens(tokens: NDArray[np.int64], vocabulary: int, recipe: str) -> None:
     """Raises:
     InputError: a token that an embedding of `vocabulary` rows does not have (torch says no more than "out of range").
@@ -278,6 +297,19 @@ def check_values(recipe: Recipe, method: str, values: object, targets: Tensor) -
     """
     if not isinstance(values, Tensor) or values.shape != targets.shape[:1]:
         raise wrong_answer(recipe, method, values, f"one number a sample, shape [{len(targets)}]")
+
+
+def weights_of(recipe: HasLossWeights, targets: Tensor) -> Tensor:
+    """The weights of samples, detached, float64 [samples], on the device of the targets.
+
+    Raises:
+        InputError: not one number a sample.
+    """
+    weights: object = recipe.loss_weights(targets)
+    if not isinstance(weights, Tensor) or weights.shape != targets.shape[:1]:
+        assert isinstance(recipe, Recipe)
+        raise wrong_answer(recipe, "loss_weights", weights, f"one number a sample, shape [{len(targets)}]")
+    return weights.detach().double()
 
 
 def check_samples_apart(recipe: Recipe, method: str, outputs: Tensor, targets: Tensor) -> None:

@@ -40,9 +40,11 @@ from drivetrain.training_scripts.options import build_options
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import (
     Batch,
+    HasLossWeights,
     Recipe,
     check_samples_apart,
     check_values,
+    weights_of,
     wrong_answer,
 )
 
@@ -84,6 +86,9 @@ class Step:
     """The sum of this rank's losses, shape []; 0 where another rank speaks for the replica."""
     gradient_norm: Tensor | None
     """Over all parameters, before clipping; None where nobody asked for it."""
+    weight: Tensor | None = None
+    """What the samples of the global batch weigh together, float64 [], the same on all ranks; None where each weighs 1
+    (the recipe has no `loss_weights`). `loss` is then a sum of weighted losses."""
 
 
 class Strategy:
@@ -104,7 +109,7 @@ class Strategy:
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
         self.recipe, self.process, self.common, self.options = recipe, process, common, options
         self.precision = precision_of(common.precision)
-        self._is_checked = False
+        self._is_checked, self._weighs = False, False
         if common.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
                 "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
@@ -152,9 +157,10 @@ class Strategy:
         """Around each piece of an accumulation: gradients need to travel only with the last one."""
         return nullcontext()
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         """Leave gradients of `gradient_scale` times the sum of the losses over all ranks (divided by `data_size`, where
-        the strategy averages); returns the sum of this rank's losses, detached.
+        the strategy averages); returns the sum of this rank's losses, detached. Losses are those of `losses_of`,
+        weighted where the recipe weighs its samples.
 
         Sums and one common scale, instead of each rank's mean, are what makes uneven parts exact: ranks with fewer
         samples weigh less, a rank without samples takes part with weight zero.
@@ -171,7 +177,7 @@ class Strategy:
         return total
 
     def losses_of(self, piece: Batch) -> Tensor:
-        """The losses of a piece's samples, shape [samples].
+        """The losses of a piece's samples, weighted where the recipe weighs them, shape [samples].
 
         Where ranks share samples, they may be this rank's parts of them; `backward` then adds up what it returns.
         """
@@ -205,7 +211,10 @@ class Strategy:
             self.buffers.agree()
         self.optimizer.zero_grad()
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
-        gradient_scale = self.layout.data_size / num_global_samples
+        weight = self.total_weight(batch, num_samples)
+        gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
+        if weight is not None:  # where nothing weighs anything there is nothing to learn
+            gradient_scale = torch.where(weight > 0, self.layout.data_size / weight, 0.0).to(self.precision.parameters)
         try:
             loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
         except (ValueError, RuntimeError) as error:
@@ -218,7 +227,29 @@ class Strategy:
                 "leaves out a smaller last batch; or a larger global_batch or less accumulation; or use GroupNorm."
             ) from error
         norm = self._update(loss_scale, measure)
-        return Step(loss if self.layout.counts() else torch.zeros_like(loss), norm)
+        return Step(loss if self.layout.counts() else torch.zeros_like(loss), norm, weight)
+
+    def total_weight(self, batch: Batch, num_samples: int) -> Tensor | None:
+        """What the samples of the global batch weigh together, float64 []; None where the recipe does not weigh them.
+        Every rank must ask for it.
+
+        Raises:
+            InputError: weights that are negative or not finite, in the first step.
+        """
+        if not isinstance(self.recipe, HasLossWeights):
+            return None
+        weights = weights_of(self.recipe, batch.targets)
+        if not self._weighs and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+            raise wrong_answer(self.recipe, "loss_weights", weights, "finite numbers from 0")
+        self._weighs = True
+        own = weights[:num_samples].sum() if self.layout.counts() else torch.zeros_like(weights).sum()
+        return self.process.sum(own)
+
+    def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
+        """Losses of samples times what these weigh, shape [samples]; as they are where the recipe does not say."""
+        if not isinstance(self.recipe, HasLossWeights):
+            return losses
+        return losses * weights_of(self.recipe, targets).to(losses.dtype)
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""
@@ -264,12 +295,12 @@ class Strategy:
             return module(inputs)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The recipe's losses, shape [samples], never in half precision."""
+        """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
         outputs = outputs.to(self.precision.parameters)
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
         self.check_first("losses", outputs, targets)
-        return losses
+        return self.weighted(losses, targets)
 
     def check_first(self, method: str, outputs: Tensor, targets: Tensor) -> None:
         """Hold the recipe's losses against what they promise, when it first gives some."""

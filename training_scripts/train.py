@@ -130,7 +130,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                         num_global_samples=given.num_global_samples,
                         measure=at.reports,
                     )
-                    losses.add(taken.loss, given.num_global_samples)
+                    losses.add(taken.loss, given.num_global_samples, taken.weight)
                     if step == 1:
                         refuse_infinite_loss(taken.loss, process)
                     profile.step()

@@ -25,6 +25,8 @@ LENGTH, VOCABULARY, WIDTH, HEADS = 8, 10, 8, 2
 class Recipe:
     """`kind`: conv, transformer, idle (a transformer with layers that nothing uses), batchnorm, bn1d or dropout.
 
+    (`Weighted` below is a kind, too.)
+
     `optimizer_kind`: adamw, amsgrad, sgd, momentum, rprop or adafactor.
     """
 
@@ -99,6 +101,42 @@ class Recipe:
         inputs = torch.randn(count, 1, SIDE, SIDE, generator=generator, dtype=torch.float64)
         inputs[torch.arange(count), 0, targets] += 2.0  # a bright row tells the class
         return Batch(inputs, targets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted(Recipe):
+    """A transformer in whose texts some tokens count, another number in each, and of some texts none: the loss is the
+    mean over all tokens that count, of all samples."""
+
+    kind: str = "weighted"
+
+    @property
+    def reads_text(self) -> bool:
+        return True
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        sums, counts = self.loss_parts(outputs, targets)
+        return sums / counts.clamp(min=1)
+
+    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        counts = (targets < 4).to(outputs.dtype)
+        losses = functional.cross_entropy(outputs.transpose(1, 2), targets, reduction="none")
+        return (losses * counts).sum(dim=1), counts.sum(dim=1)
+
+    def loss_weights(self, targets: Tensor) -> Tensor:
+        return (targets < 4).sum(dim=1)
+
+    def samples(self, count: int, *, seed: int = 0) -> Batch:
+        batch = super().samples(count, seed=seed)
+        targets = batch.targets.clone()
+        targets[:, 5:] += 10 * (torch.arange(count) % 2 == 0)[:, None]
+        targets[::7] += 10
+        return Batch(batch.inputs, torch.where(targets < VOCABULARY, targets, 9))
+
+
+def recipe_of(kind: str, optimizer_kind: str) -> Recipe:
+    """The recipe of a kind."""
+    return (Weighted if kind == "weighted" else Recipe)(kind=kind, optimizer_kind=optimizer_kind)
 
 
 @dataclass(frozen=True)
@@ -201,6 +239,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "transformer": transformer,
     "idle": lambda: transformer(idle=True),
     "batchnorm": lambda: convolutional(norm=True),
+    "weighted": transformer,
     "dropout": lambda: convolutional(dropout=0.3),
     "bn1d": fully_connected,
 }

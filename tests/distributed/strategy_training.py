@@ -18,7 +18,7 @@ from drivetrain.training_scripts.distribution.sharded import fill
 from drivetrain.training_scripts.evaluation import evaluate
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
-from tests.distributed.strategy_models import Memory, Recipe
+from tests.distributed.strategy_models import Memory, Recipe, recipe_of
 from tests.distributed.strategy_runs import Run
 
 # 49 samples in batches of 16: 16, 16, 16, 1. With 2 ranks the first one has no sample of the batch of 1.
@@ -60,7 +60,7 @@ class Trained:
 
 def build(process: Process, run: Run, setting: Setting) -> Strategy:
     """The strategy of a run, its model as seeded."""
-    recipe = Recipe(kind=setting.kind, optimizer_kind=setting.optimizer)
+    recipe = recipe_of(setting.kind, setting.optimizer)
     common = Common(
         learning_rate=setting.learning_rate,
         weight_decay=1e-2,
@@ -111,7 +111,8 @@ def go_on(strategy: Strategy, setting: Setting) -> Trained:
         batch = data.batch(own if len(own) else indices[:1]).to(process.device, strategy.precision.parameters)
         torch.manual_seed(1000 * step + layout.data_rank)  # for dropout: each replica draws its own, at any step
         taken = strategy.train_step(batch, num_samples=len(own), num_global_samples=len(indices))
-        losses.append(float(process.sum(taken.loss)) / len(indices))
+        weight = len(indices) if taken.weight is None else float(taken.weight)
+        losses.append(float(process.sum(taken.loss)) / weight)
         if taken.gradient_norm is not None:
             norms.append(float(taken.gradient_norm))
 

@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
+from drivetrain.training_scripts.data.cursor import Order
 from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.process import Process
+from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.strategy import load_strategy
-from tests.distributed.strategy_models import Recipe
+from tests.distributed.strategy_models import Recipe, Weighted
 from tests.distributed.strategy_runs import ALL, FIRST, Run, dealt, parameters, with_models
 from tests.distributed.strategy_training import (
+    GLOBAL_BATCH,
+    NUM_SAMPLES,
     Setting,
     Trained,
     difference,
@@ -98,6 +103,45 @@ def test_accumulation_in_three_pieces_equals_one_process(
 ) -> None:
     """Pieces are uneven, too, and some ranks have no sample for one."""
     equals_one_process(run, kind, 3, reference, pooled)
+
+
+def in_one_pass(process: Process, setting: Setting) -> tuple[list[float], float, dict[str, Any]]:
+    """A training by hand, of which each step minimizes the mean over all tokens of its batch that count."""
+    recipe = Weighted(optimizer_kind="sgd")
+    torch.manual_seed(setting.seed)
+    model = recipe.model().double()
+    optimizer = recipe.optimizer(model, learning_rate=setting.learning_rate, weight_decay=1e-2)
+    data, held_out, order = recipe.samples(NUM_SAMPLES), recipe.samples(23, seed=1), Order(NUM_SAMPLES, GLOBAL_BATCH, 3)
+
+    def mean(batch: Batch) -> torch.Tensor:
+        counts = batch.targets < 4
+        losses = functional.cross_entropy(model(batch.inputs).transpose(1, 2), batch.targets, reduction="none")
+        return (losses * counts).sum() / counts.sum()
+
+    losses = []
+    for step in range(setting.steps):
+        epoch, within = divmod(step, order.steps_per_epoch)
+        rows = torch.from_numpy(order.batch(epoch * NUM_SAMPLES + within * GLOBAL_BATCH).copy())
+        loss = mean(Batch(data.inputs[rows], data.targets[rows]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, mean(held_out).item(), {name: p.detach().numpy() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    "run", parameters([ALONE, *(run for run in ALL if "transformer" in run.models)], quick=("single", "ddp", "cp"))
+)
+def test_the_mean_over_all_tokens_of_a_batch(run: Run, pooled: Any) -> None:
+    """Samples weigh what `loss_weights` says: some nothing, and of ranks and pieces each has another weight."""
+    setting = Setting(kind="weighted", optimizer="sgd", accumulation=3, steps=6)
+    ((losses, held_out, model),) = pooled(1, in_one_pass, setting)
+    trained = pooled(run.world_size, fit, run, setting)[0]
+    np.testing.assert_allclose(trained.losses, losses, rtol=0, atol=TOLERANCE)
+    assert abs(trained.evaluation["loss"] - held_out) < TOLERANCE
+    for name, values in model.items():
+        np.testing.assert_allclose(trained.model[name], values, rtol=0, atol=TOLERANCE, err_msg=name)
 
 
 @pytest.mark.slow_cases("fsdp-2")

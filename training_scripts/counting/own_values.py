@@ -86,6 +86,46 @@ class ValueSum:
 
 
 @dataclass(frozen=True)
+class WeightedLossSum:
+    """The sum of what each sample weighs, or of that times its loss; exact. Where nothing is said, each weighs 1."""
+
+    of_losses: bool
+
+    @property
+    def size(self) -> int:
+        return exact_sum.SIZE
+
+    def count(self, samples: Samples) -> Counts:
+        losses, weights = samples.losses, samples.weights
+        assert losses is not None
+        if weights is None:
+            return exact_sum.spread(losses if self.of_losses else np.ones(len(losses)))
+        if not self.of_losses:
+            return exact_sum.spread(weights)
+        return exact_sum.spread(np.stack(exact_sum.products(losses, weights), axis=1))
+
+    def settle(self, cells: Ints) -> None:
+        exact_sum.settle(cells)
+
+
+@dataclass(frozen=True)
+class WeightedLoss:
+    """The sum of the losses, each times what its sample weighs, over the sum of the weights, rounded once."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = get_args(Kind)
+    higher_is_better: ClassVar[bool | None] = False
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"sum": WeightedLossSum(True), "weight": WeightedLossSum(False)}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        weight = exact_sum.numerator(counted["weight"])
+        if not weight:
+            raise UndefinedError("there is no sample that weighs anything")
+        return {"": Value(exact_sum.numerator(counted["sum"]) / weight)}
+
+
+@dataclass(frozen=True)
 class Mean:
     """The mean of one value a sample; and of those of each class, `class_3`, that has samples."""
 
@@ -138,18 +178,23 @@ _MEANS: Mapping[bool | None, type[Mean]] = {None: Mean, True: MeanGain, False: M
 
 
 def own_metrics(
-    task: Task, amounts: Mapping[str, Amount], directions: Mapping[str, bool | None] | None = None
+    task: Task,
+    amounts: Mapping[str, Amount],
+    directions: Mapping[str, bool | None] | None = None,
+    *,
+    weighted: bool = False,
 ) -> dict[str, Metric]:
     """`loss` and the recipe's own metrics, these also by class where a sample is of one.
 
     Args:
         amounts: the recipe's own, and what their values are.
+        weighted: whether the recipe weighs its samples' losses.
         directions: whether more of each is better (`recipe.direction`); None, or not there: nobody knows.
     """
     by_class = task.kind in ("multiclass", "binary")
     known = directions or {}
     own = {name: _MEANS[known.get(name)](name, amount, by_class) for name, amount in amounts.items()}
-    return {"loss": MeanLoss("loss", "float"), **own}
+    return {"loss": WeightedLoss() if weighted else MeanLoss("loss", "float"), **own}
 
 
 def classes_of(samples: Samples, num_classes: int) -> Ints:

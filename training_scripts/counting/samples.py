@@ -13,7 +13,14 @@ from drivetrain.training_scripts.counting.finite import EXTREME, Locate, Where, 
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Amount, Ints, Samples, Task
 from drivetrain.training_scripts.outputs import answers_of
-from drivetrain.training_scripts.recipe import HasDirections, Recipe, check_values, wrong_answer
+from drivetrain.training_scripts.recipe import (
+    HasDirections,
+    HasLossWeights,
+    Recipe,
+    check_values,
+    weights_of,
+    wrong_answer,
+)
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100
@@ -50,8 +57,13 @@ def samples_of(
     for name, numbers in found.items():
         if numbers.dtype != np.bool_:
             check_finite(name, numbers, where, EXTREME)
+    weights = _array(weights_of(recipe, targets)) if isinstance(recipe, HasLossWeights) else None
+    if weights is not None:
+        check_finite("loss weight", weights, where, EXTREME)
+        if weights.size and weights.min() < 0:
+            raise wrong_answer(recipe, "loss_weights", targets, f"numbers from 0, and not {weights.min():g}")
     if task.kind == "values":
-        return Samples(losses=found["loss"], values=values)
+        return Samples(losses=found["loss"], weights=weights, values=values)
     scores, predicted = answers_of(recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted)):
         if numbers is not None and numbers.dtype.kind == "f":
@@ -62,7 +74,9 @@ def samples_of(
             f"{type(recipe).__module__}: targets of shape {list(targets.shape)} do not fit outputs of shape "
             f"{list(outputs.shape)}, which make predictions of shape {list(predicted.shape)} in a {task.kind} task."
         )
-    return Samples(losses=found["loss"], targets=wanted, scores=scores, predicted=predicted, values=values)
+    return Samples(
+        losses=found["loss"], weights=weights, targets=wanted, scores=scores, predicted=predicted, values=values
+    )
 
 
 def amounts_of(samples: Samples) -> dict[str, Amount]:

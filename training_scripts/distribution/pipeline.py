@@ -122,7 +122,7 @@ class Pipeline:
         stages: this rank's stages by index.
         shadow: all stages, for the shapes of what travels.
         group: the ranks of this pipeline, in the order of their stages.
-        losses: one loss a sample.
+        losses: one loss a sample, weighted.
     """
 
     def __init__(
@@ -139,10 +139,11 @@ class Pipeline:
         self.is_first, self.is_last = 0 in stages, plan.num_stages - 1 in stages
         self._made: dict[tuple[Any, ...], list[_Made]] = {}
         self._targets = torch.empty(0)
-        self._counted, self._scale = 0, 1.0
+        self._counted = 0
+        self._scale: float | Tensor = 1.0
         self._total = torch.zeros(())
 
-    def backward(self, piece: Batch, counted: int, scale: float) -> Tensor:
+    def backward(self, piece: Batch, counted: int, scale: float | Tensor) -> Tensor:
         """Leave gradients of `scale` times the summed losses of the first `counted` samples; returns that sum.
 
         Only the last stage knows it, for the others it is 0. Micro-batches are filled up with samples of the piece that
@@ -264,7 +265,7 @@ class PipelineStrategy(strategy.Strategy):
     def exchange(self) -> None:
         """After the last backward pass of a step: bring the gradients of ranks with the same stage together."""
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         if stage := self.layout.coordinates["stage"]:
             # The ranks of a replica are seeded alike; layers of different stages must not drop the same features.
             torch.manual_seed(int(torch.randint(2**62, ())) + stage)

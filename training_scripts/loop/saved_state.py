@@ -78,7 +78,10 @@ _FIELDS: Mapping[str, Is] = {
         and all(_ENTRY(one) and all(map(_number, one.values())) for one in cast("list[Any]", given))
     ),
     "owed": _or_none(_object(learning_rate=_number, gradient_norm=_or_none(_number))),
-    "losses": _object(sums=_numbers, reported=_numbers, num_samples=_count, num_reported=_count),
+    "losses": lambda given: (
+        _object(sums=_numbers, reported=_numbers, num_samples=_count, num_reported=_count)(given)
+        and all(_number(given.get(name, 0)) for name in ("weight", "weight_reported"))
+    ),
     "watch": _object(best=_or_none(_number), best_step=_count, worse_since_best=_count),
     "config": is_config,
 }

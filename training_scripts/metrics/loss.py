@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training_scripts.counting.own_values import Mean
+from drivetrain.training_scripts.counting.own_values import WeightedLoss
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, Value
 
-LOSS = Mean("loss", "float")
+LOSS = WeightedLoss()
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The mean of the recipe's losses over the samples: their exact sum / samples, rounded once."""
+    """The mean of the recipe's losses over the samples: their exact sum / samples, rounded once. Where the recipe
+    weighs its samples (`loss_weights`): the exact sum of weights times losses / sum of weights."""
 
     kinds: ClassVar[tuple[Kind, ...]] = (
         "multiclass",

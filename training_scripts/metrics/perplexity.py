@@ -9,17 +9,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from drivetrain.training_scripts.counting.own_values import Mean
+from drivetrain.training_scripts.counting.own_values import WeightedLoss
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
-LOSS = Mean("loss", "float")
+LOSS = WeightedLoss()
 
 
 @dataclass(frozen=True)
 class Metric:
     """e to the power of the mean loss, for recipes whose loss is the mean of -log p over the tokens of a sample.
 
-    Each sample counts alike, however many tokens it has.
+    Each sample counts alike, however many tokens it has, unless the recipe weighs them (`loss_weights`).
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")

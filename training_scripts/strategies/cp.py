@@ -61,9 +61,10 @@ class Strategy(strategy.Strategy):
         self.check_first("loss_parts", outputs, targets)
         weights = weights.detach().clone()
         dist.all_reduce(weights, group=self.context.group)
-        return sums / torch.where(weights == 0, 1, weights)  # a sample without a token that counts has no loss
+        losses = sums / torch.where(weights == 0, 1, weights)  # a sample without a token that counts has no loss
+        return self.weighted(losses, piece.targets)
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float) -> torch.Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         total = super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
         if isinstance(self.recipe, HasLossParts):
             dist.all_reduce(total, group=self.context.group)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch, load_recipe
+from drivetrain.training_scripts.recipes import digits_cnn
 from drivetrain.training_scripts.strategies import dp
 from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy, pieces
 
@@ -113,3 +115,50 @@ def test_data_parallel_where_it_makes_no_sense(
     strategy.common = Common(learning_rate=0.1, **common)
     with pytest.raises(InputError, match=message):
         strategy.check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighing(digits_cnn.Recipe):
+    weights: tuple[float, ...] = ()
+
+    def loss_weights(self, targets: torch.Tensor) -> torch.Tensor:
+        return torch.tensor(self.weights)
+
+
+def weighing(*weights: float) -> Strategy:
+    recipe: Any = Weighing(channels=2, hidden=4, weights=weights)
+    kind, options = load_strategy("single", {})
+    return kind(recipe, recipe.model(), ALONE, Common(learning_rate=0.0, precision="fp64"), options)
+
+
+def test_the_gradient_is_the_mean_of_samples_by_what_they_weigh() -> None:
+    strategy = weighing(1, 0, 3, 0.5, 2)
+    losses = strategy.recipe.losses(strategy.model(BATCH.inputs), BATCH.targets)
+    summed = (losses * torch.tensor([1, 0, 3, 0.5, 2], dtype=torch.float64)).sum()
+    expected = torch.autograd.grad(summed / 6.5, list(strategy.model.parameters()))
+    step = strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+    assert step.weight is not None
+    assert float(step.weight) == 6.5
+    torch.testing.assert_close(step.loss, summed.detach())
+    for parameter, gradient in zip(strategy.model.parameters(), expected, strict=True):
+        assert parameter.grad is not None
+        torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-14)
+
+
+def test_a_batch_that_weighs_nothing_has_a_gradient_of_zero() -> None:
+    step = (strategy := weighing(0, 0, 0, 0, 0)).train_step(BATCH, num_samples=5, num_global_samples=5)
+    assert float(step.loss) == 0.0
+    assert all(not parameter.grad.any() for parameter in strategy.model.parameters() if parameter.grad is not None)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ((1, 1), r"loss_weights\(\) of the recipe returned shape \[2\]; it must return one number a sample"),
+        ((1, 1, -1, 1, 1), r"loss_weights\(\) of the recipe returned .*; it must return finite numbers from 0"),
+        ((1, 1, float("nan"), 1, 1), "it must return finite numbers from 0"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights: tuple[float, ...], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        weighing(*weights).train_step(BATCH, num_samples=5, num_global_samples=5)

@@ -167,3 +167,22 @@ def test_no_samples_can_be_counted_by_every_metric(kind: Kind) -> None:
         for tally in metric.tallies(task).values():
             counts = tally.count(samples)
             assert counts.cells.size == 0 or (counts.amounts is not None and not counts.amounts.any())
+
+
+@dataclass(frozen=True)
+class Weighing(Recipe):
+    weight: float = 2.0
+
+    def loss_weights(self, targets: Tensor) -> Tensor:
+        return torch.tensor([1.0, self.weight, 3.0])
+
+
+def test_what_samples_weigh() -> None:
+    given = (Task("values"), torch.zeros(3), torch.zeros(3), ROWS)
+    weights = samples_of(Weighing(), *given).weights
+    assert weights is not None
+    assert weights.tolist() == [1.0, 2.0, 3.0]
+    assert samples_of(Recipe(), *given).weights is None
+    for weight, words in ((NAN, "loss weight"), (-1.0, r"loss_weights\(\) .* numbers from 0, and not -1")):
+        with pytest.raises(InputError, match=words):
+            samples_of(Weighing(weight=weight), *given)

@@ -53,6 +53,19 @@ def test_it_goes_on_where_it_was() -> None:
     assert second.since_last() == first.since_last() != first.of_epoch()
 
 
+def test_samples_that_weigh_something() -> None:
+    first, second = RunningLoss(ALONE), RunningLoss(ALONE)
+    first.add(torch.tensor(6.0), 2, torch.tensor(3.0, dtype=torch.float64))
+    first.mark()
+    second.load_state(json.loads(json.dumps(first.state())))
+    for losses in (first, second):
+        losses.add(torch.tensor(2.0), 2, torch.tensor(5.0, dtype=torch.float64))
+        assert (losses.of_epoch(), losses.since_last()) == (1.0, 0.4)
+        losses.start_epoch()
+        losses.add(torch.tensor(0.0), 2, torch.tensor(0.0, dtype=torch.float64))
+        assert (losses.of_epoch(), losses.since_last()) == (0.0, 0.0)
+
+
 def test_sums_of_other_ranks_are_added_up() -> None:
     losses = RunningLoss(ALONE)
     saved = {"sums": [1.0, 2.0, 3.0], "num_samples": 4, "reported": [0.5, 0.5, 1.0], "num_reported": 2}

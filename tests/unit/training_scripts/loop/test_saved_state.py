@@ -48,6 +48,7 @@ def generator(**fields: Any) -> Change:
 
 
 STATE: dict[str, Change] = {
+    "weight": put("much", "losses", "weight"),
     **{f"no {name}": drop(name) for name in ("step", "consumed", "history", "owed", "losses", "watch", "config")},
     "step as text": put("four", "step"),
     "a negative step": put(-4, "step"),

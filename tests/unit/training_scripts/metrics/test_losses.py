@@ -29,6 +29,19 @@ def test_perplexity(losses: list[float]) -> None:
     assert values(metric("perplexity"), TASK, Samples(losses=np.array(losses))) == {"": math.exp(true)}
 
 
+@given(st.lists(st.tuples(st.floats(-1e100, 1e100), st.integers(0, 2**40)), min_size=1, max_size=50))
+def test_samples_that_weigh_something(pairs: list[tuple[float, int]]) -> None:
+    weight = sum(each for _, each in pairs)
+    losses, weights = (np.array(each, dtype=np.float64) for each in zip(*pairs, strict=True))
+    given_samples = Samples(losses=losses, weights=weights)
+    if not weight:
+        with pytest.raises(UndefinedError, match="there is no sample that weighs anything"):
+            values(metric("loss"), TASK, given_samples)
+        return
+    true = sum(Fraction(loss) * each for loss, each in pairs) / weight
+    assert values(metric("loss"), TASK, given_samples) == {"": float(true)}
+
+
 def test_a_model_that_knows_nothing_hesitates_among_all_tokens() -> None:
     found = values(metric("perplexity"), TASK, Samples(losses=np.full(7, math.log(50_000))))
     assert found[""] == pytest.approx(50_000, rel=1e-12)
