@@ -312,38 +312,6 @@ def weights_of(recipe: HasLossWeights, targets: Tensor) -> Tensor:
     return weights.detach().double()
 
 
-def check_samples_apart(recipe: Recipe, method: str, outputs: Tensor, targets: Tensor) -> None:
-    """Hold `losses()`, or the sums of `loss_parts()`, against what they promise, on the first two samples.
-
-    Args:
-        method: its name.
-        outputs: of the model, [samples, ...], for two samples at least.
-
-    Raises:
-        InputError: a sample's loss depends on the outputs of another, or on how many samples there are.
-    """
-    pair = outputs[:2].detach().requires_grad_()
-
-    def losses(count: int) -> Tensor:
-        # Cloned, for a recipe may change what the model gives it.
-        answer = getattr(recipe, method)(pair[:count].clone(), targets[:count].clone())
-        return answer[0] if isinstance(answer, tuple) else answer
-
-    with torch.enable_grad():
-        both, again, alone = losses(2), losses(2).detach(), losses(1).detach()
-        (gradient,) = torch.autograd.grad(both[0], pair, allow_unused=True) if both.requires_grad else (None,)
-    both, rule = both.detach(), "each has to be that of its own sample, as a loss with reduction='none' gives it"
-    where = f"{type(recipe).__module__}: {method}() of the recipe mixes samples"
-    if not torch.isfinite(both).all() or (gradient is not None and not torch.isfinite(gradient).all()):
-        return  # which says nothing of other samples; the loop tells it
-    if gradient is not None and bool((gradient[1] != 0).any()):
-        raise InputError(f"{where}: the first loss depends on the outputs of the second; {rule}.")
-    if torch.equal(both, again) and not torch.isclose(both[0], alone[0], rtol=1e-2, atol=1e-4, equal_nan=True):
-        raise InputError(
-            f"{where}: the first loss is {float(both[0]):.6g} of two samples and {float(alone[0]):.6g} alone; {rule}."
-        )
-
-
 def source_hash(recipe: Recipe) -> str:
     """SHA-256 of the recipe's file: an edited recipe is another training."""
     file = sys.modules[type(recipe).__module__].__file__

@@ -27,13 +27,13 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.checkpointing.generators import kept_generators
 from drivetrain.training_scripts.distribution import gradients
 from drivetrain.training_scripts.distribution.average import MovingAverage
 from drivetrain.training_scripts.distribution.batch_statistics import synchronize_batch_statistics
 from drivetrain.training_scripts.distribution.buffers import shared_buffers
 from drivetrain.training_scripts.distribution.layers import compile_layers, recompute_activations
 from drivetrain.training_scripts.distribution.layout import Layout, lay_out
+from drivetrain.training_scripts.distribution.loss_checks import FirstLosses
 from drivetrain.training_scripts.distribution.precision import LossScale, precision_of
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.options import build_options
@@ -42,7 +42,6 @@ from drivetrain.training_scripts.recipe import (
     Batch,
     HasLossWeights,
     Recipe,
-    check_samples_apart,
     check_values,
     weights_of,
     wrong_answer,
@@ -109,7 +108,8 @@ class Strategy:
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
         self.recipe, self.process, self.common, self.options = recipe, process, common, options
         self.precision = precision_of(common.precision)
-        self._is_checked, self._weighs = False, False
+        self._weighs = False
+        self.first_losses = FirstLosses(recipe, process.device)
         if common.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
                 "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
@@ -297,17 +297,12 @@ class Strategy:
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
         outputs = outputs.to(self.precision.parameters)
+        version = outputs._version
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
-        self.check_first("losses", outputs, targets)
+        self.first_losses.apart("losses", outputs, targets, losses if outputs._version == version else None)
+        self.first_losses.of_parts(outputs, targets)
         return self.weighted(losses, targets)
-
-    def check_first(self, method: str, outputs: Tensor, targets: Tensor) -> None:
-        """Hold the recipe's losses against what they promise, when it first gives some."""
-        if not self._is_checked and len(targets) > 1:
-            self._is_checked = True
-            with kept_generators(self.process.device):  # a loss may draw from any
-                check_samples_apart(self.recipe, method, outputs, targets)
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""

@@ -19,7 +19,7 @@ from drivetrain.training_scripts.recipe import Batch
 from drivetrain.training_scripts.recipes import decoder_lm
 from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed import strategy_models
-from tests.distributed.language_model_training import MODEL, distance, learn
+from tests.distributed.language_model_training import LENGTH, MODEL, distance, learn
 
 
 @pytest.mark.slow_cases("2-options1-changes1-common1")
@@ -53,24 +53,25 @@ class Uneven(decoder_lm.Recipe):
         sums, weights = self.loss_parts(outputs, targets)
         return sums / weights
 
+    def counts(self, targets: Tensor) -> Tensor:
+        return targets % 3 > 0
+
     def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        counts = (targets % 3 > 0).to(outputs.dtype)
+        counts = self.counts(targets).to(outputs.dtype)
         losses = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
         return (losses.view_as(targets) * counts).sum(dim=1), counts.sum(dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Padded(Uneven):
-    """Of the first sequence of a batch no token counts."""
+    """Of the first sequence that `learn` has no token counts, of others one or two."""
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         sums, weights = self.loss_parts(outputs, targets)
         return sums / weights.clamp(min=1)
 
-    def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        counts = (torch.arange(len(targets)) > 0).to(outputs.dtype)
-        sums, weights = super().loss_parts(outputs, targets)
-        return sums * counts, weights * counts
+    def counts(self, targets: Tensor) -> Tensor:
+        return targets % 5 == 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +114,9 @@ def watched(process: Process, recipe: decoder_lm.Recipe, length: int) -> tuple[d
     kind, built = load_strategy("cp", {})
     strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
     tokens = torch.zeros(3, length, dtype=torch.int64)
-    with Watch() as watch:
-        strategy.train_step(Batch(tokens, tokens), num_samples=3, num_global_samples=3)
+    for watch in (Watch(), Watch()):  # in the first step some outputs are put together, to look at the losses
+        with watch:
+            strategy.train_step(Batch(tokens, tokens), num_samples=3, num_global_samples=3)
     return dict(watch.gathered), watch.pairs
 
 
@@ -127,6 +129,34 @@ def test_outputs_stay_where_they_are_and_attention_is_the_same_work_for_all(pool
     assert whole == [(keys_and_values | {19: 3 * 8 * 19 * 4}, 2 * 4 * keys) for keys in (4, 8)]
     # Six positions are no four chunks.
     assert [pairs for _, pairs in pooled(2, watched, decoder_lm.Recipe(**vars(MODEL)), 6)] == [2 * 3 * 3, 2 * 3 * 6]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreeing(decoder_lm.Recipe):
+    """The parts forget that some tokens do not count."""
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        losses = functional.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none").view_as(targets)
+        return (losses * (targets > 4)).sum(dim=1) / (targets > 4).sum(dim=1).clamp(min=1)
+
+
+def disagreement(process: Process, name: str, samples: int) -> str:
+    kind, built = load_strategy(name, {})
+    recipe = Disagreeing(**vars(MODEL))
+    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
+    tokens = torch.arange(samples * LENGTH).view(samples, LENGTH) % recipe.vocabulary
+    with pytest.raises(InputError) as caught:
+        strategy.train_step(Batch(tokens, tokens), num_samples=samples, num_global_samples=samples)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "world_size", "samples"), [("single", 1, 2), ("cp", 2, 2), ("cp", 2, 1)])
+def test_losses_and_their_parts_that_disagree_are_refused(
+    name: str, world_size: int, samples: int, pooled: Any
+) -> None:
+    """Of one sample too, with which no mixing can be seen."""
+    for message in pooled(world_size, disagreement, name, samples):
+        assert "losses() and loss_parts() of the recipe disagree: the loss of sample 1 is " in message
 
 
 class Attention(nn.Module):

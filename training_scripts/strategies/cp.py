@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from drivetrain.training_scripts import strategy
 from drivetrain.training_scripts.distribution import reduction
 from drivetrain.training_scripts.distribution.context_parallel import Context
+from drivetrain.training_scripts.distribution.loss_checks import MOST_GATHERED_BYTES
 from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.recipe import Batch, HasLossParts, check_values
 
@@ -58,11 +59,30 @@ class Strategy(strategy.Strategy):
         sums, weights = self.recipe.loss_parts(outputs, targets)
         for values in (sums, weights):
             check_values(self.recipe, "loss_parts", values, targets)
-        self.check_first("loss_parts", outputs, targets)
+        self.first_losses.apart("loss_parts", outputs, targets)
         weights = weights.detach().clone()
         dist.all_reduce(weights, group=self.context.group)
         losses = sums / torch.where(weights == 0, 1, weights)  # a sample without a token that counts has no loss
+        if self.first_losses.wants_parts:
+            self._check_parts(piece, outputs.detach(), losses.detach(), weights)
         return self.weighted(losses, piece.targets)
+
+    def _check_parts(self, piece: Batch, outputs: Tensor, losses: Tensor, weights: Tensor) -> None:
+        """Compare the losses of whole sequences with those of their parts, for the first samples of the first piece.
+
+        Args:
+            outputs: of this rank's positions, [samples, positions, ...].
+            losses: this rank's parts of them, shape [samples].
+            weights: of whole samples, shape [samples].
+        """
+        count = min(len(outputs), MOST_GATHERED_BYTES // (self.context.size * outputs[0].nbytes))
+        if not count:
+            return
+        total = losses[:count].clone()
+        dist.all_reduce(total, group=self.context.group)
+        whole = self.context.whole(outputs[:count], piece.inputs.shape[1])
+        total = torch.where(weights[:count] == 0, torch.nan, total)
+        self.first_losses.of_parts(whole, piece.targets[:count], total)
 
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         total = super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
