@@ -29,11 +29,11 @@ Path(words["--to"]).joinpath("clean.json").write_text(json.dumps([rows, words["-
 """
 
 
-def execute(compiled: Compiled, home: Home, mode: Mode, pipeline: str) -> Path:
-    """Run it; the folder with the outputs of its steps."""
+def execute(compiled: Compiled, home: Home, mode: Mode, pipeline: str, step: str) -> Path:
+    """Run it; the folder with the outputs of a step."""
     summary = Runner(home).start(compiled.text, {}, Options(pipeline=pipeline, mode=mode), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
-    return home.objects / "drivetrain-local" / "pipelines" / pipeline / summary.execution
+    return home.objects / "drivetrain-local" / "pipelines" / pipeline / "steps" / step / summary.execution
 
 
 @MODES
@@ -50,8 +50,8 @@ def test_a_script_of_ones_own_with_its_arguments(mode: Mode, tmp_path: Path) -> 
         arguments=["--from", folder_in("raw"), "--to", folder_out("clean"), "--rows", 2, "--say", words],
     )
     compiled = compile_pipeline(Pipeline(name="own", steps=[step]), source, source)
-    outputs = execute(compiled, Home(tmp_path / "home"), mode, "own")
-    assert json.loads((outputs / "clean" / "clean" / "clean.json").read_text()) == [["a", "b"], words]
+    outputs = execute(compiled, Home(tmp_path / "home"), mode, "own", "clean")
+    assert json.loads((outputs / "clean" / "clean.json").read_text()) == [["a", "b"], words]
 
 
 # By a private mount every other run of the flagship in this suite goes.
@@ -61,5 +61,5 @@ def test_a_script_of_ones_own_with_its_arguments(mode: Mode, tmp_path: Path) -> 
 def test_the_flagship(mode: Mode, tmp_path: Path) -> None:
     loaded = load("retraining", overrides=["epochs=1", "min_accuracy=0"])
     compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
-    outputs = execute(compiled, Home(tmp_path / "home"), mode, "retraining")
-    assert json.loads((outputs / "evaluate" / "metrics" / "metrics.json").read_text())["accuracy"] > 0.5
+    outputs = execute(compiled, Home(tmp_path / "home"), mode, "retraining", "evaluate")
+    assert json.loads((outputs / "metrics" / "metrics.json").read_text())["accuracy"] > 0.5

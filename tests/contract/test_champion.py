@@ -40,12 +40,16 @@ class Ran:
     folder: Path
 
     @property
+    def decision(self) -> Path:
+        return self.folder / "compare" / self.summary.execution / "decision"
+
+    @property
     def decided(self) -> dict[str, Any]:
-        return json.loads((self.folder / "compare" / "decision" / "decision.json").read_bytes())
+        return json.loads((self.decision / "decision.json").read_bytes())
 
     @property
     def page(self) -> str:
-        return (self.folder / "compare" / "decision" / "decision.md").read_text(encoding="utf-8")
+        return (self.decision / "decision.md").read_text(encoding="utf-8")
 
 
 class Place:
@@ -60,7 +64,7 @@ class Place:
         summary = Runner(self.home).start(compiled.text, {}, Options(pipeline=GROUP), assets=compiled.assets)
         with Ledger(self.home) as ledger:
             statuses = {row.name: row.status for row in ledger.steps(summary.execution)}
-        outputs = self.home.objects / "drivetrain-local" / "pipelines" / GROUP / summary.execution
+        outputs = self.home.objects / "drivetrain-local" / "pipelines" / GROUP / "steps"
         return Ran(summary, statuses, outputs)
 
     @property

@@ -40,8 +40,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
     home = Home(root / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="retraining"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
-    outputs = home.objects / BUCKET / "pipelines" / "retraining" / summary.execution
-    yield {step: outputs / step for step in ("prepare", "train", "evaluate", "compare")}
+    outputs = home.objects / BUCKET / "pipelines" / "retraining" / "steps"
+    yield {step: outputs / step / summary.execution for step in ("prepare", "train", "evaluate", "compare")}
 
 
 def shell(target: str, **folders_and_parameters: Any) -> None:
@@ -132,7 +132,7 @@ def test_batch_predict(finished: dict[str, Path], tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="predicting"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
-    outputs = home.objects / BUCKET / "pipelines" / "predicting" / summary.execution / "predict"
+    outputs = home.objects / BUCKET / "pipelines" / "predicting" / "steps" / "predict" / summary.execution
     parameters = {**predicting.parameters, "output": tmp_path / "output", "metrics": tmp_path / "metrics"}
     shell("batch_predict", model=model, data=data, **parameters)
     assert contents(tmp_path / "output") == contents(outputs / "output")

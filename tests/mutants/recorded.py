@@ -301,7 +301,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         (
             "accumulator: undefined replicates at the end are left out",
-            "(*column, *[None] * (number - len(column)))",
+            "(*column, *[None] * (len(sizes) - len(column)))",
             "(*column,)",
         ),
         ("accumulator: two results of a name in one replicate", "if result not in seen and not", "if not"),

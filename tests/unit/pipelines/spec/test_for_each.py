@@ -62,10 +62,10 @@ def test_it_compiles_to_what_the_service_and_this_machine_run() -> None:
     item = {"Get": "ForEach.CurrentItem"}
     assert trained["Arguments"]["HyperParameters"] == {"rate": {"Std:Join": {"On": "", "Values": [item]}}}
     # Each iteration has places of its own, for outputs and for checkpoints.
-    assert trained["Arguments"]["OutputDataConfig"]["S3OutputPath"]["Std:Join"]["Values"][-2:] == ["fit", item]
+    assert trained["Arguments"]["OutputDataConfig"]["S3OutputPath"]["Std:Join"]["Values"][-1] == item
     assert trained["Arguments"]["CheckpointConfig"]["S3Uri"]["Std:Join"]["Values"][-2:] == [item, ""]
     output = measured["Arguments"]["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]
-    assert output["Std:Join"]["Values"][-3:] == ["measure", item, "report"]
+    assert output["Std:Join"]["Values"][-2:] == [item, "report"]
     read = document.from_json(definition)
     graph.check(read)
     assert {get.text for get in read.step("after").references if get.step} == {
