@@ -108,7 +108,9 @@ class Strategy:
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
         self.recipe, self.process, self.common, self.options = recipe, process, common, options
         self.precision = precision_of(common.precision)
-        self._weighs = False
+        # Asked once: to look for a protocol's methods takes longer than a small step has to spare.
+        self._weigher = recipe if isinstance(recipe, HasLossWeights) else None
+        self._weights_are_checked = False
         self.first_losses = FirstLosses(recipe, process.device)
         if common.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
@@ -236,20 +238,20 @@ class Strategy:
         Raises:
             InputError: weights that are negative or not finite, in the first step.
         """
-        if not isinstance(self.recipe, HasLossWeights):
+        if self._weigher is None:
             return None
-        weights = weights_of(self.recipe, batch.targets)
-        if not self._weighs and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        weights = weights_of(self._weigher, batch.targets)
+        if not self._weights_are_checked and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
             raise wrong_answer(self.recipe, "loss_weights", weights, "finite numbers from 0")
-        self._weighs = True
+        self._weights_are_checked = True
         own = weights[:num_samples].sum() if self.layout.counts() else torch.zeros_like(weights).sum()
         return self.process.sum(own)
 
     def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
         """Losses of samples times what these weigh, shape [samples]; as they are where the recipe does not say."""
-        if not isinstance(self.recipe, HasLossWeights):
+        if self._weigher is None:
             return losses
-        return losses * weights_of(self.recipe, targets).to(losses.dtype)
+        return losses * weights_of(self._weigher, targets).to(losses.dtype)
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""

@@ -188,8 +188,8 @@ def own_metrics(
 
     Args:
         amounts: the recipe's own, and what their values are.
-        weighted: whether the recipe weighs its samples' losses.
         directions: whether more of each is better (`recipe.direction`); None, or not there: nobody knows.
+        weighted: whether the recipe weighs its samples' losses.
     """
     by_class = task.kind in ("multiclass", "binary")
     known = directions or {}
