@@ -26,15 +26,11 @@ _SHAPES = (
     (("xox",), re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
     (("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}")),
     (("eyJ",), re.compile(r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")),
-    (
-        ("PRIVATE KEY",),
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-            r".*?(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|\Z)",
-            re.DOTALL,
-        ),
-    ),
 )
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+# What may follow the beginning of a key whose end is not there: lines of base64, and headers.
+_KEY_LINES = re.compile(r"(?:[ \t]*(?:[\r\n]|\\[rn])+(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?![^\s\\])))*")
 
 
 def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
@@ -73,4 +69,20 @@ def without_shapes(text: str, found: list[str] | None = None) -> str:
     for literals, pattern in _SHAPES:
         if any(literal in text for literal in literals):
             text = pattern.sub(whole, text)
-    return text
+    return _without_keys(text, found) if "PRIVATE KEY" in text else text
+
+
+def _without_keys(text: str, found: list[str]) -> str:
+    """Private keys go up to their ends; where there is none, as far as what follows looks like a key: a message that
+    names such a line takes nothing else with it."""
+    kept: list[str] = []
+    place, has_end = 0, True
+    while begins := _KEY_BEGINS.search(text, place):
+        ends = _KEY_ENDS.search(text, begins.end()) if has_end else None
+        has_end = ends is not None
+        last = ends or _KEY_LINES.match(text, begins.end())
+        assert last is not None  # the lines may be none
+        found.append(text[begins.start() : last.end()])
+        kept += (text[place : begins.start()], MASK)
+        place = last.end()
+    return "".join((*kept, text[place:]))

@@ -121,8 +121,8 @@ class Value:
     """What to do about a wide bound, for people."""
     limits: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False, repr=False)
     """Confidence -> the interval of the value for samples that are independent, where there is a closed form
-    (counting/intervals.py has some). The bootstrap's then only widens it; without one it stands alone, and needs more
-    samples."""
+    (counting/intervals.py has some, and `worth` for those of one's own). The bootstrap's then only widens it; without
+    one it stands alone, and needs more samples."""
     num_samples: int | None = field(default=None, compare=False, repr=False)
     """Of how many samples the value is, where not of all (those of a class)."""
     scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)

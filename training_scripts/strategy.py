@@ -236,12 +236,14 @@ class Strategy:
         Every rank must ask for it.
 
         Raises:
-            InputError: weights that are negative or not finite, in the first step.
+            InputError: weights that are negative or not finite; on a GPU, in the first step.
         """
         if self._weigher is None:
             return None
         weights = weights_of(self._weigher, batch.targets)
-        if not self._weights_are_checked and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        # On a GPU each look would wait for it.
+        looked_at = not self._weights_are_checked or weights.device.type == "cpu"
+        if looked_at and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
             raise wrong_answer(self.recipe, "loss_weights", weights, "finite numbers from 0")
         self._weights_are_checked = True
         own = weights[:num_samples].sum() if self.layout.counts() else torch.zeros_like(weights).sum()

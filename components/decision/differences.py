@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from drivetrain.components.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.components.decision.pairs import (
     FEW,
+    SKEWED,
     Interval,
     chance,
     discordant,
@@ -71,9 +72,15 @@ class Difference:
         """What is lost at most, as `surest_gain`. Where the models differ on few samples of a share, or on none, it
         is as many losses as chance allows."""
         gained = self.surest_gain(level)
-        if gained is None or self.discordant is None or sum(self.discordant) >= FEW:
+        found = self._discordant(self.samples)
+        if gained is None or self.interval is None or found is None:
             return None if gained is None else -gained
-        return max(-gained, most_losses(self.discordant[1], level) / self.samples)
+        if self.independent < self.samples and (not self.interval.deviation or abs(self.interval.skewness) > SKEWED):
+            # Few keys decide, and each has many samples.
+            found = self._discordant(self.independent) or found
+        if sum(found) >= FEW:
+            return -gained
+        return max(-gained, most_losses(found[1], level) / self.independent)
 
     def chance(self, allowed: float = 0.0) -> float | None:
         """How often chance alone makes the candidate look so much worse, where it is worse by `allowed`; None without
@@ -88,11 +95,15 @@ class Difference:
     def discordant(self) -> tuple[int, int] | None:
         """Samples on which only the candidate is right, and on which only the champion; None where the metric is no
         share of samples."""
+        return self._discordant(self.samples)
+
+    def _discordant(self, units: int) -> tuple[int, int] | None:
+        """As `discordant`, counted in `units` of equal size that the samples are made of."""
         if self.interval is None or self.higher_is_better is None:
             return None
         if not all(0 <= value <= 1 for value in (self.candidate, self.champion)):
             return None
-        found = discordant(self.candidate, self.champion, self.samples, self.interval.deviation)
+        found = discordant(self.candidate, self.champion, self.samples, self.interval.deviation, units)
         return found if found is None or self.higher_is_better else (found[1], found[0])
 
     @property

@@ -45,6 +45,8 @@ class Interval:
 
 FEW = 10
 """Samples on which two models differ: of fewer the bootstrap's deviation says too little."""
+SKEWED = 0.3
+"""Replicates of what fewer than ten keys or so decide have a larger skewness than this."""
 
 
 def fewest(confidence: float) -> int:
@@ -140,9 +142,11 @@ def chance(gain: float, deviation: float, replicates: int) -> float:
     return NormalDist().cdf(-t * (1 - 1 / (4 * degrees)) / math.sqrt(1 + t * t / (2 * degrees)))
 
 
-def discordant(ours: float, theirs: float, samples: int, deviation: float) -> tuple[int, int] | None:
+def discordant(
+    ours: float, theirs: float, samples: int, deviation: float, units: int | None = None
+) -> tuple[int, int] | None:
     """On how many samples only our model is right, and on how many only theirs; None where the values are no shares of
-    the samples.
+    the samples. With `units`: on how many of so many keys of equal size, whose samples are right or wrong together.
 
     Both follow from the difference, which is (wins - losses) / samples, and from the variance of its replicates, which
     is nearly (wins + losses) / samples^2.
@@ -150,8 +154,9 @@ def discordant(ours: float, theirs: float, samples: int, deviation: float) -> tu
     counts = ours * samples, theirs * samples
     if samples < 1 or any(abs(count - round(count)) > 1e-6 for count in counts):
         return None
-    net = round(counts[0]) - round(counts[1])
-    total = (samples * deviation) ** 2 + net * net / samples
+    units = units or samples
+    net = round((round(counts[0]) - round(counts[1])) * units / samples)
+    total = (units * deviation) ** 2 + net * net / units
     losses = max(0, round((total - abs(net)) / 2))
     return (losses + net, losses) if net >= 0 else (losses, losses - net)
 

@@ -46,7 +46,11 @@ def fetch(
     from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import say, say_json
 
-    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
+    if (
+        output is not None
+        and os.path.lexists(output)
+        and (output.is_symlink() or not output.is_dir() or any(output.iterdir()))
+    ):
         raise UserError(f"--output {output}: something is there. Give a folder that does not exist, or is empty.")
     found = opened(registry, home).version(group, version)
     name = f"{found.group} version {found.version}"
@@ -60,9 +64,8 @@ def fetch(
         beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".drivetrain-fetch-", dir=beside) as scratch:
         path = fetched(found, Path(scratch) / "fetched", registry, home)
-        if output is None:
-            check(found, path)
-        else:
+        check(found, path)
+        if output is not None:
             kept = Path(scratch) / "kept"
             if path.is_dir():
                 shutil.copytree(path, kept, symlinks=True)

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Deployment
-from drivetrain.pipelines.spec.steps import Step
+from drivetrain.pipelines.spec.steps import BaseStep, Step
 from drivetrain.pipelines.spec.triggers import Trigger
 from drivetrain.pipelines.spec.values import ParameterRef, Pending, Scalar, ValueType
 
@@ -70,7 +71,18 @@ class Pipeline(Frozen):
 
     def __init__(self, **fields: Any) -> None:
         # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
+        _check_kinds(fields.get("steps", ()))
         super().__init__(**fields)
         from drivetrain.pipelines.spec.rules import check
 
         check(self)
+
+
+def _check_kinds(steps: Any) -> None:
+    """What is easily written in place of a list of steps."""
+    if isinstance(steps, BaseStep):
+        raise SpecError(f"Pipeline(steps=...) is the step {steps.name!r}. Give a list: steps=[...].")
+    for one in steps if isinstance(steps, list | tuple) else ():
+        if callable(one):
+            name = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
+            raise SpecError(f"Pipeline(steps=...) holds {name}, which is no step yet. Write step({name}).")

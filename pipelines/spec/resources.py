@@ -170,7 +170,7 @@ class Deployment(Frozen):
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
     """For code, data, records, and what executions write."""
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_/-]*[A-Za-z0-9])?$")] = "pipelines"
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]((/?[A-Za-z0-9_-])*/?[A-Za-z0-9])?$")] = "pipelines"
     """Of every key in the bucket."""
     role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
     """The pipeline's own role, and that of every job for whose kind `roles` names none."""

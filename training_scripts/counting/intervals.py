@@ -7,7 +7,8 @@ alone is far too narrow for a share near 0 or 1 and for rare classes: no replica
 none. It widens the exact one where samples that share a key vary together.
 
 Where samples share keys, those of a key vary together, and there is as much to learn from as there are keys: every
-interval then reaches as far as Student's t of so many, and of few keys there is none.
+interval then reaches as far as Student's t of so many, and of few keys there is none. Of what hardly ever occurs the
+replicates say nothing, which their skewness shows: then closed forms take each key for one sample.
 
 All others have the union of two: the percentile interval, and that of Student's t with the skewness of the replicates
 taken into account (P. Hall, "On the Removal of Skewness by Transformation", 1992). Neither can know of what did not
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -35,8 +37,19 @@ FEWEST_SAMPLES = 50
 """Without a closed form an interval needs so many samples,"""
 FEWEST_OUTCOMES = 10
 """and of a classification so many that are wrong, and so many that are right."""
+_SKEWED = 0.3
+"""Replicates of something that occurs in fewer than ten keys or so have a larger skewness than this."""
 FEWEST_KEYS = 15
 """Where samples share keys, any interval needs so many of these: see `keys_of_equal_size`."""
+
+
+_worth = ContextVar("how many independent samples a sample is worth", default=1.0)
+
+
+def worth() -> float:
+    """As how many independent samples each counts in the closed form that is being asked for: 1, or fewer where samples
+    share keys. Who counts samples in a closed form of its own multiplies by it."""
+    return _worth.get()
 
 
 class Interval(NamedTuple):
@@ -69,14 +82,18 @@ def interval(
     if num_keys is not None and num_keys < FEWEST_KEYS:
         return Interval(None, f"too few keys: the samples vary as {num_keys:.0f} would, and {FEWEST_KEYS} are needed")
     defined = np.array([each for each in replicates if each is not None])
+    each = 1.0 if num_keys is None else min(1.0, num_keys / num_samples)
     known = value.limits(confidence) if value.limits else None
+    if known and value.limits and each < 1 and abs(_skewness(defined)) > _SKEWED:
+        known = _widest(known, _as_keys(value.limits, confidence, each))
     if known:
         known = known[0] - value.bound, known[1] + value.bound
     if known is None:
         if num_samples < FEWEST_SAMPLES:
             return Interval(None, f"too few samples: {num_samples}, and {FEWEST_SAMPLES} are needed")
-        if num_right is not None and (rarer := min(num_right, num_samples - num_right)) < FEWEST_OUTCOMES:
+        if num_right is not None and (rarer := min(num_right, num_samples - num_right)) * each < FEWEST_OUTCOMES:
             of = "wrong" if rarer == num_samples - num_right else "right"
+            rarer = math.floor(rarer * each)
             return Interval(None, f"too few samples: {rarer} with a {of} prediction, and {FEWEST_OUTCOMES} are needed")
     if len(defined) < 2:
         return Interval(known, "" if known else "too few replicates define it")
@@ -122,12 +139,30 @@ def _of_mean(value: Value, replicates: np.ndarray, confidence: float, num_sample
     return skewed(number, replicates, confidence, num_samples)
 
 
+def _as_keys(limits: Callable[[float], Limits], confidence: float, each: float) -> Limits:
+    token = _worth.set(each)
+    try:
+        return limits(confidence)
+    finally:
+        _worth.reset(token)
+
+
+def _widest(one: Limits, other: Limits) -> Limits:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _skewness(values: np.ndarray) -> float:
+    """The third standardized moment; infinite of values that do not vary."""
+    deviation = float(values.std()) if len(values) else 0.0
+    return float(((values - values.mean()) ** 3).mean()) / deviation**3 if deviation else math.inf
+
+
 def skewed(value: float, replicates: np.ndarray, confidence: float, num_samples: int) -> Limits:
     """Student's t around a value, by the standard deviation and the skewness of its replicates (Hall 1992)."""
     deviation = float(replicates.std(ddof=1))
     if not deviation:
         return value, value
-    skewness = float(((replicates - replicates.mean()) ** 3).mean()) / float(replicates.std()) ** 3
+    skewness = _skewness(replicates)
     reach = student((1 + confidence) / 2, min(num_samples, len(replicates)) - 1)
     ends = [value - deviation * _straightened(reach * side, skewness) for side in (1, -1)]
     return min(ends), max(ends)
@@ -156,7 +191,7 @@ def student(share: float, degrees: int) -> float:
 
 def share(successes: float, trials: float) -> Callable[[float], Limits]:
     """Of successes / trials."""
-    return lambda confidence: clopper_pearson(successes, trials, confidence)
+    return lambda confidence: clopper_pearson(successes * worth(), trials * worth(), confidence)
 
 
 @lru_cache(maxsize=65536)
@@ -257,11 +292,12 @@ def area(value: float, positives: int, negatives: int) -> Callable[[float], Limi
 
     def limits(confidence: float) -> Limits:
         z = NormalDist().inv_cdf((1 + confidence) / 2)
-        balanced = (positives + negatives) / 2 - 1
+        ones, zeros = max(1.0, positives * worth()), max(1.0, negatives * worth())
+        balanced = (ones + zeros) / 2 - 1
 
         def beyond(x: float) -> bool:
             spread = x * (1 - x) * (1 + balanced * (1 - x) / (2 - x) + balanced * x / (1 + x))
-            return (value - x) ** 2 > z * z * spread / (positives * negatives)
+            return (value - x) ** 2 > z * z * spread / (ones * zeros)
 
         return _edge(0.0, value, beyond), _edge(1.0, value, beyond)
 

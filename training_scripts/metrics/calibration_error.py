@@ -10,7 +10,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from drivetrain.training_scripts.counting.confidence import BITS, Bin, Confidences, RoundedConfidences
-from drivetrain.training_scripts.counting.intervals import Limits
+from drivetrain.training_scripts.counting.intervals import Limits, worth
 from drivetrain.training_scripts.errors import InputError, unknown_name
 from drivetrain.training_scripts.metric import Ints, Kind, Tally, Task, UndefinedError, Value
 
@@ -66,14 +66,14 @@ class Metric:
             value = math.sqrt(squares / n)
         return {"": Value(value, self._bound, limits=partial(self._limits, value, bins, n))}
 
-    def _limits(self, value: float, bins: list[Bin], n: int, confidence: float) -> Limits:
+    def _limits(self, value: float, bins: list[Bin], n: float, confidence: float) -> Limits:
         """Chance alone makes distances: a model that is calibrated has a value above 0, the more so the more bins there
         are. A norm of what is measured is off from that of the truth by no more than the norm of the noise, of which
         the outcomes of each bin say how large it is."""
         z = NormalDist().inv_cdf((1 + confidence) / 2)
-        sizes = [each.num_samples for each in bins]
+        n, sizes = n * worth(), [each.num_samples * worth() for each in bins]
         # Not 0 where all of a bin are right, perhaps by chance.
-        shares = [(each.num_right + 0.5) / (each.num_samples + 1) for each in bins]
+        shares = [(each.num_right * worth() + 0.5) / (size + 1) for each, size in zip(bins, sizes, strict=True)]
         spreads = [size * share * (1 - share) for size, share in zip(sizes, shares, strict=True)]
         if self.norm == "max":
             z = NormalDist().inv_cdf(1 - (1 - confidence) / 2 / len(bins))

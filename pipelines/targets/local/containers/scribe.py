@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import sys
 
@@ -22,6 +23,10 @@ _AT_ONCE = 1 << 16
 _PIPE_BYTES = 1 << 20
 # Of a line, or of a private key, is held back until its end is seen.
 _LONGEST = 64 * 1024
+_KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY")
+_KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+# As much of a beginning may be there without its end.
+_KEY_HEADER = b"-----BEGIN "
 _KEY_HEADER_BYTES = 80
 
 
@@ -93,10 +98,12 @@ class MaskedLines:
     """Gives the lines that were fed to it, without secrets, as soon as no secret can go on in what follows."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = tuple(secrets)
-        given = (secret.encode("utf-8", "surrogateescape") for secret in self._secrets)
+        each = tuple(secrets)
+        # A terminal's lines end in two characters.
+        self._secrets = (*(one.replace("\n", "\r\n") for one in each if "\n" in one), *each)
+        self._bytes = [secret.encode("utf-8", "surrogateescape") for secret in self._secrets]
         # Beginnings of secrets of several lines, each up to the end of a line.
-        self._beginnings = [one[: end + 1] for one in given for end in range(len(one) - 1) if one[end] in b"\r\n"]
+        self._beginnings = [one[: end + 1] for one in self._bytes for end in range(len(one) - 1) if one[end] in b"\r\n"]
         self._held = bytearray()
 
     def feed(self, data: bytes) -> bytes:
@@ -116,22 +123,31 @@ class MaskedLines:
         cut = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
         if not cut and len(held) >= _LONGEST:
             cut = self._cut_in_a_line()
-        key = held.rfind(b"-----BEGIN ", 0, cut)
-        if key >= 0 and held.find(b"PRIVATE KEY", key, key + _KEY_HEADER_BYTES) >= 0:
-            ended = held.find(b"-----END ", key, cut) >= 0
-            cut = key if not ended and len(held) - key < _LONGEST else cut
+        key = self._open_key(cut)
+        if key is not None and len(held) - key < _LONGEST:
+            cut = key
         begun = [len(one) for one in self._beginnings if held.endswith(one, 0, cut)]
         return cut - max(begun) if begun and len(held) < 2 * _LONGEST else cut
 
+    def _open_key(self, cut: int) -> int | None:
+        """Where a private key begins whose end is not there yet."""
+        ended = max((match.end() for match in _KEY_ENDS.finditer(self._held, 0, cut)), default=0)
+        begun = _KEY_BEGINS.search(self._held, ended, cut)
+        return None if begun is None else begun.start()
+
     def _cut_in_a_line(self) -> int:
-        """A place in a very long line that divides no secret, as far as it is there."""
+        """A place in a very long line that divides no secret, also none of which only the beginning is there."""
         size = len(self._held)
         held = bytes(self._held)
-        whole = self._masked(held)
-        for place in (held.rfind(b" ") + 1, size - _LONGEST // 16, size - _LONGEST // 8):
-            if place > size // 2 and self._masked(held[:place]) + self._masked(held[place:]) == whole:
+        end = size - max((_overlap(held, one) for one in self._bytes), default=0)
+        key = held.rfind(_KEY_HEADER, max(0, size - _KEY_HEADER_BYTES))
+        begun = [size - _overlap(held, _KEY_HEADER), key if key >= 0 else size, self._open_key(size)]
+        end = min(end, *(place for place in begun if place is not None)) or size
+        whole = self._masked(held[:end])
+        for place in (held.rfind(b" ", 0, end) + 1, end - _LONGEST // 16, end - _LONGEST // 8):
+            if place > end // 2 and self._masked(held[:place]) + self._masked(held[place:end]) == whole:
                 return place
-        return size
+        return end
 
     def _take(self, cut: int) -> bytes:
         data = bytes(self._held[:cut])
@@ -141,6 +157,11 @@ class MaskedLines:
     def _masked(self, data: bytes) -> bytes:
         text = data.decode("utf-8", "surrogateescape")
         return _without(text, self._secrets).encode("utf-8", "surrogateescape")
+
+
+def _overlap(held: bytes, secret: bytes) -> int:
+    """How many bytes at the end are a beginning of the secret, but not all of it."""
+    return next((size for size in range(len(secret) - 1, 0, -1) if held.endswith(secret[:size])), 0)
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:

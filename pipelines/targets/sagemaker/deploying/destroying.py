@@ -145,7 +145,7 @@ def _objects(account: Account, name: str, root: str) -> _Objects:
     if not there:
         return _Objects(own, own)
     try:
-        users = _users(account, name, set(there.values()))
+        users = _users(account, name, set(there.values()), f"{root}/{name}")
     except ServiceError as error:
         # The records say what was deployed with them, so they stay, too.
         kept = (
@@ -168,9 +168,9 @@ def _hash(uri: str) -> str:
     return "" if found is None else found["hash"]
 
 
-def _users(account: Account, name: str, hashes: set[str]) -> dict[str, set[str]]:
-    """Other pipeline of the account -> those of the hashes that its definition names: the beginning of the folder may
-    be joined to them.
+def _users(account: Account, name: str, hashes: set[str], own: str) -> dict[str, set[str]]:
+    """Other pipeline of the account -> those of the hashes that its definition names, and not in a folder other than
+    `own`: the beginning of the folder may be joined to them.
 
     Raises:
         ServiceError: not all of them may be read.
@@ -180,8 +180,10 @@ def _users(account: Account, name: str, hashes: set[str]) -> dict[str, set[str]]
     for summary in account.pages("sagemaker", "list_pipelines", "PipelineSummaries", about=about):
         other = str(summary["PipelineName"])
         there = read_pipeline(account, other) if other.lower() != name.lower() else None
-        if there is not None and (used := {each for each in hashes if each in there.text}):
-            found[other] = used
+        if there is not None:
+            elsewhere = [match["hash"] for match in _FOLDER.finditer(there.text) if match["own"] != own]
+            if used := {each for each in hashes if there.text.count(each) > elsewhere.count(each)}:
+                found[other] = used
     return found
 
 

@@ -10,12 +10,15 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, parse_get
+from drivetrain.pipelines.definition.for_each import TYPE as FOR_EACH
+from drivetrain.pipelines.definition.for_each import selector
 from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.definition.paths import descend
+from drivetrain.pipelines.definition.paths import Segment, descend
 from drivetrain.pipelines.targets.sagemaker.permissions.names import JOB_PREFIX
 
 _S3 = re.compile(r"s3://([^/]+)(?:/(.*))?", re.DOTALL)
@@ -135,13 +138,28 @@ class Resolver:
                 "PipelineExecutionId": _EXECUTION,
             }
             return [known.get(str(get.path[0]), _UNKNOWN)]
-        step = self.definition.by_name.get(get.step or "")
+        step, path = self._steps.get(get.step or ""), get.path
+        if step is not None and step.type == FOR_EACH:
+            step, path = self._in_body(step, path)
         if step is None:
             return [_UNKNOWN]
         try:
-            return self._texts(descend(cast("Json", self._described(step)), get.path)) or [_UNKNOWN]
+            return self._texts(descend(cast("Json", self._described(step)), path)) or [_UNKNOWN]
         except LookupError:
             return [_UNKNOWN]
+
+    @cached_property
+    def _steps(self) -> Mapping[str, StepNode]:
+        """By name, those in the body of a ForEach, too: what an iteration says of them is `*` there."""
+        return {step.name: step for step in reversed(self.definition.all_steps)}
+
+    def _in_body(self, loop: StepNode, path: tuple[Segment, ...]) -> tuple[StepNode | None, tuple[Segment, ...]]:
+        """The step of a ForEach's body that a path into its results means, and the path into that step's."""
+        if path[:1] == ("Selected",) and (chosen := selector(loop)) is not None:
+            return self._steps.get(str(chosen[1].path[0])), path[1:]
+        if path[:1] == ("IterationOutputs",) and len(path) > 2:
+            return self._steps.get(str(path[2])), path[3:]
+        return None, ()
 
     def _parameter(self, name: str) -> list[str]:
         parameter = next((p for p in self.definition.parameters if p.name == name), None)

@@ -300,3 +300,28 @@ def test_few_keys_ask_for_more(evaluation: Make) -> None:
     gains = [by_row.surest_gain(0.025), by_patient.surest_gain(0.025)]
     assert gains[0] is not None and gains[1] is not None and 0 < gains[1] < gains[0]
     assert decided(models).better and not decided(patients).better  # of 365 comparisons
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_few_keys_do_not_show_that_a_model_is_not_worse(evaluation: Make, lost: int) -> None:
+    """20 patients of 50 samples each, of whom the candidate loses one, or none."""
+    base = evaluation({"accuracy": 0.5}, replicates={"accuracy": [0.5] * COUNT}, rows=SIZE)
+    values = (1 - lost / 20, 1.0)
+    drawn = (tuple(1 - lost * row[0] / 20 for row in WEIGHTS), (1.0,) * COUNT)
+    models = tuple(
+        replace(
+            base,
+            groups={
+                "": Group(
+                    num_samples=SIZE,
+                    num_keys=20.0,
+                    metrics={"accuracy": Measured(value=value, higher_is_better=True)},
+                    replicates={"accuracy": replicates},
+                )
+            },
+        )
+        for value, replicates in zip(values, drawn, strict=True)
+    )
+    found = decided((models[0], models[1]), horizon=1, rule="not_worse", margin=0.15)
+    assert found.difference is not None and not found.better
+    assert found.difference.surest_loss(0.025) == pytest.approx(most_losses(lost, 0.025) / 20)

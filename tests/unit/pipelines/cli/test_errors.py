@@ -95,6 +95,8 @@ def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
         ),
         ("script('a.py', output=['a'])", "script('a.py') does not take 'output'. Did you mean 'outputs'?"),
         ("Pipeline(name='p', steps=[step(load), step(load)])", "'load'"),
+        ("Pipeline(name='p', steps=[load])", "holds load, which is no step yet. Write step(load)."),
+        ("Pipeline(name='p', steps=step(load))", "Pipeline(steps=...) is the step 'load'. Give a list: steps=[...]."),
     ],
 )
 def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: str, tmp_path: Path) -> None:

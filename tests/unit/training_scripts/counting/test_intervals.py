@@ -229,6 +229,22 @@ def test_keys_count_as_their_sizes_say() -> None:
     assert keys_of_equal_size(100, []) is keys_of_equal_size(100, [90]) is keys_of_equal_size(100, [100, 100]) is None
 
 
+def test_of_what_hardly_any_key_has_a_closed_form_counts_keys() -> None:
+    """All samples of 20 keys are right: that says as much as 20 samples, and not as 200."""
+    value = Value(1.0, limits=share(200, 200))
+    found = interval(value, [1.0] * 100, 0.95, num_samples=200, num_keys=20).limits
+    assert found is not None and found[0] == pytest.approx(clopper_pearson(20, 20, 0.95)[0])
+    area_of = Value(1.0, limits=area(1.0, 100, 100))
+    found = interval(area_of, [1.0] * 100, 0.95, num_samples=200, num_keys=20).limits
+    assert found is not None and found[0] == pytest.approx(area(1.0, 10, 10)(0.95)[0])
+    # Many keys with errors show in the replicates, which say more.
+    normal = (0.5 + 0.036 * stats.norm.ppf((np.arange(100) + 0.5) / 100)).tolist()
+    sure = interval(Value(0.5, limits=share(100, 200)), normal, 0.95, num_samples=200, num_keys=60).limits
+    assert sure is not None and sure[0] > clopper_pearson(30, 60, 0.95)[0]
+    why = interval(Value(0.2), normal, 0.95, num_samples=200, num_right=150, num_keys=20).why_none
+    assert why == "too few samples: 5 with a wrong prediction, and 10 are needed"
+
+
 def of_keys(keys: int, size: int, random: np.random.Generator) -> Measured:
     """The accuracy of `size` samples of each key, which are right or wrong together: of a key on 80 % or so."""
     shares = random.beta(3.2, 0.8, keys)

@@ -124,3 +124,38 @@ def _until(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+
+
+PASSPHRASE = "correct horse battery staple"
+ONE_LINE_KEY = KEY.replace("\n", "\\n").replace("abc", "MIIE" * 30)
+
+
+@pytest.mark.parametrize("secret", [PASSPHRASE, ONE_LINE_KEY], ids=["passphrase", "key"])
+def test_a_secret_that_lies_across_the_cut_of_a_long_line_is_masked(secret: str) -> None:
+    data = secret.encode()
+    for split in range(1, len(data)):
+        lines = scribe.MaskedLines([PASSPHRASE])
+        found = lines.feed(b"x" * (scribe._LONGEST - split) + data[:split])
+        found += lines.feed(data[split:] + b" after\n") + lines.rest()
+        assert found.endswith(f"{MASK} after\n".encode()), split
+        assert b"battery" not in found and b"MIIE" not in found, split
+
+
+def test_a_line_that_names_a_key_takes_nothing_with_it() -> None:
+    lines = scribe.MaskedLines(())
+    told = "".join(f"important line {number}\n" for number in range(30))
+    found = lines.feed(f"error: expected -----BEGIN PRIVATE KEY----- in the file\n{told}".encode()) + lines.rest()
+    assert found.decode() == f"error: expected {MASK} in the file\n{told}"
+
+
+def test_an_open_key_is_masked_whatever_else_begins_or_ends_in_it() -> None:
+    for other in ("-----END of part-----", "-----BEGIN CERTIFICATE-----"):
+        lines = scribe.MaskedLines(())
+        text = KEY.replace("def", f"{other}\ndef")
+        found = b"".join(lines.feed(f"{line}\n".encode()) for line in text.split("\n")) + lines.rest()
+        assert found == f"{MASK}\n".encode()
+
+
+def test_a_secret_of_several_lines_is_masked_with_the_line_ends_of_a_terminal() -> None:
+    lines = scribe.MaskedLines(SECRETS)
+    assert lines.feed(SECRETS[1].replace("\n", "\r\n").encode() + b"\r\n") + lines.rest() == f"{MASK}\r\n".encode()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +64,19 @@ def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> No
     assert list(left["pipelines"]) == ["weekly"] and weekly.plan(shared).is_empty
     assert shared.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in left["objects"]
     assert not any(line.startswith("deleted 1 objects") for line in told)
+
+
+def test_the_same_code_in_another_pipelines_folder_is_no_use_of_it(place: Place) -> None:
+    place.apply(place.wanted())
+    other = replace(place, name="other")
+    alike = json.loads(place.wanted().text.replace(f"/{NAME}/", "/other/"))
+    assets = tuple(replace(each, uri=each.uri.replace(f"/{NAME}/", "/other/")) for each in place.wanted().assets)
+    other.apply(replace(other.wanted(), definition=alike, assets=assets))
+    found = remains(place.account, NAME, root(place))
+    assert len(found.objects) == 1 and not found.kept
+    destroy(place.account, found)
+    assert not [key for key in place.state()["objects"] if key.startswith(f"pipelines/{NAME}/")]
+    assert assets[0].uri.removeprefix(f"s3://{place.bucket}/") in place.state()["objects"]
 
 
 @pytest.mark.slow

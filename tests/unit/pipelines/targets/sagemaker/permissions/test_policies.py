@@ -687,3 +687,28 @@ def test_another_partition() -> None:
 
 def test_two_derivations_are_equal() -> None:
     assert derive(definition(), names()) == derive(definition(), names())
+
+
+def test_what_a_for_each_made_may_be_read_within_it_and_after_it() -> None:
+    def reads(*uris: Any) -> dict[str, Any]:
+        return {f"i{number}": {"Get": f"{uri}.S3Output.S3Uri"} for number, uri in enumerate(uris)}
+
+    outputs = "ProcessingOutputConfig.Outputs"
+    body = [
+        processing("make", {"raw": "s3://lake/raw/"}, ("out",)),
+        processing("use", reads(f"Steps.make.{outputs}['out']"), ("out",), RoleArn=f"{ROLE}use"),
+    ]
+    score = {"Get": f"IterationOutput.use.{outputs}['out'].S3Output.S3Uri"}
+    arguments = {"ForEachBody": body, "IterableItems": [1, 2], "Selector": {"Pick": "MaxBy", "Field": score}}
+    results = (f"Steps.loop.Selected.{outputs}['out']", f"Steps.loop.IterationOutputs[1].make.{outputs}['out']")
+    after = processing("after", reads(*results), (), RoleArn=f"{ROLE}after")
+    derived = derive({"Steps": [{"Name": "loop", "Type": "ForEach", "Arguments": arguments}, after]}, names())
+    policies = by_role(derived)
+
+    def readable(role: str) -> set[str]:
+        return {r for s in policies[f"{ROLE}{role}"].statements if "s3:GetObject" in s.actions for r in s.resources}
+
+    made = "arn:aws:s3:::acme/pipelines/nightly/*/{}/out*"
+    assert readable("use") == {made.format("make")}
+    assert readable("after") == {made.format("use"), made.format("make")}
+    assert not [note for note in derived.notes if "only an execution knows it" in note]
