@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +11,7 @@ from drivetrain.pipelines.errors import UserError
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
+_MOST_BITS = 4_096
 
 
 def read_yaml(file: Path) -> dict[str, Any]:
@@ -54,7 +57,9 @@ def load_yaml(text: str, where: str) -> Any:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
         _refuse_duplicates(yaml.compose(text, Loader=_yaml_loader()), where)
-        return yaml.load(text, Loader=_yaml_loader())  # a SafeLoader  # nosec B506
+        value = yaml.load(text, Loader=_yaml_loader())  # a SafeLoader  # nosec B506
+        _refuse_large_numbers(value, where)
+        return value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -67,14 +72,39 @@ def load_yaml(text: str, where: str) -> Any:
         raise UserError(f"{where}: {str(error).partition(';')[0]}. Put text in quotes.") from None
 
 
+@cache
 def _yaml_loader() -> Any:
+    """Of plain values, without YAML 1.1's numbers to base 60: 12:30 is a text, and not 750."""
     import yaml
 
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        pass
+
+    numbers = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    Loader.yaml_implicit_resolvers = {
+        first: [
+            (tag, re.compile(f"(?![-+0-9_]*:){kind.pattern}", re.VERBOSE) if tag in numbers else kind)
+            for tag, kind in kinds
+        ]
+        for first, kinds in Loader.yaml_implicit_resolvers.items()
+    }
+    return Loader
 
 
 def _place(where: str, node: Any) -> str:
     return f"{where}, line {node.start_mark.line + 1}"
+
+
+def _refuse_large_numbers(value: Any, where: str) -> None:
+    """A whole number that cannot be written as text again."""
+    pending: list[Any] = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, int) and one.bit_length() > _MOST_BITS:
+            raise UserError(f"{where}: a number of {one.bit_length():,} bits. Allowed: {_MOST_BITS:,}.")
+        if isinstance(one, dict | list):
+            given = cast("dict[Any, Any] | list[Any]", one)
+            pending += (*given, *given.values()) if isinstance(given, dict) else given
 
 
 def _refuse_duplicates(root: Any, where: str) -> None:

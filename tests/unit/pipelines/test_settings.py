@@ -54,6 +54,9 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ("- a\n- b\n", [], "must be `key: value` lines"),
         ("must: x\nmust: y\n", [], "line 2: 'must' is given twice"),
         ("must: !!python/object/apply:os.system [echo]\n", [], "tags are not allowed"),
+        (f"must: x\nepochs: 1{':59' * 3000}\n", [], "is '1:59:59.*Input should be a valid integer"),
+        (f"must: x\nepochs: 0x{'f' * 5000}\n", [], "a number of 20,000 bits"),
+        ("must: x\n", [f"epochs=0b{'1' * 5000}"], "a number of 5,000 bits"),
         ("must: &a x\nname: *a\n", [], "anchors and aliases are not allowed"),
         (b"must: \xff\n", [], "is not UTF-8"),
         ("must: x\nname: " + "[" * 60 + "]" * 60 + "\n", [], "nested deeper than 50"),
@@ -94,6 +97,15 @@ def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:
     assert read_yaml(write(tmp_path, "# nothing\n")) == {}
+
+
+@pytest.mark.parametrize("text", ["12:30", "1:59:59.5", "-1:00", "0:30"])
+def test_a_time_of_day_is_a_text(tmp_path: Path, text: str) -> None:
+    assert read_yaml(write(tmp_path, f"at: {text}\nnumber: 12_300\nshare: -1.5e+3\n")) == {
+        "at": text,
+        "number": 12_300,
+        "share": -1500.0,
+    }
 
 
 class Nested(Settings):
