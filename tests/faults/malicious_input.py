@@ -41,6 +41,7 @@ YAML = (
     Exploit("aliases", exploits.yaml_aliases),
     Exploit("nesting", exploits.yaml_nested),
     Exploit("size", exploits.yaml_oversized),
+    Exploit("numbers", exploits.yaml_numbers),
 )
 JSON = (
     *YAML[:4],
@@ -124,7 +125,7 @@ def by_setting(attack: Attack) -> None:
 
 
 def by_patch(attack: Attack) -> None:
-    exploit = attack.draw.choice((*YAML[:2], *YAML[3:]))
+    exploit = attack.draw.choice((*YAML[:2], *YAML[3:6]))
     content = attack.content(exploit, lambda text: text.replace(EPOCHS, IN_A_PATCH, 1))
     attack.write("retraining.studio.yaml", content)
     attack.drivetrain(attack.draw.choice(PATCHED), refused=True)
