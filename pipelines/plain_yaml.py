@@ -77,18 +77,16 @@ def _yaml_loader() -> Any:
     """Of plain values, without YAML 1.1's numbers to base 60: 12:30 is a text, and not 750."""
     import yaml
 
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        pass
-
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     numbers = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-    Loader.yaml_implicit_resolvers = {
+    resolvers = {
         first: [
             (tag, re.compile(f"(?![-+0-9_]*:){kind.pattern}", re.VERBOSE) if tag in numbers else kind)
             for tag, kind in kinds
         ]
-        for first, kinds in Loader.yaml_implicit_resolvers.items()
+        for first, kinds in base.yaml_implicit_resolvers.items()
     }
-    return Loader
+    return type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
 
 
 def _place(where: str, node: Any) -> str:

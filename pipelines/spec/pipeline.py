@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -82,7 +82,7 @@ def _check_kinds(steps: Any) -> None:
     """What is easily written in place of a list of steps."""
     if isinstance(steps, BaseStep):
         raise SpecError(f"Pipeline(steps=...) is the step {steps.name!r}. Give a list: steps=[...].")
-    for one in steps if isinstance(steps, list | tuple) else ():
+    for one in cast("tuple[Any, ...]", steps) if isinstance(steps, list | tuple) else ():
         if callable(one):
             name = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
             raise SpecError(f"Pipeline(steps=...) holds {name}, which is no step yet. Write step({name}).")
