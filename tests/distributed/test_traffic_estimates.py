@@ -49,9 +49,11 @@ class Sent(TorchDispatchMode):
 def sent(process: Process, name: str, precision: str) -> float:
     kind, built = load_strategy(name, {})
     strategy = kind(MODEL, MODEL.model(), process, Common(learning_rate=1e-3, precision=precision), built)
-    batch = MODEL.example(SAMPLES)
+    given = MODEL.example(SAMPLES)
+    batch = Batch(given.inputs, given.targets)
+    strategy.train_step(batch, num_samples=SAMPLES, num_global_samples=SAMPLES)  # which looks at losses and their parts
     with Sent(process.world_size) as counted:
-        strategy.train_step(Batch(batch.inputs, batch.targets), num_samples=SAMPLES, num_global_samples=SAMPLES)
+        strategy.train_step(batch, num_samples=SAMPLES, num_global_samples=SAMPLES)
     return sum(counted.bytes.values())
 
 
