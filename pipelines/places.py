@@ -6,7 +6,7 @@ import ast
 import inspect
 import sysconfig
 from collections.abc import Callable, Generator, Iterable
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -89,5 +89,9 @@ def _is_users(filename: str) -> bool:
     path = Path(filename).resolve()
     if path.is_relative_to(_PACKAGE) and path.relative_to(_PACKAGE).parts[0] in _OUR_FOLDERS:
         return False
-    libraries = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")]
-    return not any(path.is_relative_to(library) for library in libraries)
+    return not any(path.is_relative_to(library) for library in _libraries())
+
+
+@cache
+def _libraries() -> tuple[Path, ...]:
+    return tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))

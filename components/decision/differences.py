@@ -77,7 +77,8 @@ class Difference:
             return None if gained is None else -gained
         if self.independent < self.samples and (not self.interval.deviation or abs(self.interval.skewness) > SKEWED):
             # Few keys decide, and each has many samples.
-            found = self._discordant(self.independent) or found
+            found = self._discordant(self.independent)
+            assert found is not None  # as in samples
         if sum(found) >= FEW:
             return -gained
         return max(-gained, most_losses(found[1], level) / self.independent)

@@ -63,16 +63,19 @@ def fetch(
     if beside is not None:
         beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".drivetrain-fetch-", dir=beside) as scratch:
-        path = fetched(found, Path(scratch) / "fetched", registry, home)
+        downloads = Path(scratch) / "fetched"
+        path = fetched(found, downloads, registry, home)
         check(found, path)
-        if output is not None:
+        if output is not None and path.is_relative_to(downloads):
+            downloads.replace(output)
+        elif output is not None:
             kept = Path(scratch) / "kept"
             if path.is_dir():
                 shutil.copytree(path, kept, symlinks=True)
             else:
                 kept.mkdir()
                 shutil.copy2(path, kept)
-            check(found, kept if path.is_dir() else kept / path.name)  # the very files that stay
+            check(found, kept if path.is_dir() else kept / path.name)  # others may write to where it lies
             kept.replace(output)
     if as_json:
         facts = {"group": found.group, "version": found.version, "artifact": found.artifact}

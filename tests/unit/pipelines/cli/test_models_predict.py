@@ -6,6 +6,7 @@ import csv
 import fcntl
 import json
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.components import artifacts
 from drivetrain.components.content_hash import content_hash
 from drivetrain.components.registries.local import LocalRegistry
 from drivetrain.pipelines.targets.local.containers.supervised import DEFAULTS, INHERITED
@@ -324,3 +326,24 @@ def test_files_of_which_no_hash_is_known_are_not_fetched(models, drivetrain, reg
         connection.execute("UPDATE model_versions SET content_hash = '' WHERE version = 1")
     drivetrain("models", "fetch", "digits", 1, "--home", drivetrain.home, code=2)
     assert drivetrain.err.startswith("error: the registry knows no content hash of digits version 1")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_had_to_be_downloaded_is_kept(
+    version: int, models, drivetrain, registry: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = models.paths[version - 1]
+
+    def download(uri: str, folder: Path) -> Path:
+        """As from S3: a folder's files into it, an object under its name."""
+        if source.is_dir():
+            return Path(shutil.copytree(source, folder))
+        folder.mkdir()
+        return Path(shutil.copy(source, folder))
+
+    monkeypatch.setattr(artifacts, "fetch", download)
+    kept = tmp_path / "kept"
+    drivetrain("models", "fetch", "digits", version, "--home", drivetrain.home, "--output", kept)
+    wanted = registry.version("digits", version).content_hash
+    assert content_hash(kept / "model.tar.gz" if version == 3 else kept) == wanted
+    assert not [each for each in tmp_path.iterdir() if each.name.startswith(".drivetrain-")]
