@@ -1,8 +1,9 @@
-"""In a container, `drivetrain.pipelines`: names that do nothing.
+"""In a container, `drivetrain` itself: names that do nothing.
 
 A user's file holds both the steps and the pipeline that composes them. In the container only the steps are run, and
 what describes the pipeline (with what that needs installed) stays at home; this module stands in for it, so that the
-file's imports, base classes, annotations and module-level calls go through. The archive of the code puts it there.
+file's imports, base classes, annotations and module-level calls go through. The archive of the code puts it there,
+with the authors' names in `__all__`. Rooms of the library that do not travel are missed as any module is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class Inert(metaclass=_Inert):
     """What every name of the module is."""
 
 
+__all__: list[str] = []
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r} in a container")
     return Inert

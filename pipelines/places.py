@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_OUR_FOLDERS = frozenset({"components", "infra", "pipelines", "training_scripts"})
+_OUR_FOLDERS = frozenset({"components", "drivetrain", "infra", "pipelines", "training_scripts"})
 
 
 def place_in(trace: TracebackType | None) -> str:

@@ -7,7 +7,7 @@
 
 Nothing is imported for it: what a file uses is read from its text. These count as uses:
 
-- imports, also those inside functions, but for type checkers; the folders' names are those of pyproject.toml;
+- imports, also those inside functions, but for type checkers; also those by way of the links in drivetrain/;
 - modules named in a text: `-m drivetrain.x`, `drivetrain.components.train:train`, a program in a string;
 - all files of a folder of plug-ins, for what finds them by name (a `glob`, an import of a put-together name);
 - files named in a text, by name or by the end of their path: `shapes.json`, `server.py`, `docs/plan.md`;
@@ -24,13 +24,13 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = "drivetrain"
 EVERYTHING = {"pyproject.toml", "constraints.txt", "tests/conftest.py"}
 ELSEWHERE = "not nightly and not toolkit and not image and not infra and not sdk"
 DYNAMIC = {"import_module", "spec_from_file_location", "run_path", "glob", "rglob", "iterdir"}
@@ -100,9 +100,9 @@ class Tree:
     """
 
     def __init__(self, root: Path, files: Iterable[str]) -> None:
-        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-        folders: dict[str, str] = project["tool"]["setuptools"]["package-dir"]
-        self.packages = {folder: name for name, folder in folders.items()}
+        # Folders beside the library are parts of the package by links in it: drivetrain/components -> ../components.
+        links = {path for path in (root / PACKAGE).iterdir() if path.is_symlink()}
+        self.packages = {PACKAGE: PACKAGE} | {path.resolve().name: f"{PACKAGE}.{path.name}" for path in links}
         self.files = set(files)
         self.modules = {self._module(path): path for path in self.files if self._module(path)}
         self.beside: dict[str, set[str]] = defaultdict(set)

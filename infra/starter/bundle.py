@@ -9,7 +9,7 @@ import io
 import zipfile
 from pathlib import Path
 
-import drivetrain.pipelines
+import drivetrain
 
 HANDLER = "handler.handler"
 
@@ -20,7 +20,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say
 
 def files() -> dict[str, bytes]:
     """Path in the archive -> content."""
-    package = Path(drivetrain.pipelines.__file__ or "").parent
+    package = Path(drivetrain.__file__).parent / "pipelines"
     found = {f"drivetrain/pipelines/{name}": (package / name).read_bytes() for name in _PIPELINES}
     return {"handler.py": (Path(__file__).parent / "handler.py").read_bytes(), **found}
 

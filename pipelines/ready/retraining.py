@@ -11,11 +11,7 @@ Out of the box it learns the 1,797 handwritten digits that come with scikit-lear
 floor fails the run; one that is not better than the champion, or is registered already, ends it without a new version.
 """
 
-from drivetrain.components.compare import compare
-from drivetrain.components.evaluate import evaluate
-from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.train import train
-from drivetrain.pipelines import (
+from drivetrain import (
     Cluster,
     Parameter,
     Pipeline,
@@ -28,6 +24,10 @@ from drivetrain.pipelines import (
     step,
     when,
 )
+from drivetrain.components.compare import compare
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.train import train
 
 MAX_RUN_SECONDS = 86_400
 

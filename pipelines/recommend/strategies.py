@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import drivetrain
+
 # Ranks in order: the outermost dimension first (drivetrain.training_scripts.distribution.layout has the same list).
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
 DATA_DIMENSIONS = ("replicate", "shard")
@@ -64,9 +66,7 @@ class StrategyFacts:
 
 def strategies_folder() -> Path:
     """Where the strategies' files are, in an installed package and in a checkout alike."""
-    import drivetrain.components
-
-    return Path(next(iter(drivetrain.components.__path__))).parent / "training_scripts" / "strategies"
+    return Path(drivetrain.__file__).parent / "training_scripts" / "strategies"
 
 
 def strategy_names(folder: Path | None = None) -> list[str]:

@@ -43,7 +43,7 @@ MISTAKES = (
     Mistake(
         "a cycle",
         ("load", "evaluate"),
-        ("step(load)", "step(load, after=[__import__('drivetrain.pipelines').pipelines.Dependency(step='evaluate')])"),
+        ("step(load)", "step(load, after=[__import__('drivetrain').Dependency(step='evaluate')])"),
     ),
 )
 

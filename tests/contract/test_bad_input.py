@@ -153,7 +153,7 @@ def test_what_is_given_on_the_command_line(place: Place, given: list[str], words
 
 PIPELINE = """
 from drivetrain.components import Input, Output, component
-from drivetrain.pipelines import Pipeline, Settings, script, step
+from drivetrain import Pipeline, Settings, script, step
 
 
 class Example(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.pipelines import Pipeline, UserError
+from drivetrain import Pipeline, UserError
 from drivetrain.pipelines.definition import document, graph
 from drivetrain.pipelines.loading import load, ready_pipelines
 from drivetrain.pipelines.spec.graph import Graph

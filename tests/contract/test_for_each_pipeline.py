@@ -15,7 +15,7 @@ PIPELINE = """
 from pathlib import Path
 
 from drivetrain.components import Input, Output, component
-from drivetrain.pipelines import Pipeline, current_item, for_each, largest, step
+from drivetrain import Pipeline, current_item, for_each, largest, step
 
 
 @component(job="training", logs={"score": r"score=([0-9.]+)"})

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import pytest
 
+from drivetrain import Pipeline, folder_out, script
 from drivetrain.components.artifacts import fetch
 from drivetrain.components.content_hash import content_hash
 from drivetrain.components.registries import kinds, open_registry
-from drivetrain.pipelines import Pipeline, folder_out, script
 from drivetrain.pipelines.cli import main
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drivetrain import Pipeline, step
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines import Pipeline, step
 from drivetrain.pipelines.targets.events import Event, StepInterrupted
 from drivetrain.pipelines.targets.local.containers import mounts
 from drivetrain.pipelines.targets.local.home import Home

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Pipeline, step
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.declaration import Component
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines import Pipeline, step
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines import Cluster
+from drivetrain import Cluster
 from tests.fixtures import preloaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "spot.md"

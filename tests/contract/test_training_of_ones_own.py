@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Cluster, Pipeline, step
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines import Cluster, Pipeline, step
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
@@ -20,7 +20,7 @@ from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 FILE = """
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import Pipeline, step
+from drivetrain import Pipeline, step
 
 
 @component(job="training")

@@ -18,7 +18,7 @@ from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 FILE = '''
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import Cluster, Pipeline, between, one_of, step, tune
+from drivetrain import Cluster, Pipeline, between, one_of, step, tune
 
 
 @component(job="training", logs={"loss": r"loss=([0-9.]+)"})

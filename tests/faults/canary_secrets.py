@@ -36,7 +36,7 @@ LOOKS = ("runs list", "runs show latest", "runs show latest --json", "runs show 
 
 OWN = """
 from drivetrain.components import component
-from drivetrain.pipelines import Parameter, Pipeline, RegistryEvent, Settings, step
+from drivetrain import Parameter, Pipeline, RegistryEvent, Settings, step
 
 
 class Own(Settings):

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components.evaluate import evaluate
-from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.train import train
-from drivetrain.pipelines import (
+from drivetrain import (
     Cluster,
     Deployment,
     Pipeline,
@@ -22,6 +19,9 @@ from drivetrain.pipelines import (
     step,
     tune,
 )
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.train import train
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from tests.golden.test_golden import without_code_hashes
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.train import train
-from drivetrain.pipelines import (
+from drivetrain import (
     Alternative,
     Cluster,
     Deployment,
@@ -19,6 +17,8 @@ from drivetrain.pipelines import (
     TrainingOptions,
     step,
 )
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.train import train
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from tests.golden.test_golden import without_code_hashes
 

@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("components", "infra", "pipelines", "training_scripts")
+LINKED = ("components", "infra", "pipelines", "training_scripts")
+FOLDERS = ("drivetrain", *LINKED)
 # Folder -> what of the package it may import (architecture: dependencies run one way).
 ALLOWED = {
     "components": {"components"},
@@ -86,11 +87,16 @@ def test_every_folder_with_python_files_is_packaged() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     listed = set(project["tool"]["setuptools"]["packages"])
     on_disk = {
-        "drivetrain." + ".".join(path.parent.relative_to(ROOT).parts)
+        ".".join(dict.fromkeys(("drivetrain", *path.parent.relative_to(ROOT).parts)))
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("__init__.py")
     }
     assert listed == on_disk
+
+
+def test_the_folders_beside_the_library_are_links_in_it() -> None:
+    links = {path.name: path.readlink().as_posix() for path in (ROOT / "drivetrain").iterdir() if path.is_symlink()}
+    assert links == {name: f"../{name}" for name in LINKED}
 
 
 def test_every_python_file_lies_in_a_package() -> None:
@@ -99,12 +105,12 @@ def test_every_python_file_lies_in_a_package() -> None:
 
 
 @pytest.mark.slow_cases(but=["infra", "components"])
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", LINKED)
 def test_dependencies_run_one_way(folder: str) -> None:
     for path in python_files(folder):
         for name in imports(path):
             parts = name.split(".")
-            if parts[0] == "drivetrain":
+            if parts[0] == "drivetrain" and len(parts) > 1:
                 assert parts[1] in ALLOWED[folder], f"{path.relative_to(ROOT)} imports {name}"
 
 
@@ -186,11 +192,14 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / "tree" / name)
+    for name in LINKED:
+        (tmp_path / "tree" / "drivetrain" / name).symlink_to(f"../{name}")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path)]
     subprocess.run([*command, str(tmp_path / "tree")], check=True)
     (wheel,) = tmp_path.glob("drivetrain-*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("drivetrain/")}
-    assert held == {f"drivetrain/{name}" for name in names if name.partition("/")[0] in FOLDERS}
+    wanted = {f"drivetrain/{name}" for name in names if name.partition("/")[0] in LINKED}
+    assert held == wanted | {name for name in names if name.startswith("drivetrain/") and (ROOT / name).is_file()}
 
 
 def test_what_is_installed_by_hashes_is_what_the_constraints_pin() -> None:

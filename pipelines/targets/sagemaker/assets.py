@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import drivetrain
 from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel
 from drivetrain.pipelines.targets.travelling import source_files
 
 EXAMPLES = "example:"
-_PACKAGES = ("components", "training_scripts")
+_ROOMS = ("components", "training_scripts")  # of the package, those that travel
 _PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
 
 
@@ -117,7 +118,7 @@ def _found(path: Path, base: Path) -> Path:
 
 def plugin_names(family: str) -> set[str]:
     """The plug-ins of a folder of training_scripts, by file name."""
-    folder = _packages() / "training_scripts" / family
+    folder = _package() / "training_scripts" / family
     return {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
 
 
@@ -136,30 +137,23 @@ def _own_files() -> tuple[tuple[str, bytes], ...]:
 
 
 def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
-    import drivetrain.components
-    import drivetrain.pipelines
-
-    # In an installed package and in a checkout alike, the packages lie beside each other.
-    home = Path(next(iter(drivetrain.components.__path__))).parent
-    yield "drivetrain/__init__.py", b""
-    for package in _PACKAGES:
-        for path in (home / package).rglob("*"):
+    home = _package()
+    for room in _ROOMS:
+        for path in (home / room).rglob("*"):  # a room may be a link; inside a room there is none
             if path.suffix in _PACKAGE_FILES and "__pycache__" not in path.parts:
                 yield f"drivetrain/{path.relative_to(home)}", path.read_bytes()
     # `import *` asks a module for its names: here it must find as many as at home.
-    names = f"\n\n__all__ = {sorted(drivetrain.pipelines.__all__)!r}\n"
-    yield "drivetrain/pipelines/__init__.py", (home / "components" / "inert.py").read_bytes() + names.encode()
+    names = f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n"
+    yield "drivetrain/__init__.py", (home / "components" / "inert.py").read_bytes() + names.encode()
 
 
 def _start_file() -> bytes:
-    return (_packages() / "components" / "start.py").read_bytes()
+    return (_package() / "components" / "start.py").read_bytes()
 
 
-def _packages() -> Path:
-    """The folder in which our packages lie beside each other, in an installed package and in a checkout alike."""
-    import drivetrain.components
-
-    return Path(next(iter(drivetrain.components.__path__))).parent
+def _package() -> Path:
+    """The folder of the package: of an installed one, or of a checkout, where some of its rooms are links."""
+    return Path(drivetrain.__file__).parent
 
 
 def _sha256(content: bytes | Path) -> str:

@@ -1,7 +1,7 @@
 """A pipeline of steps that do nothing: one after the other, or independent of each other."""
 
+from drivetrain import Pipeline, Settings, step
 from drivetrain.components import component
-from drivetrain.pipelines import Pipeline, Settings, step
 
 
 class Chain(Settings):

@@ -5,8 +5,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+from drivetrain import Pipeline, Settings, step
 from drivetrain.components import Input, Output, component
-from drivetrain.pipelines import Pipeline, Settings, step
 
 
 class Interrupted(Settings):

@@ -2,8 +2,8 @@
 
 import json
 
+from drivetrain import Pipeline, step
 from drivetrain.components import component
-from drivetrain.pipelines import Pipeline, step
 
 
 def parse(text: str) -> float:

@@ -95,7 +95,7 @@ def test_a_secret_in_a_pipeline_file_is_refused(place: Place) -> None:
     file = place.write(
         "example.py",
         "from drivetrain.components import component\n"
-        "from drivetrain.pipelines import Pipeline, step\n"
+        "from drivetrain import Pipeline, step\n"
         "@component\n"
         "def work() -> None: ...\n"
         "def example() -> Pipeline:\n"

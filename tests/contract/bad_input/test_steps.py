@@ -12,7 +12,7 @@ from tests.contract.bad_input.place import Place, definition, output_of, process
 MOST_LINES = 15
 RAISING = """
 from drivetrain.components import Output, component
-from drivetrain.pipelines import Pipeline, step
+from drivetrain import Pipeline, step
 
 
 @component

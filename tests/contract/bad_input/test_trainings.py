@@ -12,7 +12,7 @@ RECIPE = "class Recipe: ...\n"
 FACTS = {"format": 2, "recipe": "faces", "source_hash": "0" * 64, "torch": "2.13.0", "measurements": []}
 PIPELINE = """
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Pipeline, Settings, step
+from drivetrain import Cluster, Pipeline, Settings, step
 
 class Own(Settings):
     recipe: str = "digits_cnn"

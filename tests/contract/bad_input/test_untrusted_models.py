@@ -18,7 +18,7 @@ from tests.contract.bad_input.place import Place
 
 EVALUATION = """
 from drivetrain.components.evaluate import evaluate
-from drivetrain.pipelines import Pipeline, step
+from drivetrain import Pipeline, step
 
 def evaluation() -> Pipeline:
     return Pipeline(name="evaluation", steps=[step(evaluate, model="model", data="prepared")])

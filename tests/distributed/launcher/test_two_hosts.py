@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Cluster, Pipeline, step
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Pipeline, step
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Cluster, Parameter, Pipeline, join, step
 from drivetrain.components import train_script as train_script_module
 from drivetrain.components.command_line import read
 from drivetrain.components.errors import InputError
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, join, step
 from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.targets.sagemaker.assets import code_archive
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline

@@ -9,7 +9,7 @@ from drivetrain.infra import app
 from drivetrain.pipelines.targets.sagemaker.compile import Compiled
 
 PIPELINE = """\
-from drivetrain.pipelines import Deployment, Pipeline, fail
+from drivetrain import Deployment, Pipeline, fail
 
 
 def nightly() -> Pipeline:

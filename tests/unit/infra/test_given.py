@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Pipeline, Upload
 from drivetrain.infra.given import check_given, left_to_the_owner
 from drivetrain.infra.options import Options
-from drivetrain.pipelines import Pipeline, Upload
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 

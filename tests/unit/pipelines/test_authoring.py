@@ -7,8 +7,7 @@ from typing import Literal, NotRequired, TypedDict
 
 import pytest
 
-from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import (
+from drivetrain import (
     CachePolicy,
     Cluster,
     Dependency,
@@ -26,6 +25,7 @@ from drivetrain.pipelines import (
     step,
     when,
 )
+from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.pipelines.spec.steps import ProcessingStep, TrainingStep
 from drivetrain.pipelines.spec.values import LambdaOutputRef, MetricRef, PropertyRef
 
@@ -193,14 +193,14 @@ def test_a_single_step_before_needs_no_list() -> None:
 
 
 def test_checkpoints_are_for_training() -> None:
-    from drivetrain.pipelines import Checkpoint
+    from drivetrain import Checkpoint
 
     with pytest.raises(SpecError, match="no checkpoints"):
         step(load, raw="s3://b/k", checkpoint=Checkpoint())
 
 
 def test_checkpoints_are_for_programs_that_keep_some() -> None:
-    from drivetrain.pipelines import Checkpoint
+    from drivetrain import Checkpoint
 
     with pytest.raises(SpecError, match="its component keeps none"):
         step(fit_at_once, data="s3://b/k", checkpoint=Checkpoint())

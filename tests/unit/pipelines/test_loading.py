@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines import SpecError, UserError
+from drivetrain import SpecError, UserError
 from drivetrain.pipelines.cli.errors import explain
 from drivetrain.pipelines.loading import load, ready_pipelines
 from drivetrain.pipelines.spec.steps import ProcessingStep
@@ -15,7 +15,7 @@ from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 GOOD = """
 from drivetrain.components import Output, component
-from drivetrain.pipelines import Pipeline, Settings, step
+from drivetrain import Pipeline, Settings, step
 
 class Mine(Settings):
     rows: int = 3
@@ -74,7 +74,7 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
     target = write(
         tmp_path,
         "bare_two.py",
-        "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    return Pipeline(name='p')\n",
+        "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return Pipeline(name='p')\n",
     )
     write(tmp_path, "bare_two.yaml", "deployment: {bucket: my-bucket}\nlocal: {data: {'s3://b/x': data}}\n")
     loaded = load(target, overrides=["deployment.region=eu-west-1"])
@@ -90,7 +90,7 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
         ("exits_here.py", "raise SystemExit(5)\n", r"exits_here\.py ended the program \(sys\.exit\(5\)\) when it was"),
         (
             "exits_later.py",
-            "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    raise SystemExit\n",
+            "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    raise SystemExit\n",
             r"p\(\) ended the program \(sys\.exit\(\)\); it must return a Pipeline",
         ),
         ("imports_nothing.py", "import no_such_module_at_all\n", r"line 1: ModuleNotFoundError"),
@@ -99,12 +99,12 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
         ("json.py", GOOD, "name of a module that is loaded already"),
         (
             "wrong_return.py",
-            "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    return 3\n",
+            "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return 3\n",
             "must return a Pipeline",
         ),
         (
             "wrong_taking.py",
-            "from drivetrain.pipelines import Pipeline\ndef p(rows: int) -> Pipeline:\n    return 3\n",
+            "from drivetrain import Pipeline\ndef p(rows: int) -> Pipeline:\n    return 3\n",
             "subclass of Settings",
         ),
     ],
@@ -130,7 +130,7 @@ def test_ready_pipelines_are_listed_without_importing_them() -> None:
 
 WRONG = """
 from drivetrain.components import Input, component
-from drivetrain.pipelines import Pipeline, Settings, script, step
+from drivetrain import Pipeline, Settings, script, step
 
 class Base(Settings):
     rate: float = 0.5
@@ -212,7 +212,7 @@ def test_a_setting_is_asked_for_as_any_attribute(tmp_path: Path) -> None:
 
 RAISING = """
 from drivetrain.components import Input, component
-from drivetrain.pipelines import Cluster, Pipeline, step
+from drivetrain import Cluster, Pipeline, step
 
 class Bad:
     def __getattr__(self, name):

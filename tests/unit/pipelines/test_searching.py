@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import (
+from drivetrain import (
     Alternative,
     Cluster,
     Deployment,
@@ -25,6 +24,7 @@ from drivetrain.pipelines import (
     tune,
     when,
 )
+from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.pipelines.spec.steps import TuningStep
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines import Settings, UserError
+from drivetrain import Settings, UserError
 from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.pipelines.settings import build
 

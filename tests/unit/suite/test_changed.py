@@ -10,20 +10,18 @@ import pytest
 
 from tests.changed import ROOT, Tree, changed_files, main, reached_tests
 
-PROJECT = """[tool.setuptools.package-dir]
-"drivetrain.components" = "components"
-"drivetrain.pipelines" = "pipelines"
-"drivetrain.training_scripts" = "training_scripts"
-"""
+LINKED = ("components", "pipelines", "training_scripts")
 Plant = Callable[[dict[str, str]], Path]
 
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Plant:
     def planted(files: dict[str, str]) -> Path:
-        for name, text in ({"pyproject.toml": PROJECT} | files).items():
+        for name, text in ({"pyproject.toml": "", "drivetrain/__init__.py": ""} | files).items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
+        for name in LINKED:
+            (tmp_path / "drivetrain" / name).symlink_to(f"../{name}")
         for words in (
             ["init", "-q"],
             ["add", "-A"],
@@ -78,21 +76,21 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "a name of a lazy package": (
         {
-            "pipelines/__init__.py": "if TYPE_CHECKING:\n    from drivetrain.pipelines.a import A\n"
+            "drivetrain/__init__.py": "if TYPE_CHECKING:\n    from drivetrain.pipelines.a import A\n"
             "    from drivetrain.pipelines.b import B\ndef __getattr__(name): ...",
             "pipelines/a.py": "",
             "pipelines/b.py": "",
-            "tests/test_yes.py": "from drivetrain.pipelines import A",
-            "tests/test_no.py": "from drivetrain.pipelines import B",
+            "tests/test_yes.py": "from drivetrain import A",
+            "tests/test_no.py": "from drivetrain import B",
         },
         "pipelines/a.py",
     ),
     "any name of a lazy package": (
         {
-            "pipelines/__init__.py": "if TYPE_CHECKING:\n    from drivetrain.pipelines.a import A\n"
+            "drivetrain/__init__.py": "if TYPE_CHECKING:\n    from drivetrain.pipelines.a import A\n"
             "def __getattr__(name): ...",
             "pipelines/a.py": "",
-            "tests/test_yes.py": "import drivetrain.pipelines as dt",
+            "tests/test_yes.py": "import drivetrain as dt",
             "tests/test_no.py": "",
         },
         "pipelines/a.py",

@@ -2,8 +2,8 @@
 
 import pickle
 
+from drivetrain import Pipeline, Settings, fail, register, step, when
 from drivetrain.components import Input, Output, component
-from drivetrain.pipelines import Pipeline, Settings, fail, register, step, when
 
 
 class Digits(Settings):

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Limit, Parameter, Pipeline, RegistryEvent
 from drivetrain.infra.starter import bundle
 from drivetrain.infra.starter.handler import handle
-from drivetrain.pipelines import Limit, Parameter, Pipeline, RegistryEvent
 from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, request, resources
 from drivetrain.pipelines.triggers.starting import Start, decide
 

@@ -46,6 +46,6 @@ def test_bad_input(drivetrain) -> None:
 def test_an_error_while_the_users_function_runs_names_its_line(drivetrain) -> None:
     file = drivetrain.write(
         "late.py",
-        "from drivetrain.pipelines import Pipeline\n\ndef late() -> Pipeline:\n    return Pipeline(name={}['name'])\n",
+        "from drivetrain import Pipeline\n\ndef late() -> Pipeline:\n    return Pipeline(name={}['name'])\n",
     )
     assert drivetrain.error("compile", file) == "error: late.py, line 4: KeyError: 'name'\n"

@@ -168,7 +168,7 @@ def test_an_execution_from_start_to_report(deployed) -> None:
 
 
 TOLD = """\
-from drivetrain.pipelines import Pipeline, Settings, fail
+from drivetrain import Pipeline, Settings, fail
 
 
 class Told(Settings):

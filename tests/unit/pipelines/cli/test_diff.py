@@ -154,7 +154,7 @@ def test_the_patch_of_a_file_lies_beside_it(drivetrain, monkeypatch: pytest.Monk
     folder = drivetrain.folder / "mine"
     folder.mkdir()
     (folder / "own_flow.py").write_text(
-        "from drivetrain.pipelines import Pipeline, fail\n\n\n"
+        "from drivetrain import Pipeline, fail\n\n\n"
         "def flow() -> Pipeline:\n    return Pipeline(name='own-flow', steps=[fail('no', name='stop')])\n"
     )
     (folder / "own-flow.studio.yaml").write_text(

@@ -103,7 +103,7 @@ def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: s
     path = tmp_path / "nightly.py"
     path.write_text(
         "from drivetrain.components import Output, component\n"
-        "from drivetrain.pipelines import Pipeline, script, step\n"
+        "from drivetrain import Pipeline, script, step\n"
         "\n@component\ndef load(data: Output, rows: int = 3) -> None:\n    ...\n\n"
         f"def pipeline() -> Pipeline:\n    made = (\n        {wrong}\n    )\n    return made\n"
     )

@@ -35,7 +35,7 @@ COURSE = (
 PIPELINE = '''
 import json, os
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import Cluster, Pipeline, Settings, Spot, step
+from drivetrain import Cluster, Pipeline, Settings, Spot, step
 
 
 class Nightly(Settings):

@@ -15,7 +15,7 @@ import pytest
 PIPELINE = '''
 import json, os, time
 from drivetrain.components import Checkpoints, Output, component
-from drivetrain.pipelines import Cluster, Pipeline, Settings, Spot, step
+from drivetrain import Cluster, Pipeline, Settings, Spot, step
 
 
 class Leaving(Settings):

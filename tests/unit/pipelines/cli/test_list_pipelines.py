@@ -7,7 +7,7 @@ import pytest
 from drivetrain.pipelines.cli.list_pipelines import own_pipelines
 
 TWO = '''"""Many things."""
-from drivetrain.pipelines import Pipeline
+from drivetrain import Pipeline
 raise RuntimeError("a list imports nothing")
 
 def day() -> Pipeline:
@@ -23,7 +23,7 @@ def helper() -> int: ...
 
 def test_own_files_are_listed_without_importing_them(drivetrain) -> None:
     drivetrain.write("two.py", TWO)
-    drivetrain.write("one.py", '"""My digits."""\nimport drivetrain.pipelines as p\ndef mine() -> p.Pipeline: ...\n')
+    drivetrain.write("one.py", '"""My digits."""\nimport drivetrain as p\ndef mine() -> p.Pipeline: ...\n')
     drivetrain.write("broken.py", "def Pipeline(:")
     drivetrain.write("other.py", "x = 1")
     assert own_pipelines(drivetrain.folder) == {
@@ -32,9 +32,7 @@ def test_own_files_are_listed_without_importing_them(drivetrain) -> None:
 
 
 def test_list(drivetrain) -> None:
-    drivetrain.write(
-        "one.py", '"""My digits."""\nfrom drivetrain.pipelines import Pipeline\ndef m() -> Pipeline: ...\n'
-    )
+    drivetrain.write("one.py", '"""My digits."""\nfrom drivetrain import Pipeline\ndef m() -> Pipeline: ...\n')
     lines = drivetrain("list").splitlines()
     assert any(line.startswith("retraining  Retrain a model") for line in lines)
     assert any(line.startswith("one.py      My digits.") for line in lines)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Pipeline, UserError, fail, step, when
 from drivetrain.components import Output, component
 from drivetrain.components.compare import compare
 from drivetrain.components.train import train
-from drivetrain.pipelines import Pipeline, UserError, fail, step, when
 from drivetrain.pipelines.cli.needs import refuse_lacking
 
 

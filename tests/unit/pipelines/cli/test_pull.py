@@ -288,7 +288,7 @@ def test_an_edit_that_does_not_fit_any_more_can_be_given_up(drivetrain) -> None:
 
 PIPELINE = """
 from drivetrain.components.train import train
-from drivetrain.pipelines import Pipeline, step
+from drivetrain import Pipeline, step
 
 def digits() -> Pipeline:
     return Pipeline(name="digits", steps=[step(train, train="s3://b/train/", epochs=3)])

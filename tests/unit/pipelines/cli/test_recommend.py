@@ -14,7 +14,7 @@ from drivetrain.pipelines.recommend.facts_places import SHIPPED
 SHIPPED_DIGITS = SHIPPED / "digits_cnn.facts.json"
 PIPELINE = """
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Pipeline, step
+from drivetrain import Cluster, Pipeline, step
 
 def nightly() -> Pipeline:
     cluster = Cluster(instance_type="ml.g5.12xlarge", count=2)

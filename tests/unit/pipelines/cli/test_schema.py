@@ -46,7 +46,7 @@ def test_a_settings_class_with_a_required_field_is_described(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("needy_one.py").write_text(
-        "from drivetrain.pipelines import Pipeline, Settings\n\n\n"
+        "from drivetrain import Pipeline, Settings\n\n\n"
         "class Needy(Settings):\n    data: str\n    '''Where it lies.'''\n\n\n"
         "def needy(settings: Needy) -> Pipeline: ...\n"
     )

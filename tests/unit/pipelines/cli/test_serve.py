@@ -18,8 +18,8 @@ from drivetrain.pipelines.triggers.serving import server
 
 PIPELINE = """
 from drivetrain.components import Output, component
-from drivetrain.pipelines import Parameter, Pipeline, PipelineFinished, RegistryEvent, Schedule, Settings
-from drivetrain.pipelines import register, step
+from drivetrain import Parameter, Pipeline, PipelineFinished, RegistryEvent, Schedule, Settings
+from drivetrain import register, step
 
 
 class Live(Settings):
@@ -56,7 +56,7 @@ def idle() -> Pipeline:
 
 
 SELDOM = """
-from drivetrain.pipelines import Alarm, Pipeline, RegistryEvent, Schedule
+from drivetrain import Alarm, Pipeline, RegistryEvent, Schedule
 
 
 def seldom() -> Pipeline:
@@ -124,7 +124,7 @@ def test_a_broken_file_keeps_no_other_from_being_served(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "served_and_broken.py").write_text(
-        "from drivetrain.pipelines import Pipeline\ndef broken() -> Pipeline:\n    return Pipeline(name='a b')\n"
+        "from drivetrain import Pipeline\ndef broken() -> Pipeline:\n    return Pipeline(name='a b')\n"
     )
     served = Served(monkeypatch)
     assert main.run(["serve"]) == 0

@@ -11,7 +11,7 @@ from drivetrain.pipelines.cli import main
 
 PIPELINE = '''
 """Trains again when it must."""
-from drivetrain.pipelines import Alarm, Limit, Parameter, Pipeline, RegistryEvent, Schedule, Settings
+from drivetrain import Alarm, Limit, Parameter, Pipeline, RegistryEvent, Schedule, Settings
 
 
 class Again(Settings):
@@ -82,7 +82,7 @@ def test_list_for_scripts(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_list_for_scripts_shows_no_secret(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "with_secrets.py").write_text(
-        "from drivetrain.pipelines import Alarm, Parameter, Pipeline\n"
+        "from drivetrain import Alarm, Parameter, Pipeline\n"
         "def secrets() -> Pipeline:\n"
         "    given = {'ApiToken': 'hunter2', 'Password': '$.detail.alarmName', 'Rows': 3}\n"
         "    parameters = [Parameter.string('ApiToken', ''), Parameter.string('Password', ''),\n"
@@ -99,7 +99,7 @@ def test_list_for_scripts_shows_no_secret(folder: Path, capsys: pytest.CaptureFi
 
 def test_nothing_to_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "still_nothing.py").write_text(
-        "from drivetrain.pipelines import Pipeline\ndef still() -> Pipeline:\n    return Pipeline(name='still')\n"
+        "from drivetrain import Pipeline\ndef still() -> Pipeline:\n    return Pipeline(name='still')\n"
     )
     assert main.run(["triggers", "list", "still_nothing.py"]) == 0
     assert "Nothing starts still by itself" in capsys.readouterr().out
@@ -130,9 +130,7 @@ def test_replay_shows_no_secret(folder: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_replay_on_all_that_is_found_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "broken_one.py").write_text(
-        "from drivetrain.pipelines import Pipeline\ndef p() -> Pipeline:\n    return 3\n"
-    )
+    (folder / "broken_one.py").write_text("from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return 3\n")
     both = folder / "events.json"
     both.write_text(
         json.dumps([json.loads((EVENTS / f"{name}.json").read_text()) for name in ("model_package", "training_job")])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, Spot, fail, step, when
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, SpecError, Spot, fail, step, when
 from drivetrain.pipelines.recommend import strategies as strategies_module
 from drivetrain.pipelines.recommend.choice import options_of, recommend
 from drivetrain.pipelines.recommend.facts import read_file

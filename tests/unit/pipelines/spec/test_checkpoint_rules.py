@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.pipelines.cli.errors import explain_validation
 from drivetrain.pipelines.spec import checkpoint_rules
 from drivetrain.training_scripts.checkpointing.interval import parse_every

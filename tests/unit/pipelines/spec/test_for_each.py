@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines import (
+from drivetrain import (
     Parameter,
     Pipeline,
     SpecError,

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components import Input, Output, component
-from drivetrain.components.train import train
-from drivetrain.pipelines import (
+from drivetrain import (
     Alternative,
     Cluster,
     Deployment,
@@ -23,6 +21,8 @@ from drivetrain.pipelines import (
     TrainingOptions,
     step,
 )
+from drivetrain.components import Input, Output, component
+from drivetrain.components.train import train
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.file_systems import FileSystem, file_system
 from drivetrain.pipelines.spec.resources import Roles

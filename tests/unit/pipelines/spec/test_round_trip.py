@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, RetryPolicy, fail, join, register, when
+from drivetrain import Cluster, Parameter, Pipeline, RetryPolicy, fail, join, register, when
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Spot
 from drivetrain.pipelines.spec.steps import ProcessingStep, Program, TrainingStep
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline

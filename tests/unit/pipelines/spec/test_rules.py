@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines import (
+from drivetrain import (
     Checkpoint,
     Cluster,
     Dependency,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.components.train import train
-from drivetrain.pipelines import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.pipelines.recommend import strategies
 from drivetrain.pipelines.spec import strategy_rules, trainings
 from drivetrain.pipelines.spec.steps import Program, TrainingStep

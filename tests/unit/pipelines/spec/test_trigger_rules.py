@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from drivetrain.components.register_model import register_model
-from drivetrain.pipelines import (
+from drivetrain import (
     Alarm,
     Checkpoint,
     Deployment,
@@ -26,6 +25,7 @@ from drivetrain.pipelines import (
     join,
     step,
 )
+from drivetrain.components.register_model import register_model
 from drivetrain.pipelines.spec import trigger_rules
 from drivetrain.pipelines.spec.steps import NativeStep, Program, TrainingStep
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines import Alternative, Checkpoint, Cluster, Parameter, Pipeline, SpecError, Spot
+from drivetrain import Alternative, Checkpoint, Cluster, Parameter, Pipeline, SpecError, Spot
 from drivetrain.pipelines.spec import tuning_rules
 from drivetrain.pipelines.spec.search import Between, OneOf, Search
 from drivetrain.pipelines.spec.steps import Program, TuningStep

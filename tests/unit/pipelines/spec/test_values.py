@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drivetrain.pipelines import Parameter, SpecError, join, when
+from drivetrain import Parameter, SpecError, join, when
 from drivetrain.pipelines.spec.conditions import All, AnyOf, Comparison, In, Not
 from drivetrain.pipelines.spec.values import MetricRef, OutputRef, as_value, references_in
 

@@ -19,7 +19,7 @@ WITHOUT_EDITS = {
     "pipelines/targets/sagemaker/sdk/__init__.py": "a spec, which has no place beside which edits could lie",
 }
 PIPELINE = """\
-from drivetrain.pipelines import Pipeline, fail
+from drivetrain import Pipeline, fail
 
 
 def nightly() -> Pipeline:

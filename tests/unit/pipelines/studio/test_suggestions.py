@@ -131,7 +131,7 @@ def test_a_pipeline_of_the_package() -> None:
 
 def test_a_pipeline_without_settings_has_none(tmp_path: Path) -> None:
     (tmp_path / "plain_one.py").write_text(
-        "from drivetrain.pipelines import Pipeline, fail\n\n\n"
+        "from drivetrain import Pipeline, fail\n\n\n"
         "def plain() -> Pipeline:\n    return Pipeline(name='plain', steps=[fail('no', name='stop')])\n"
     )
     edits = differences(compiled(), compiled(parameters={"epochs": "30"}))

@@ -16,7 +16,7 @@ from drivetrain.pipelines.targets.travelling import IGNORE_FILE, source_files
 
 OWN = """
 from drivetrain.components import component
-from drivetrain.pipelines import CachePolicy, Pipeline, Settings, step
+from drivetrain import CachePolicy, Pipeline, Settings, step
 
 
 @component

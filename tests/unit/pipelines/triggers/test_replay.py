@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines import (
+from drivetrain import (
     Alarm,
     Limit,
     Parameter,

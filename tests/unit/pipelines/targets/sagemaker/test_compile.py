@@ -13,10 +13,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.components import start as start_file
-from drivetrain.components.train import train
-from drivetrain.pipelines import (
+from drivetrain import (
     Alternative,
     CachePolicy,
     Cluster,
@@ -39,6 +36,9 @@ from drivetrain.pipelines import (
     step,
     when,
 )
+from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.components import start as start_file
+from drivetrain.components.train import train
 from drivetrain.pipelines.definition.json_text import parse
 from drivetrain.pipelines.ready.retraining import Retraining, retraining
 from drivetrain.pipelines.studio import patch as patches

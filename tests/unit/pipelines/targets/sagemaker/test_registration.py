@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 
 import pytest
 
+from drivetrain import Deployment, Pipeline, register, step
 from drivetrain.components import Input, Output, component
 from drivetrain.components.train import train
-from drivetrain.pipelines import Deployment, Pipeline, register, step
 from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.images import stock_image

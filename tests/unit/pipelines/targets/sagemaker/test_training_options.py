@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines import (
+from drivetrain import (
     Alternative,
     Cluster,
     Deployment,
@@ -22,6 +21,7 @@ from drivetrain.pipelines import (
     TrainingOptions,
     step,
 )
+from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.pipelines.spec.pipeline import Pipeline as SpecPipeline
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.job_options import EFA_VARIABLES

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries import RegistryError, open_registry
-from drivetrain.pipelines import (
+from drivetrain import (
     Alarm,
     Deployment,
     Limit,
@@ -29,6 +28,7 @@ from drivetrain.pipelines import (
     Upload,
     UserError,
 )
+from drivetrain.components.registries import RegistryError, open_registry
 from drivetrain.pipelines.spec.triggers import Trigger
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home

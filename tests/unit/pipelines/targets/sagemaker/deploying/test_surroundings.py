@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines import Pipeline, fail
+from drivetrain import Pipeline, fail
 from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import Schedule

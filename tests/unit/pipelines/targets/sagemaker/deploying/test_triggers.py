@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from drivetrain.pipelines import Pipeline, fail
+from drivetrain import Pipeline, fail
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains

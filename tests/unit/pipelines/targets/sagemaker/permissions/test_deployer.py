@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import drivetrain.pipelines
+import drivetrain
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policies import CI, derive
 from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
@@ -29,7 +29,7 @@ INDIRECT = {"iam:PassRole", "kms:Decrypt", "kms:GenerateDataKey"}
 
 def calls() -> Iterator[str]:
     """IAM's name of every call in the code of plan, apply, start and the like."""
-    folder = Path(drivetrain.pipelines.__file__ or "").parent / "targets" / "sagemaker" / "deploying"
+    folder = Path(drivetrain.__file__).parent / "pipelines" / "targets" / "sagemaker" / "deploying"
     for path in sorted(folder.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
