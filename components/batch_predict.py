@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from drivetrain.components.declaration import Input, Output, component
-from drivetrain.components.model_folder import open_model
+from drivetrain.registry.model_folder import open_model
+from drivetrain.steps.declaration import Input, Output, component
 
 # What is no parameter of the program of the same name.
 _NOT_SETTINGS = ("model", "data", "previous", "output", "processes")

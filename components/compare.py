@@ -18,16 +18,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
-from drivetrain.components.declaration import Input, Output, component
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError
+from drivetrain.steps.declaration import Input, Output, component
 
 if TYPE_CHECKING:
-    from drivetrain.components.decision import Decision, Evaluation
-    from drivetrain.components.registries import ModelVersion
+    from drivetrain.decision import Decision, Evaluation
+    from drivetrain.registry.registry import ModelVersion
 
 # evaluation.json's names of settings that evaluate's parameters call otherwise.
 _PARAMETERS = {"metrics": "scoring"}
-# Where the launcher leaves a failure's reason (drivetrain.components.call says more).
+# Where the launcher leaves a failure's reason (drivetrain.steps.call says more).
 _FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 _MOST_CHARACTERS = 1000
 _UNKNOWN = "unknown"
@@ -107,27 +107,11 @@ def compare(
         InputError: a policy that cannot be decided on these numbers; an evaluation of another model or other data; a
             registry that cannot be asked; a champion whose files are gone or cannot be evaluated any more.
     """
-    from drivetrain.components.content_hash import files_in, hash_of_files
-    from drivetrain.components.decision import (
-        About,
-        Champion,
-        Registered,
-        check_policy,
-        decide,
-        policy,
-        read_evaluation,
-        write,
-    )
-    from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION
-    from drivetrain.components.registration import Evidence, describe, lineage_of
-    from drivetrain.components.registries import (
-        checked_group,
-        count_comparison,
-        kind_of,
-        named,
-        open_registry,
-        shown,
-    )
+    from drivetrain.decision import About, Champion, Registered, check_policy, decide, policy, read_evaluation, write
+    from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
+    from drivetrain.registry.registration import Evidence, describe, lineage_of
+    from drivetrain.registry.registry import checked_group, count_comparison, kind_of, named, open_registry, shown
 
     # Each host would evaluate the champion and write the same files.
     hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
@@ -192,7 +176,7 @@ def _check_data(candidate: Evaluation, data: Path) -> None:
 
     Of other formats only the readers know, so there the champion's evaluation shows it.
     """
-    from drivetrain.components.manifest import MANIFEST_FILE, Manifest
+    from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
     if (data / MANIFEST_FILE).is_file() and candidate.data_hash and candidate.settings.get("reader") in _PREPARED:
         try:
@@ -245,10 +229,10 @@ def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, proces
     """The champion's numbers, measured as the candidate's were."""
     from dataclasses import replace
 
-    from drivetrain.components.artifacts import fetch
-    from drivetrain.components.content_hash import content_hash
-    from drivetrain.components.decision import read_evaluation
     from drivetrain.components.evaluate import evaluate
+    from drivetrain.decision import read_evaluation
+    from drivetrain.registry.artifacts import fetch
+    from drivetrain.registry.content_hash import content_hash
 
     named = f"the champion, version {champion.version} of {champion.group}"
     settings = _settings(candidate, processes)

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.declaration import Input, Output, component
-from drivetrain.components.errors import InputError
-from drivetrain.components.model_folder import ARCHIVE, DESCRIPTION, open_model
+from drivetrain.base.errors import InputError
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model
+from drivetrain.steps.declaration import Input, Output, component
 
 _CHECKPOINT = re.compile(r"step-\d{8,18}(\.[1-9]\d{0,5})?", re.ASCII)
 # What is no parameter of the program of the same name.

@@ -12,12 +12,12 @@ import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from drivetrain.components.declaration import Input, Output, component
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError
+from drivetrain.steps.declaration import Input, Output, component
 
 if TYPE_CHECKING:
-    from drivetrain.components.tabular.reading import Table
-    from drivetrain.components.tabular.shards import ShardWriter
+    from drivetrain.data.reading import Table
+    from drivetrain.data.shards import ShardWriter
 
 # What a full disk, an exceeded quota and a file-size limit say.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -67,9 +67,9 @@ def prepare_data(
     Raises:
         InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
     """
-    from drivetrain.components.tabular.reading import TableOptions, open_table
-    from drivetrain.components.tabular.shards import ShardWriter
-    from drivetrain.components.tabular.source import CellError
+    from drivetrain.data.reading import TableOptions, open_table
+    from drivetrain.data.shards import ShardWriter
+    from drivetrain.data.source import CellError
 
     folders = {"train": train, "validation": validation, "test": test}
     _check_parameters(validation_percent, test_percent, rows_per_shard)
@@ -116,10 +116,10 @@ def _write(
     test_percent: int,
 ) -> None:
     """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
-    from drivetrain.components.tabular.arrow import arrow
-    from drivetrain.components.tabular.checks import check_classes, check_distinct_keys, check_present, check_sides
-    from drivetrain.components.tabular.shards import publish
-    from drivetrain.components.tabular.split import RepeatedHashes, below, key_hashes
+    from drivetrain.data.arrow import arrow
+    from drivetrain.data.checks import check_classes, check_distinct_keys, check_present, check_sides
+    from drivetrain.data.shards import publish
+    from drivetrain.data.split import RepeatedHashes, below, key_hashes
 
     compute = arrow().compute
     repeated = RepeatedHashes()

@@ -21,8 +21,8 @@ import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, cast
 
-from drivetrain.components.declaration import METRICS_FILE, Input, Output, component
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError
+from drivetrain.steps.declaration import METRICS_FILE, Input, Output, component
 
 CARD_FILE, CARD_PAGE = "card.json", "card.md"
 _OF_THE_JOB = Path("/opt/ml")
@@ -75,10 +75,10 @@ def register_model(
         InputError: an empty or damaged model, an evaluation without numbers, a report or decision of another model, an
             illegal group, a training image, an unknown registry, or one that cannot be reached or refuses.
     """
-    from drivetrain.components import registration
-    from drivetrain.components.content_hash import files_in, hash_of_files
-    from drivetrain.components.model_package import is_training_image
-    from drivetrain.components.registries import checked_group, open_registry
+    from drivetrain.registry import registration
+    from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.model_package import is_training_image
+    from drivetrain.registry.registry import checked_group, open_registry
 
     checked_group(group)  # before gigabytes are read
     if is_training_image(image):
@@ -119,8 +119,8 @@ def register_model(
 
 def _place(model: Path, registry: str) -> str:
     """The model's path here as a URI, where others find it by that: on this machine, in a folder that stays."""
-    from drivetrain.components.artifacts import OBJECT_STORE
-    from drivetrain.components.registries import kind_of
+    from drivetrain.registry.artifacts import OBJECT_STORE
+    from drivetrain.registry.registry import kind_of
 
     path, kind = model.absolute(), kind_of(registry)
     in_a_job = path.is_relative_to(_OF_THE_JOB) or OBJECT_STORE in os.environ
@@ -134,7 +134,7 @@ def _place(model: Path, registry: str) -> str:
 
 
 def _write_card(folder: Path, package: dict[str, Any], *, title: str) -> None:
-    from drivetrain.components import model_card, model_package
+    from drivetrain.registry import model_card, model_package
 
     content = model_package.card(package) or {}
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drivetrain.components.declaration import Checkpoints, Input, Output, component
+from drivetrain.steps.declaration import Checkpoints, Input, Output, component
 
 _NUMBER = r"([-+0-9.eE]+|nan|inf|-inf)"
 # A folder from which the platform copies TensorBoard's files while the training runs; the start file names it.
@@ -189,7 +189,7 @@ def train(
 def _is_the_step() -> bool:
     """Whether this process was started to run the step, and not to do other things too, such as a notebook."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec is not None and spec.name in ("drivetrain.components.call", "drivetrain.components.train")
+    return spec is not None and spec.name in ("drivetrain.steps.call", "drivetrain.components.train")
 
 
 if __name__ == "__main__":

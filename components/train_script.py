@@ -4,8 +4,8 @@
         --checkpoints build/checkpoints --script train.py --processes 2 --hyperparameters '{"epochs": 3}'
 
 The script gets its hyperparameters as `--name value`, its folders in SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and
-SM_CHANNEL_<NAME>, all other SM_* variables of sagemaker-training 5.1.4 (components/script_mode.py), and starts in the
-folder of its code. SM_CHECKPOINT_DIR is the one more that it gets: the toolkit has none, and scripts name
+SM_CHANNEL_<NAME>, all other SM_* variables of sagemaker-training 5.1.4 (drivetrain/steps/script_mode.py), and starts in
+the folder of its code. SM_CHECKPOINT_DIR is the one more that it gets: the toolkit has none, and scripts name
 /opt/ml/checkpoints, which is the same folder wherever a platform runs the step. With launcher=python MASTER_ADDR and
 MASTER_PORT say where processes of its own may meet, as in AWS's PyTorch container.
 
@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from drivetrain.components import script_mode
-from drivetrain.components.declaration import Checkpoints, Input, Output, component
-from drivetrain.components.errors import InputError
-from drivetrain.components.user_code import check_script, code_folder
+from drivetrain.base.errors import InputError
+from drivetrain.steps import script_mode
+from drivetrain.steps.declaration import Checkpoints, Input, Output, component
+from drivetrain.steps.user_code import check_script, code_folder
 
 # Where processes meet in AWS's PyTorch container (sagemaker-pytorch-training 3.0.0, training.py).
 _PORT, _PORT_VARIABLE = 7777, "DRIVETRAIN_PORT"
@@ -209,7 +209,7 @@ def _importable(folder: Path, python_path: str) -> str:
 def _is_the_step() -> bool:
     """Whether this process was started to run the step, and not to do other things too, such as a notebook."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec is not None and spec.name in ("drivetrain.components.call", "drivetrain.components.train_script")
+    return spec is not None and spec.name in ("drivetrain.steps.call", "drivetrain.components.train_script")
 
 
 if __name__ == "__main__":

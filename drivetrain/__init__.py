@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drivetrain.base.errors import SpecError, UserError
     from drivetrain.pipelines.authoring import (
         call_lambda,
         execution,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         step,
         when,
     )
-    from drivetrain.pipelines.errors import SpecError, UserError
     from drivetrain.pipelines.recommend.instances import processing_instance_type
     from drivetrain.pipelines.registering import register
     from drivetrain.pipelines.repeating import current_item, for_each, largest, smallest
@@ -47,20 +47,24 @@ if TYPE_CHECKING:
 _HOME = {
     **dict.fromkeys(
         ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "script", "step", "when"),
-        "authoring",
+        "pipelines.authoring",
     ),
-    "processing_instance_type": "recommend.instances",
-    "register": "registering",
-    **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "repeating"),
-    **dict.fromkeys(("SpecError", "UserError"), "errors"),
-    **dict.fromkeys(("between", "one_of", "tune"), "searching"),
-    "Settings": "settings",
-    **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
-    **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
-    **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network"), "spec.resources"),
-    "TrainingOptions": "spec.training_options",
-    **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
-    **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
+    "processing_instance_type": "pipelines.recommend.instances",
+    "register": "pipelines.registering",
+    **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "pipelines.repeating"),
+    **dict.fromkeys(("SpecError", "UserError"), "base.errors"),
+    **dict.fromkeys(("between", "one_of", "tune"), "pipelines.searching"),
+    "Settings": "pipelines.settings",
+    **dict.fromkeys(("Parameter", "Pipeline"), "pipelines.spec.pipeline"),
+    **dict.fromkeys(
+        ("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "pipelines.spec.resources"
+    ),
+    **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network"), "pipelines.spec.resources"),
+    "TrainingOptions": "pipelines.spec.training_options",
+    **dict.fromkeys(("Dependency", "NativeStep"), "pipelines.spec.steps"),
+    **dict.fromkeys(
+        ("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "pipelines.spec.triggers"
+    ),
 }
 
 __all__ = [
@@ -113,6 +117,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.pipelines.{_HOME[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value

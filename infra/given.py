@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from drivetrain.base.errors import UserError
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.triggers import Upload
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names

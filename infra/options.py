@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from drivetrain.components.declaration import Component
+from drivetrain.base.errors import SpecError, shown
 from drivetrain.pipelines.binding import bind, dependencies, refuse_unknown
-from drivetrain.pipelines.errors import SpecError, shown
 from drivetrain.pipelines.spec.conditions import All, Condition
 from drivetrain.pipelines.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.pipelines.spec.steps import (
@@ -42,6 +41,7 @@ from drivetrain.pipelines.spec.values import (
     ValueType,
     as_value,
 )
+from drivetrain.steps.declaration import Component
 
 
 def step(

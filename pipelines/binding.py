@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from drivetrain.components.declaration import Component, ComponentParameter
-from drivetrain.pipelines.errors import SpecError, did_you_mean, shown
+from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.pipelines.spec.resources import Cluster
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency
 from drivetrain.pipelines.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
+from drivetrain.steps.declaration import Component, ComponentParameter
 
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 

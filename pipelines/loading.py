@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError, UserError, at_place, did_you_mean, said, shown
-from drivetrain.pipelines.places import place_in, place_of_function
+from drivetrain.base.call_site import place_in, place_of_function
+from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
 from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Deployment

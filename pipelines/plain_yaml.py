@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50

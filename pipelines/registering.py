@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.components import model_package
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.binding import dependencies
-from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.spec.model_card import check_card
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency, ProcessingStep, RegisterStep
 from drivetrain.pipelines.spec.values import as_value
+from drivetrain.registry import model_package
 
 
 def register(

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
+from drivetrain.base.errors import SpecError, shown
 from drivetrain.pipelines.binding import dependencies
-from drivetrain.pipelines.errors import SpecError, shown
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency, ForEachStep, Selector, Step
 from drivetrain.pipelines.spec.values import ItemRef, LambdaOutputRef, PropertyRef, Reference, ValueType, as_value
 

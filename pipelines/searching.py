@@ -17,8 +17,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.pipelines.binding import dependencies
-from drivetrain.pipelines.errors import SpecError, did_you_mean, shown
 from drivetrain.pipelines.spec.search import Between, OneOf, Range, Scale, Search
 from drivetrain.pipelines.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import Reference, as_value

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticUndefined
 
-from drivetrain.pipelines.errors import SpecError, UserError, at_place, did_you_mean, shown
-from drivetrain.pipelines.places import place_of_field
+from drivetrain.base.call_site import place_of_field
+from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
+from drivetrain.base.secret_names import looks_secret
+from drivetrain.base.secret_shapes import MASK
 from drivetrain.pipelines.plain_yaml import load_yaml, read_yaml
-from drivetrain.pipelines.secret_names import looks_secret
-from drivetrain.pipelines.secret_shapes import MASK
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import Deployment
 

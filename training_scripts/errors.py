@@ -9,7 +9,7 @@ class InputError(ValueError):
     """Bad input: the message says what was given, what is allowed and what to do.
 
     The launcher prints the message alone, without a traceback, and ends with exit code 2. (The same meaning as
-    drivetrain.components.errors.InputError; training scripts import nothing else of the package.)
+    drivetrain.base.errors.InputError; training scripts import nothing else of the package.)
     """
 
 

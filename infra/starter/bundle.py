@@ -14,14 +14,19 @@ import drivetrain
 HANDLER = "handler.handler"
 
 _TRIGGERS = ("__init__.py", "detail_types.py", "event_values.py", "starting.py")
-_PIPELINES = ("__init__.py", "errors.py", *(f"triggers/{name}" for name in _TRIGGERS))
+_BASE = ("__init__.py", "errors.py")
+_FILES = (
+    *(f"base/{name}" for name in _BASE),
+    "pipelines/__init__.py",
+    *(f"pipelines/triggers/{name}" for name in _TRIGGERS),
+)
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say
 
 
 def files() -> dict[str, bytes]:
     """Path in the archive -> content."""
-    package = Path(drivetrain.__file__).parent / "pipelines"
-    found = {f"drivetrain/pipelines/{name}": (package / name).read_bytes() for name in _PIPELINES}
+    package = Path(drivetrain.__file__).parent
+    found = {f"drivetrain/{name}": (package / name).read_bytes() for name in _FILES}
     return {"handler.py": (Path(__file__).parent / "handler.py").read_bytes(), **found}
 
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.triggers.starting import Earlier, Request, Skip, decide, looked_back, read_message
 
 

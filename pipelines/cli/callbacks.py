@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.run_options import pairs
 from drivetrain.pipelines.cli.terminal import say, say_json
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import callbacks
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def show_waiting(home: Home, output: Sequence[str] | None, fail: str | None, *, 
         raise UserError(
             "Whose question is answered? Give its token: drivetrain runs callback TOKEN --output NAME=VALUE."
         )
+    from drivetrain.base.formatting import duration
     from drivetrain.pipelines.cli.terminal import paint, table
-    from drivetrain.pipelines.report.words import duration
 
     waiting = callbacks.waiting(home)
     if as_json:

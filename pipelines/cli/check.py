@@ -38,9 +38,9 @@ def check(
       drivetrain check pipeline.json
       drivetrain check retraining --set instance_type=ml.g5.xlarge
     """
+    from drivetrain.base.formatting import count
     from drivetrain.pipelines.cli.inspected import notes, problems
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.report.words import count
     from drivetrain.pipelines.studio.inspection import inspect
 
     definition = _definition(target, config, set_)

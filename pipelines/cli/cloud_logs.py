@@ -60,8 +60,8 @@ def logs(
         with Ledger(local_home(None)) as ledger:
             print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
         return
+    from drivetrain.base.masking import without_secrets
     from drivetrain.pipelines.cli.deployment import account_of
-    from drivetrain.pipelines.masking import without_secrets
     from drivetrain.pipelines.targets.sagemaker.deploying import executions
     from drivetrain.pipelines.targets.sagemaker.deploying.logs import read_log, step_with_logs
 

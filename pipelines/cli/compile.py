@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home, Set
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
@@ -63,8 +63,8 @@ def compile_(
 
 
 def _write(output: Path, definition: Compiled, home: Path | None) -> None:
+    from drivetrain.base.files import write_text
     from drivetrain.pipelines.cli.home import local_home
-    from drivetrain.pipelines.files import write_text
     from drivetrain.pipelines.targets.local.runner import put_assets
     from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
 

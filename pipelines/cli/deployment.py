@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.resources import Deployment

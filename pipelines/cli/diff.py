@@ -37,9 +37,9 @@ def diff(
       drivetrain diff before.json after.json --exit-code
       drivetrain diff before.json retraining --set epochs=30 --json
     """
+    from drivetrain.base.formatting import printable
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.definition.difference import describe_all, differences
-    from drivetrain.pipelines.report.words import printable
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:

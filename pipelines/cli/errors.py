@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean, said, shown
+from drivetrain.base.errors import SpecError, UserError, did_you_mean, said, shown
 
 BAD_INPUT = 2
 BUG = 70
@@ -34,8 +34,8 @@ def report_error(error: BaseException) -> int:
 
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
-    from drivetrain.components.errors import InputError
-    from drivetrain.pipelines.places import place_in
+    from drivetrain.base.call_site import place_in
+    from drivetrain.base.errors import InputError
 
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"

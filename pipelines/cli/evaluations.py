@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.options import Home, Json
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.report.decision import DecisionFacts
@@ -108,8 +108,8 @@ def _of_folder(folder: Path) -> tuple[str, tuple[EvaluationFacts, ...], tuple[De
 def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: tuple[DecisionFacts, ...]) -> None:
     import time
 
+    from drivetrain.base.files import write_text
     from drivetrain.pipelines.cli.terminal import say
-    from drivetrain.pipelines.files import write_text
     from drivetrain.pipelines.report.evaluation_page import evaluation_page
 
     if html.suffix not in (".html", ".htm"):

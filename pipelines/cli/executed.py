@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from drivetrain.base.formatting import duration, moment, share, status_word
 from drivetrain.pipelines.cli.terminal import paint, table
 from drivetrain.pipelines.prices.lines import money
 from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.text_picture import SIGNS
-from drivetrain.pipelines.report.words import duration, moment, share, status_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drivetrain.base.formatting import printable
 from drivetrain.pipelines.cli.outcome import shown_path
 from drivetrain.pipelines.cli.terminal import paint
 from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
-from drivetrain.pipelines.report.words import printable
 from drivetrain.pipelines.targets.local.outcomes import for_run
 from drivetrain.pipelines.targets.local.request import masking_of
 

@@ -40,8 +40,8 @@ def import_(
     definition = definition_file(file)
     found = inspect(definition)
     if output is not None:
+        from drivetrain.base.files import write_text
         from drivetrain.pipelines.definition.document import write
-        from drivetrain.pipelines.files import write_text
 
         write_text(output, write(definition))
     if as_json:

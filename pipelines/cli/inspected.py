@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from drivetrain.base.formatting import count, printable
 from drivetrain.pipelines.definition.expressions import FUNCTIONS
 from drivetrain.pipelines.definition.step_types import STEP_TYPES
-from drivetrain.pipelines.report.words import count, printable
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition

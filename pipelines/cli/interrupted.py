@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import count, duration, number, printable, share
 from drivetrain.pipelines.cli.terminal import paint, table, width
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.goodput import JobTimes, account
 from drivetrain.pipelines.report.interruptions import (
     TABLE_HEAD,
@@ -18,7 +19,6 @@ from drivetrain.pipelines.report.interruptions import (
     time_rows,
 )
 from drivetrain.pipelines.report.saving import Prices, Saving, measured_discount
-from drivetrain.pipelines.report.words import count, duration, number, printable, share
 
 MAX_ROWS = 12
 _EXAMPLE = "--price on_demand=1.20,spot=0.36, for one machine and hour"

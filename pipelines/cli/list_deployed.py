@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from drivetrain.base.formatting import cells, moment, status_word
 from drivetrain.pipelines.cli.terminal import paint, say, say_json, table, width
 from drivetrain.pipelines.report.text_picture import SIGNS
-from drivetrain.pipelines.report.words import cells, moment, status_word
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.sagemaker.deploying.listing import Listed

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Json
 from drivetrain.pipelines.cli.terminal import paint, say, say_json, table
-from drivetrain.pipelines.errors import UserError
 
 app = new_app()
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from drivetrain.base.formatting import cells, count, duration, printable, status_word
 from drivetrain.pipelines.cli.plain import explanation
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
 from drivetrain.pipelines.report.text_picture import SIGNS
-from drivetrain.pipelines.report.words import cells, count, duration, printable, status_word
 from drivetrain.pipelines.targets.events import (
     CacheExplained,
     Event,

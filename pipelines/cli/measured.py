@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from drivetrain.base.formatting import count, number, printable
 from drivetrain.pipelines.cli.terminal import paint, table
 from drivetrain.pipelines.report.curves import natural
 from drivetrain.pipelines.report.decision import DecisionFacts, sentence
@@ -16,7 +17,6 @@ from drivetrain.pipelines.report.evaluation import (
     value_words,
     worst_slices,
 )
-from drivetrain.pipelines.report.words import count, number, printable
 
 MAX_SHOWN = 4
 MAX_ROWS = 60

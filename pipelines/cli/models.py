@@ -13,7 +13,7 @@ from drivetrain.pipelines.cli.options import Home, Json
 from drivetrain.pipelines.cli.registry import RegistryUrl
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelVersion
+    from drivetrain.registry.registry import ModelVersion
 
 app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at registered models, approve or reject them.")
 
@@ -30,9 +30,9 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List model groups, or the versions of one."""
+    from drivetrain.base.formatting import approval_words, moment, number
     from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import say, say_json, table
-    from drivetrain.pipelines.report.words import approval_words, moment, number
 
     models = opened(registry, home)
     if group is not None:
@@ -101,10 +101,10 @@ def show(
       drivetrain models show retraining approved --json
       drivetrain models show retraining --registry mlflow:http://localhost:5000
     """
+    from drivetrain.base.errors import UserError
     from drivetrain.pipelines.cli.registered import card_text, version_json, version_text
     from drivetrain.pipelines.cli.registry import opened, registry_option
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.errors import UserError
 
     models = opened(registry, home)
     found = models.version(group, version)
@@ -204,8 +204,8 @@ def rollback(
       drivetrain models rollback retraining -m "wrong at night"
       drivetrain models rollback retraining --to 1
     """
+    from drivetrain.base.errors import UserError
     from drivetrain.pipelines.cli.registry import opened
-    from drivetrain.pipelines.errors import UserError
 
     approved = [each.version for each in opened(registry, home).versions(group) if each.status == "Approved"]
     if not approved:
@@ -233,10 +233,10 @@ def _decide(
 ) -> None:
     import getpass
 
-    from drivetrain.components.registries import make_champion
+    from drivetrain.base.formatting import approval_words, printable
     from drivetrain.pipelines.cli.registry import opened
     from drivetrain.pipelines.cli.terminal import paint, say, say_json
-    from drivetrain.pipelines.report.words import approval_words, printable
+    from drivetrain.registry.registry import make_champion
 
     models = opened(registry, home)
     before = models.version(group, version)

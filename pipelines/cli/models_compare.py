@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.formatting import approval_words, printable, signed
 from drivetrain.pipelines.cli.registered import measures_of, recorded
 from drivetrain.pipelines.cli.terminal import paint, table
 from drivetrain.pipelines.report.evaluation import Measure, value_words
-from drivetrain.pipelines.report.words import approval_words, printable, signed
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelVersion
+    from drivetrain.registry.registry import ModelVersion
 
 
 def comparison(a: ModelVersion, b: ModelVersion) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.options import Home, Json
 from drivetrain.pipelines.cli.registry import RegistryUrl
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelVersion
+    from drivetrain.registry.registry import ModelVersion
 
 
 def fetch(
@@ -91,7 +91,7 @@ def fetched(version: ModelVersion, folder: Path, registry: str | None, home: Pat
     Raises:
         InputError: they cannot be had.
     """
-    from drivetrain.components import artifacts
+    from drivetrain.registry import artifacts
 
     with _local_store(registry, home):
         return artifacts.fetch(version.artifact, folder)
@@ -103,7 +103,7 @@ def check(version: ModelVersion, path: Path) -> None:
     Raises:
         UserError: they are others.
     """
-    from drivetrain.components.content_hash import content_hash
+    from drivetrain.registry.content_hash import content_hash
 
     name = f"{version.group} version {version.version}"
     if not version.content_hash:
@@ -118,9 +118,9 @@ def check(version: ModelVersion, path: Path) -> None:
 @contextmanager
 def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
     """What a registry of local runs names in S3 lies in the folder of those runs."""
-    from drivetrain.components.artifacts import OBJECT_STORE
-    from drivetrain.components.registries import REGISTRY_VARIABLE
     from drivetrain.pipelines.cli.home import local_home
+    from drivetrain.registry.artifacts import OBJECT_STORE
+    from drivetrain.registry.registry import REGISTRY_VARIABLE
 
     given = registry if registry not in (None, "auto") else None if home else os.environ.get(REGISTRY_VARIABLE)
     kind, _, location = (given or "local").partition(":")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.models_fetch import check, fetched
 from drivetrain.pipelines.cli.options import Home, Json
 from drivetrain.pipelines.cli.registry import RegistryUrl
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelVersion
+    from drivetrain.registry.registry import ModelVersion
 
 ENTRY = Path("code") / "inference.py"
 BAD_INPUT = 2
@@ -95,7 +95,7 @@ def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Pat
         UserError: they are others, or cannot be served.
         InputError: they cannot be had.
     """
-    from drivetrain.components.model_folder import open_model
+    from drivetrain.registry.model_folder import open_model
 
     path = fetched(version, scratch / "fetched", registry, home)
     check(version, path)
@@ -160,8 +160,8 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
 
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
     """The first rows as a table; of classes only the probability of the one that is predicted."""
+    from drivetrain.base.formatting import number
     from drivetrain.pipelines.cli.terminal import paint, table
-    from drivetrain.pipelines.report.words import number
 
     answers = ("predicted", "score", "scores")
     kept = [name for name in rows[0] if name not in answers]

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.formatting import approval_words, duration, moment, number, place, printable, status_word
 from drivetrain.pipelines.cli.terminal import paint, shorten, table, width
 from drivetrain.pipelines.report.facts import ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.reasons import in_a_line, known_paths
 from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.text_picture import SIGNS
-from drivetrain.pipelines.report.words import approval_words, duration, moment, number, place, printable, status_word
 
 MAX_NUMBERS = 6
 

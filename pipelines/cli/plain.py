@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from drivetrain.base.formatting import count, duration, printable, status_word
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView, interruption
 from drivetrain.pipelines.report.reasons import in_a_line
-from drivetrain.pipelines.report.words import count, duration, printable, status_word
 from drivetrain.pipelines.targets.events import (
     CacheExplained,
     Event,

@@ -52,7 +52,7 @@ def plan(
     wanted = look(target, definition, name, config, set_, command="plan")
     made = planned(wanted, discard)
     if out is not None:
-        from drivetrain.pipelines.files import write_text
+        from drivetrain.base.files import write_text
 
         write_text(out, made.text())
     if as_json:

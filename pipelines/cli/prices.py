@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Json
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.prices.table import PriceTable, Sheet

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from drivetrain.base.formatting import number
 from drivetrain.pipelines.report.reasons import in_a_line
-from drivetrain.pipelines.report.words import number
 from drivetrain.pipelines.targets.events import (
     Event,
     ExecutionFinished,

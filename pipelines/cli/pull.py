@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.deployment import DefinitionFile, Name, Target, one_of_both
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.studio.merge import Merged, Side

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend.choice import Recommendation, recommend
 from drivetrain.pipelines.recommend.facts import Facts, FactsError, new_file
 from drivetrain.pipelines.recommend.facts_places import beside, look_up
@@ -155,7 +155,7 @@ def write_facts(cases: Sequence[Case], write_speed: Path | None) -> list[Path]:
     Raises:
         UserError: a recipe that cannot be measured; a disk's speed for several instance types.
     """
-    from drivetrain.pipelines.files import write_text
+    from drivetrain.base.files import write_text
 
     each_once = {f"{case.folder} {case.recipe} {case.recipe_options}": case for case in cases}.values()
     if write_speed is not None and len(instances := {case.instance for case in cases}) > 1:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.components.model_package import CARD_RECORD
+from drivetrain.base.formatting import approval_words, moment, printable
 from drivetrain.pipelines.cli.measured import decision_lines, metrics_table, per_class_lines
 from drivetrain.pipelines.cli.terminal import paint, shorten
 from drivetrain.pipelines.report.decision import DecisionFacts, decision
 from drivetrain.pipelines.report.evaluation import Measure, ranked
-from drivetrain.pipelines.report.words import approval_words, moment, printable
+from drivetrain.registry.model_package import CARD_RECORD
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelEvent, ModelVersion
+    from drivetrain.registry.registry import ModelEvent, ModelVersion
 
 MAX_ROWS = 40
 MAX_CARD_LINES = 400

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import Registry
+    from drivetrain.registry.registry import Registry
 
 RegistryUrl = Annotated[
     str | None,
@@ -35,9 +35,9 @@ def opened(url: str | None, home: Path | None) -> Registry:
     """
     import os
 
-    from drivetrain.components.registries import REGISTRY_VARIABLE, open_registry
-    from drivetrain.components.registries.local import LocalRegistry
     from drivetrain.pipelines.cli.home import local_home
+    from drivetrain.registry.backends.local import LocalRegistry
+    from drivetrain.registry.registry import REGISTRY_VARIABLE, open_registry
 
     given, named_by = None if url in (None, "auto") else url, "--registry "
     if given not in (None, *_OF_THE_RUNS) and home is not None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home, Interrupt, Set
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.cli.targets import Work

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
@@ -36,7 +36,7 @@ def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: a file that is not there, or does not hold a JSON object.
     """
-    from drivetrain.pipelines.definition.json_text import parse
+    from drivetrain.base.json_text import parse
 
     found: dict[str, dict[str, Any]] = {}
     texts = [text if "=" in text else f"{text}=" for text in given or ()]

@@ -69,6 +69,6 @@ def _give(schema: dict[str, Any], output: Path | None) -> None:
     if output is None:
         print(text_of(schema), end="")
         return
-    from drivetrain.pipelines.files import write_text
+    from drivetrain.base.files import write_text
 
     write_text(output, text_of(schema))

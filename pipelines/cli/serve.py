@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home, Set
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline
@@ -123,7 +123,7 @@ def _announce(pipeline: Pipeline) -> None:
 def _say(line: str) -> None:
     import time
 
-    from drivetrain.pipelines.report.words import printable
+    from drivetrain.base.formatting import printable
 
     shown = "\n".join(printable(part) for part in line.splitlines())
     sys.stdout.write(f"{time.strftime('%H:%M:%S')}  {shown}\n")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home, Json, Set
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.report.dag import Dag
@@ -85,9 +85,9 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 
 def in_terminal(dag: Dag) -> str:
     """Boxes and lines where they fit, else a list."""
+    from drivetrain.base.formatting import status_word
     from drivetrain.pipelines.cli.terminal import paint, table, width
     from drivetrain.pipelines.report.text_picture import draw
-    from drivetrain.pipelines.report.words import status_word
 
     drawn = draw(dag, width=min(width(), 200), paint=paint)
     if drawn is not None:
@@ -102,8 +102,8 @@ def in_terminal(dag: Dag) -> str:
 
 
 def _write(title: str, dag: Dag, output: Path) -> None:
+    from drivetrain.base.files import write_text
     from drivetrain.pipelines.cli.terminal import say
-    from drivetrain.pipelines.files import write_text
     from drivetrain.pipelines.report.picture import MAX_NODES, dag_page, dag_svg
 
     if len(dag.nodes) > MAX_NODES:

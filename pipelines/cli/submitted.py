@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.components import command_line
-from drivetrain.components.declaration import Component
-from drivetrain.components.errors import InputError
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Cluster
+from drivetrain.steps import command_line
+from drivetrain.steps.declaration import Component
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.settings import LocalRun, Settings, build
 
 if TYPE_CHECKING:

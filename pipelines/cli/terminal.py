@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from drivetrain.pipelines.report.words import cells, printable
+from drivetrain.base.formatting import cells, printable
 
 STYLES = {
     "bold": "1",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.groups import CommandGroup, new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
-from drivetrain.pipelines.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,22 +189,22 @@ def _answer_json(answer: Verdict) -> dict[str, Any]:
 
 def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What looks like a secret by its name is not shown."""
-    from drivetrain.pipelines.masking import mask
+    from drivetrain.base.masking import mask
 
     return mask(dict(parameters))
 
 
 def _event_text(event: Mapping[str, Any]) -> str:
+    from drivetrain.base.formatting import printable
     from drivetrain.pipelines.cli.terminal import paint
-    from drivetrain.pipelines.report.words import printable
 
     facts = [str(event.get(name)) for name in ("id", "time") if event.get(name)]
     return paint(printable(str(event["detail-type"])), "bold") + printable(f"  {'  '.join(facts)}")
 
 
 def _answers_text(found: Mapping[str, tuple[Verdict, ...]]) -> str:
+    from drivetrain.base.formatting import printable
     from drivetrain.pipelines.cli.terminal import paint
-    from drivetrain.pipelines.report.words import printable
 
     if not any(found.values()):
         return "  no pipeline here has triggers\n"

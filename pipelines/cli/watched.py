@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.errors import BAD_INPUT, INTERRUPTED
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.events import Event
 
 if TYPE_CHECKING:

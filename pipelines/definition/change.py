@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import place as places
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.place import Place, Position
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 
 class Absent(Enum):

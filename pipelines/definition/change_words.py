@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterable
 from typing import cast
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value
 from drivetrain.pipelines.definition.conditions import described
 from drivetrain.pipelines.definition.entries import flags
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal
 from drivetrain.pipelines.definition.place import Place, Position, Segment
 from drivetrain.pipelines.definition.value_words import MASK, arrow, hidden, short, shown
-from drivetrain.pipelines.errors import UserError
 
 _BRANCHES = {"IfSteps": "if {} holds", "ElseSteps": "if {} does not hold"}
 # The last field of a place -> the word that people use for it.

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 
 Resolve = Callable[[Any], Any]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
 from drivetrain.pipelines.definition.change_words import describe, describe_all
 from drivetrain.pipelines.definition.entries import Spot, View, compatible, empty, inside, view
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal, says_nothing, spelled_differently
 from drivetrain.pipelines.definition.outline import Object, Outline, outline
 from drivetrain.pipelines.definition.place import BRANCHES, DEFINITION, PARAMETERS, STEPS, Place

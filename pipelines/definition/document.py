@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.pipelines.definition import json_text, step_fields
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
+from drivetrain.pipelines.definition import step_fields
 from drivetrain.pipelines.definition.expressions import FUNCTIONS, Get, expressions
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import list_of, member, object_of, optional_text, shown
 from drivetrain.pipelines.definition.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 # The service takes 1 MiB in a request (more through S3). These bounds are what is read, and refused, within a second.
 MAX_BYTES = 8 * 1024 * 1024

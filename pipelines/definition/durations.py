@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 _DAY = 86_400
 # ISO 8601 leaves a year's and a month's length to the calendar; a cache needs one number.

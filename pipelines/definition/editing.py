@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import cast
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Value
 from drivetrain.pipelines.definition.difference import STEP, differences, same
 from drivetrain.pipelines.definition.entries import Spot, View, assembled, empty, inside, takes, view
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import says_nothing
 from drivetrain.pipelines.definition.outline import Object, Outline, outline
 from drivetrain.pipelines.definition.outline import assembled as definition_of
 from drivetrain.pipelines.definition.place import Place, Segment
 from drivetrain.pipelines.definition.value_words import shown
-from drivetrain.pipelines.errors import UserError
 
 # The lists that are laid out by name under roots of their own; whole, where that cannot be.
 STEPS_FIELD, PARAMETERS_FIELD = "Steps", "Parameters"

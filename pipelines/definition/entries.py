@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.conditions import expression_text
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import COLLECTIONS, EDGE, is_expression
 from drivetrain.pipelines.definition.place import Position, Segment
 from drivetrain.pipelines.definition.step_types import API_TYPES

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.paths import Segment, descend, parse_path, path_text
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 ROOTS = ("Parameters", "Execution", "Steps", "ForEach", "IterationOutput", "PipelineExperimentConfig")
 FUNCTIONS = ("Std:Join", "Std:JsonGet")

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.conditions import check_condition
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, Get
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.paths import descend, name_of_entry
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 # Completed is what a plain name means: the SDK writes it so.
 TRIGGERS = ("Completed", "Failed", "Stopped", "Any")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import durations
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError
 
 # What stands for the field of an entry of DependsOn.
 EDGE = "DependsOn[]"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 
 Object = dict[str, Json]
 SIDES = ("IfSteps", "ElseSteps")

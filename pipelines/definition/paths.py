@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 
 Segment = str | int
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.graph import dependencies
-from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec.quotas import MAX_SELECTED_STEPS
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 
 
 def optional_number(given: dict[str, Json], key: str, place: str) -> float | None:

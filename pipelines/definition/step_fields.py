@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import durations
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import (
     list_of,
     member,
@@ -19,7 +20,6 @@ from drivetrain.pipelines.definition.shapes import (
     shown,
     text_of,
 )
-from drivetrain.pipelines.errors import UserError
 
 
 class DependsOn(NamedTuple):

@@ -8,15 +8,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
+from drivetrain.base.json_text import Json
+from drivetrain.base.masking import MASK, mask
+from drivetrain.base.masking import without_secrets as text_without_secrets
+from drivetrain.base.secret_names import looks_secret
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value
 from drivetrain.pipelines.definition.conditions import expression_text
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import equal, is_expression
 from drivetrain.pipelines.definition.place import Place
-from drivetrain.pipelines.masking import MASK, mask
-from drivetrain.pipelines.masking import without_secrets as text_without_secrets
-from drivetrain.pipelines.secret_names import looks_secret
 
 _MAX_SHOWN = 72
 _MOST_LEAVES = 3

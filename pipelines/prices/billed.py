@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.expressions import Scope, UnresolvedReference, resolve
-from drivetrain.pipelines.errors import UserError
 
 # Without a StoppingCondition a training or processing job ends after a day.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html

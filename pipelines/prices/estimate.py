@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.expressions import ParameterScope
 from drivetrain.pipelines.definition.parameters import typed
-from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
 from drivetrain.pipelines.prices.lines import lines_of
 from drivetrain.pipelines.prices.table import REFRESH, Price, PriceTable, current

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
+from drivetrain.base.formatting import duration
 from drivetrain.pipelines.prices.table import age_line
-from drivetrain.pipelines.report.words import duration
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.prices.estimate import Estimate, StepCost

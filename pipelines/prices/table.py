@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 
 SHIPPED = Path(__file__).with_name("prices.json")
 VARIABLE = "DRIVETRAIN_PRICES"

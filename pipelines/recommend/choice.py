@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend.communication import Traffic, bubble, estimate_traffic
 from drivetrain.pipelines.recommend.degrees import World, all_degrees, data_size, fill
 from drivetrain.pipelines.recommend.instances import GIB

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 FORMAT = 2
 ATTENTIONS = ("", "flash", "math")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.recommend.facts import SUFFIX, Facts, FactsError, read_file
 from drivetrain.pipelines.recommend.strategies import strategies_folder
 

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 # (drivetrain.training_scripts.options has the same rules, with torch.)
 LARGEST_INT = 2**63 - 1

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend.facts import FactsError, FactsFile, new_file, read_file
 
 PROGRAM = "drivetrain.training_scripts.measure"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.recommend.degrees import World, data_size
 from drivetrain.pipelines.recommend.facts import Bytes, Facts, Layer
 from drivetrain.pipelines.recommend.instances import Instance

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError, UserError
+from drivetrain.base.errors import SpecError, UserError
 from drivetrain.pipelines.recommend.choice import check_fits, recommend
 from drivetrain.pipelines.recommend.degrees import World, fill
 from drivetrain.pipelines.recommend.facts import Facts, FactsError

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from drivetrain.base.formatting import cells, cut, number
 from drivetrain.pipelines.report.markup import Markup, el
-from drivetrain.pipelines.report.words import cells, cut, number
 
 # A curve is drawn 400 pixels wide; more points than this cannot be told apart.
 MAX_POINTS = 400

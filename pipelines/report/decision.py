@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.formatting import count, number, signed
 from drivetrain.pipelines.report.evaluation import Measure, measures
 from drivetrain.pipelines.report.untrusted import (
     UnreadableError,
@@ -21,7 +22,6 @@ from drivetrain.pipelines.report.untrusted import (
     text,
     whole,
 )
-from drivetrain.pipelines.report.words import count, number, signed
 
 DECISION_FILE = "decision.json"
 MAX_RULES = 500

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from drivetrain.base.formatting import count, number, signed
 from drivetrain.pipelines.report.curves import words
 from drivetrain.pipelines.report.decision import DecisionFacts, floor_limit, name_of, sentence
 from drivetrain.pipelines.report.dot_plot import Row, dot_plot
 from drivetrain.pipelines.report.evaluation import Measure, value_words
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.untrusted import drawable
-from drivetrain.pipelines.report.words import count, number, signed
 
 MAX_ROWS = 10
 MAX_FOLDED = 200

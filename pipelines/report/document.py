@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from drivetrain.base.formatting import place
 from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.markup import Content, Markup, el, join
-from drivetrain.pipelines.report.words import place
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 

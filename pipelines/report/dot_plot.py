@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drivetrain.base.formatting import cut, number, signed
 from drivetrain.pipelines.report.charts import CHARACTER, bottom_labels, tick_text, ticks
 from drivetrain.pipelines.report.markup import Content, Markup, el
-from drivetrain.pipelines.report.words import cut, number, signed
 
 WIDTH, ROW, TOP, BOTTOM = 400.0, 22.0, 8.0, 24.0
 NAME_CELLS, VALUE_CELLS = 16, 9

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.formatting import count, number
 from drivetrain.pipelines.report.plotted import Plotted, plotted
 from drivetrain.pipelines.report.untrusted import (
     UnreadableError,
@@ -24,7 +25,6 @@ from drivetrain.pipelines.report.untrusted import (
     texts,
     whole,
 )
-from drivetrain.pipelines.report.words import count, number
 
 EVALUATION_FILE = "evaluation.json"
 CURVES_FILE = "curves.json"

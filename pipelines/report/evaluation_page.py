@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from drivetrain.base.formatting import moment_with_zone
 from drivetrain.pipelines.report.decision import DecisionFacts
 from drivetrain.pipelines.report.decision_section import decision_section, verdict
 from drivetrain.pipelines.report.document import document, section
 from drivetrain.pipelines.report.evaluation import EvaluationFacts
 from drivetrain.pipelines.report.evaluation_section import evaluation_section
 from drivetrain.pipelines.report.markup import Markup, el
-from drivetrain.pipelines.report.words import moment_with_zone
 
 STYLE = "evaluation.css"
 

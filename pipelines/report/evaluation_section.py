@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drivetrain.base.formatting import count
 from drivetrain.pipelines.report.curves import words
 from drivetrain.pipelines.report.dot_plot import Row, dot_plot
 from drivetrain.pipelines.report.evaluation import (
@@ -19,7 +20,6 @@ from drivetrain.pipelines.report.metric_table import MAX_OPEN, class_table, metr
 from drivetrain.pipelines.report.plotted import PlottedMatrix
 from drivetrain.pipelines.report.rate_charts import rate_charts
 from drivetrain.pipelines.report.untrusted import drawable
-from drivetrain.pipelines.report.words import count
 
 MAX_DOTS = 30
 MAX_COLUMNS = 6

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.report.decision import DecisionFacts, read_decision
 from drivetrain.pipelines.report.evaluation import EvaluationFacts, read_evaluation
 from drivetrain.pipelines.report.facts import ArtifactFacts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.graph import repeated_names
 from drivetrain.pipelines.definition.summary import picture
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
 
 

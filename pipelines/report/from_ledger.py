@@ -11,8 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import duration, printable
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Node
 from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.findings import decisions, evaluations
@@ -23,7 +24,6 @@ from drivetrain.pipelines.report.reasons import is_bad_input
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
 from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.tuning import TuningFacts, tuning_facts
-from drivetrain.pipelines.report.words import duration, printable
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition, StepNode
@@ -164,7 +164,7 @@ def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
 
 def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
     """What the log of a training says of why it ended before its last epoch."""
-    from drivetrain.pipelines.masking import without_secrets
+    from drivetrain.base.masking import without_secrets
 
     if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
         return None
@@ -277,8 +277,8 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
 
 
 def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
-    from drivetrain.components.errors import InputError
-    from drivetrain.components.registries.local import LocalRegistry
+    from drivetrain.base.errors import InputError
+    from drivetrain.registry.backends.local import LocalRegistry
 
     for row in rows:
         arn = row.response.get("ModelPackageArn")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from drivetrain.base.formatting import cells, count, cut, number, share
 from drivetrain.pipelines.report.charts import text_width
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.plotted import PlottedMatrix
-from drivetrain.pipelines.report.words import cells, count, cut, number, share
 
 # Beyond this a cell is a speck; the most frequent confusions are told instead.
 MAX_SIDE = 40

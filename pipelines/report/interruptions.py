@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from drivetrain.base.formatting import count, duration, number, share
 from drivetrain.pipelines.report.goodput import Account, Interruption, JobTimes, account
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.reasons import known_paths
 from drivetrain.pipelines.report.saving import Prices, Saving, measured_discount, saving
 from drivetrain.pipelines.report.timeline import timeline
-from drivetrain.pipelines.report.words import count, duration, number, share
 
 # Where nobody gave a discount; spot machines cost up to 90 % less (https://aws.amazon.com/sagemaker/ai/pricing/).
 DISCOUNTS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from drivetrain.base.formatting import count
 from drivetrain.pipelines.report.charts import tick_text, ticks
 from drivetrain.pipelines.report.curves import natural, words
 from drivetrain.pipelines.report.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.untrusted import drawable
-from drivetrain.pipelines.report.words import count
 
 MAX_OPEN = 16
 MAX_FOLDED = 300

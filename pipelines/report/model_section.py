@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from drivetrain.base.formatting import approval_words, number
 from drivetrain.pipelines.report.curves import overall, words
 from drivetrain.pipelines.report.document import definitions, place_code, section
 from drivetrain.pipelines.report.facts import Measured, ModelFacts, RunFacts
 from drivetrain.pipelines.report.markup import Content, Markup, el
-from drivetrain.pipelines.report.words import approval_words, number
 
 MAX_NUMBERS = 12
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.pipelines.report.curves import class_charts, overall, training_charts, words
 from drivetrain.pipelines.report.decision_section import verdict
 from drivetrain.pipelines.report.document import definitions, document, place_code, section, tile
@@ -23,15 +24,6 @@ from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.steps_section import short_value, status_mark, steps_section
 from drivetrain.pipelines.report.tuning_section import STYLE as TUNING_STYLE
 from drivetrain.pipelines.report.tuning_section import tunings_section
-from drivetrain.pipelines.report.words import (
-    approval_words,
-    count,
-    duration,
-    moment_with_zone,
-    number,
-    size,
-    status_word,
-)
 
 MAX_FAILURES = 10
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from drivetrain.base.formatting import cells, cut, status_class, status_word
 from drivetrain.pipelines.report.assets import asset
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
 from drivetrain.pipelines.report.layout import Layout, arrange, place
 from drivetrain.pipelines.report.markup import Markup, el, join
-from drivetrain.pipelines.report.words import cells, cut, status_class, status_word
 
 # More steps than anybody looks at in one picture; a browser takes seconds to draw them.
 MAX_NODES = 3_000

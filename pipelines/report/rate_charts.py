@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from drivetrain.base.formatting import number
 from drivetrain.pipelines.report.curves import words
 from drivetrain.pipelines.report.evaluation import EvaluationFacts
 from drivetrain.pipelines.report.markup import Markup
 from drivetrain.pipelines.report.plotted import PlottedCurve
 from drivetrain.pipelines.report.square_chart import MAX_NAMED, Line, square_chart
-from drivetrain.pipelines.report.words import number
 
 MAX_CHARTS = 12
 MAX_OTHERS = 60

@@ -21,7 +21,7 @@ _CHANNEL = re.compile(rf"{_BASE}/(?:input/data|processing/(?:input|output))/(?=\
 _TRAINING = r"(?:/[0-9a-f]{40,}(?:-[0-9a-f]+)?)?"
 _CHECKPOINT = re.compile(rf"{_BASE}/checkpoints{_TRAINING}/(?=\w)(?![0-9a-f]{{40}})")
 _CHECKPOINTS = re.compile(rf"{_BASE}/checkpoints{_TRAINING}/?(?![\w/])")
-# Where components/start.py unpacks the user's files (source/) and our own (drivetrain/).
+# Where drivetrain/steps/start.py unpacks the user's files (source/) and our own (drivetrain/).
 _CODE = re.compile(rf"{_BEGIN}/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from drivetrain.base.formatting import number
 from drivetrain.pipelines.report.charts import bottom_labels, room_beside, tick_text, ticks
 from drivetrain.pipelines.report.markup import Content, Markup, el
-from drivetrain.pipelines.report.words import number
 
 SIDE = 360.0
 TOP, RIGHT, BOTTOM = 10.0, 14.0, 40.0

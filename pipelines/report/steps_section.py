@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from drivetrain.base.formatting import count, duration, status_class, status_word
 from drivetrain.pipelines.report.document import section
 from drivetrain.pipelines.report.facts import RunFacts, StepFacts
 from drivetrain.pipelines.report.markup import Content, Markup, el, escape
 from drivetrain.pipelines.report.reasons import in_a_line
-from drivetrain.pipelines.report.words import count, duration, status_class, status_word
 
 MAX_VALUE_CHARACTERS = 400
 # Of a ForEach with more steps of iterations than this, the others are folded.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+from drivetrain.base.formatting import cells, printable, status_word
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
 from drivetrain.pipelines.report.layout import Layout, arrange, place
-from drivetrain.pipelines.report.words import cells, printable, status_word
 
 Paint = Callable[[str, str], str]
 """(text, style) -> the text in that style; styles are a status, `name`, `note` or `line`."""

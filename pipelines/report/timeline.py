@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from drivetrain.base.formatting import count, duration
 from drivetrain.pipelines.report.charts import bottom_labels, text_width, tick_text, ticks
 from drivetrain.pipelines.report.goodput import JobTimes, spans
 from drivetrain.pipelines.report.markup import Markup, el
-from drivetrain.pipelines.report.words import count, duration
 
 KINDS = {"training": "training", "lost": "taken again later", "restart": "leaving and starting", "down": "no machines"}
 WIDTH = 1080.0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
+from drivetrain.base.formatting import cut, number
 from drivetrain.pipelines.report.charts import (
     BOTTOM,
     CHARACTER,
@@ -20,7 +21,6 @@ from drivetrain.pipelines.report.charts import (
 )
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.tuning import TrainingFacts, TuningFacts
-from drivetrain.pipelines.report.words import cut, number
 
 WIDTH, HEIGHT = 360.0, 216.0
 WIDE = 1000.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from drivetrain.base.formatting import duration, number, status_class
 from drivetrain.pipelines.report.document import section, tile
 from drivetrain.pipelines.report.markup import Content, Markup, el
 from drivetrain.pipelines.report.tuning import TrainingFacts, TuningFacts
 from drivetrain.pipelines.report.tuning_charts import by_epoch, by_parameter, by_training
-from drivetrain.pipelines.report.words import duration, number, status_class
 
 STYLE = "tuning.css"
 MAX_CHARTS = 8

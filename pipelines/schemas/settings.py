@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.schemas import DIALECT
 from drivetrain.pipelines.settings import Settings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook
 from drivetrain.pipelines.spec.steps import TrainingStep

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NoReturn
 
 from pydantic import Field
 
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.spec.frozen import Frozen
 from drivetrain.pipelines.spec.values import Value
 

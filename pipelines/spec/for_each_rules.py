@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast
 
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.definition.step_types import CHILD_NAME, NOT_IN_A_BODY
-from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook

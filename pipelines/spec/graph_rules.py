@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import All, AnyOf, Comparison, Condition, In, Not
 from drivetrain.pipelines.spec.graph import Graph, find_cycle

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drivetrain.pipelines.errors import did_you_mean
-from drivetrain.pipelines.secret_names import looks_secret
-from drivetrain.pipelines.secret_shapes import without_shapes
+from drivetrain.base.errors import did_you_mean
+from drivetrain.base.secret_names import looks_secret
+from drivetrain.base.secret_shapes import without_shapes
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook

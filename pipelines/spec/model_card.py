@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import SpecError, did_you_mean
+from drivetrain.base.errors import SpecError, did_you_mean
 
 # Of a field, what it holds: an object of such fields; a list of such objects, in brackets; None for a value, a list of
 # values, or an object with names of the author's own.

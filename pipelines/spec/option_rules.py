@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.recommend.instances import find_instance, instance_names
 from drivetrain.pipelines.spec import file_systems, quotas
 from drivetrain.pipelines.spec.graph import Graph

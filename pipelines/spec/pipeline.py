@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap
 from drivetrain.pipelines.spec.resources import CachePolicy, Deployment

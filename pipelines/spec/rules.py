@@ -7,7 +7,7 @@ the targets (quotas.py has the sources).
 
 from __future__ import annotations
 
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.spec import (
     checkpoint_rules,
     for_each_rules,

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from drivetrain.pipelines.errors import SpecError, did_you_mean
-from drivetrain.pipelines.places import place_of_caller
+from drivetrain.base.call_site import place_of_caller
+from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.conditions import Condition
 from drivetrain.pipelines.spec.frozen import Frozen, FrozenMap

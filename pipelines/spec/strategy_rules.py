@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.recommend.degrees import World, data_size, fill
 from drivetrain.pipelines.recommend.json_options import parse_options, wrong_type
 from drivetrain.pipelines.recommend.strategies import (

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.model_groups import model_group, synced_group

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, prod
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.rule_book import RuleBook

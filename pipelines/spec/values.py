@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from drivetrain.pipelines.errors import SpecError, shown
+from drivetrain.base.errors import SpecError, shown
 from drivetrain.pipelines.spec.frozen import Frozen
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.endings import endings
 from drivetrain.pipelines.definition.parameters import problems as problems_of
 from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
-from drivetrain.pipelines.errors import UserError
 
 MOST = 100
 
@@ -103,7 +103,7 @@ def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iter
 
 
 def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
-    from drivetrain.pipelines.masking import mask
+    from drivetrain.base.masking import mask
     from drivetrain.pipelines.spec import quotas
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
 from drivetrain.pipelines.definition.difference import between
@@ -22,7 +23,6 @@ from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, fin
 from drivetrain.pipelines.definition.outline import Outline, assembled, outline
 from drivetrain.pipelines.definition.place import Place, Position
 from drivetrain.pipelines.definition.value_words import hidden, shown, without_secrets
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 Side = Literal["code", "studio"]
 

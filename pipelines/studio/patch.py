@@ -15,16 +15,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
 from drivetrain.pipelines.definition.change_words import added_steps, describe_all
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.outline import assembled, outline
 from drivetrain.pipelines.definition.value_words import hidden, name_of, shown
-from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.studio import patch_text
 from drivetrain.pipelines.studio.comments import NO_EDIT, comments
 
@@ -118,7 +118,7 @@ class Patch:
                     f"{path.name} is kept in git, and the edit at {edit.where} looks like a secret. Everyone who may "
                     "describe the pipeline reads it: take it out in Studio, renew it, and give the ARN of a secret."
                 )
-        from drivetrain.pipelines.files import write_text
+        from drivetrain.base.files import write_text
 
         text = self.text()
         if (size := len(text.encode())) > MAX_BYTES:
@@ -251,7 +251,7 @@ def _value(given: Mapping[str, Json], member: str, where: str) -> Value:
 
 
 def _holds_secret(edit: Change) -> bool:
-    from drivetrain.pipelines.masking import mask
+    from drivetrain.base.masking import mask
 
     found: list[str] = []
     for value in (edit.old, edit.new):

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.pipelines.definition import json_text
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 
 MAX_DEPTH = 50
 _BARE = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[A-Za-z0-9_./@-]+)*", re.ASCII)

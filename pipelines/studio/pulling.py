@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import Definition
@@ -90,8 +90,8 @@ class Sides:
         from drivetrain.pipelines.studio.seen import marks
 
         if self.is_definition:
+            from drivetrain.base.files import write_text
             from drivetrain.pipelines.definition.document import from_json, write
-            from drivetrain.pipelines.files import write_text
 
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return

@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
+from drivetrain.base.json_text import Json, text_of
 from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find
-from drivetrain.pipelines.definition.json_text import Json, text_of
 from drivetrain.pipelines.definition.outline import Outline, outline
 from drivetrain.pipelines.definition.place import Place
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.change import Change
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.meaning import equal
 from drivetrain.pipelines.definition.value_words import hidden, masked, shown
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.settings import Settings
 
 # Compiling takes some 20 ms; whoever edited this much looks at the patch anyway.

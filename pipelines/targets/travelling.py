@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 MAX_SOURCE_FILES = 2_000
 MAX_SOURCE_BYTES = 20 * 1024 * 1024

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 
 EVENT_FIELDS = (
     *("version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn, cast
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.triggers import value_tests as tests
 from drivetrain.pipelines.triggers.value_tests import ValueTest
 from drivetrain.pipelines.triggers.values import is_number, written

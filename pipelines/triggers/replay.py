@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.components.registries import partition_of
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.spec.triggers import EventTrigger, Trigger
 from drivetrain.pipelines.triggers.event_pattern import explain
 from drivetrain.pipelines.triggers.patterns import Where, pattern
 from drivetrain.pipelines.triggers.resources import request
 from drivetrain.pipelines.triggers.starting import Earlier, Skip, decide, generated_by, is_execution_of
 from drivetrain.pipelines.triggers.values import MAX_BYTES, loads
+from drivetrain.registry.registry import partition_of
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.spec.pipeline import Pipeline

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.spec import triggers as spec
 from drivetrain.pipelines.triggers.event_values import ParameterSource
 from drivetrain.pipelines.triggers.pattern_syntax import compiled

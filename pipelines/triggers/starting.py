@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 from drivetrain.pipelines.triggers.event_values import ParameterSource, parameters
 

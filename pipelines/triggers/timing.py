@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.triggers.cron import Cron, CronError
 
 _UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.pipelines.definition.json_text import SpelledFloat, parse
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import SpelledFloat, parse
 
 Scalar = str | int | float | bool | None
 Json = Mapping[str, "Json"] | list["Json"] | Scalar

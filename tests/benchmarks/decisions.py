@@ -17,9 +17,9 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from drivetrain.components.decision import Champion, Evaluation, decide, policy
-from drivetrain.components.decision.evaluation import Group, Measured, Resampling
-from drivetrain.components.decision.pairs import sign_test
+from drivetrain.decision import Champion, Evaluation, decide, policy
+from drivetrain.decision.evaluation import Group, Measured, Resampling
+from drivetrain.decision.pairs import sign_test
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.registries import ModelVersion
-from drivetrain.components.registries.local import LocalRegistry
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner, Summary
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.registry import ModelVersion
 
 GROUP = "retraining"
 FEW = ("epochs=1", "processes=1", "min_accuracy=0")

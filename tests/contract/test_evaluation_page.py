@@ -21,7 +21,7 @@ def test_every_parameter_has_its_line() -> None:
 
 
 def test_the_commands_have_flags_that_exist() -> None:
-    from drivetrain.components import command_line
+    from drivetrain.steps import command_line
 
     commands = re.findall(r"^python -m drivetrain.components.evaluate (.*)$", PAGE.replace("\\\n", ""), re.MULTILINE)
     assert len(commands) >= 4

@@ -11,14 +11,14 @@ from typing import Any, Literal
 import pytest
 
 from drivetrain import Pipeline, folder_out, script
-from drivetrain.components.artifacts import fetch
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.registries import kinds, open_registry
 from drivetrain.pipelines.cli import main
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.registry.artifacts import fetch
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.registry import kinds, open_registry
 
 DOCS = Path(__file__).parents[2] / "docs"
 MODELS = (DOCS / "models.md").read_text(encoding="utf-8")

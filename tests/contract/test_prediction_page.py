@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components import command_line
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.pipelines.cli import main
+from drivetrain.steps import command_line
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prediction.md").read_text(encoding="utf-8")
 LINES = PAGE.replace("\\\n", "")

@@ -1,5 +1,5 @@
-"""What every registry can: run for each file of components/registries, against the place that the file of the same
-name in tests/contract/registries offers for it:
+"""What every registry can: run for each file of drivetrain/registry/backends, against the place that the file of the
+same name in tests/contract/registries offers for it:
 
     place(folder)            a context: the location of an empty registry, and the environment that finds it
     behind(location, plan)   a context: the same registry behind a proxy that fails as planned; where there is a server
@@ -22,9 +22,9 @@ from unittest import mock
 
 import pytest
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.model_card import as_package_card, model_card
-from drivetrain.components.registries import (
+from drivetrain.base.errors import InputError
+from drivetrain.registry.model_card import as_package_card, model_card
+from drivetrain.registry.registry import (
     APPROVALS,
     Registry,
     RegistryError,
@@ -339,7 +339,7 @@ def test_bad_input_is_refused_and_changes_nothing(registry: Registry) -> None:
 
 REGISTER_WHEN_TOLD = """
 import sys
-from drivetrain.components.registries import open_registry
+from drivetrain.registry.registry import open_registry
 registry = open_registry(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.model_folder import ARCHIVE, unpack
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.model_folder import ARCHIVE, unpack
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.loop.config import Config, Folders

@@ -20,13 +20,13 @@ import pytest
 
 from drivetrain import Pipeline, step
 from drivetrain.components.batch_predict import batch_predict
-from drivetrain.components.declaration import Component
 from drivetrain.components.train_script import train_script
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.steps.declaration import Component
 
 BUCKET = "drivetrain-local"
 

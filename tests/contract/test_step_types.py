@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.paths import descend, parse_path
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import absent, step_types
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.sagemaker.properties import property_type

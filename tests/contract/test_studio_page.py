@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base import json_text
 from drivetrain.pipelines.cli import main
-from drivetrain.pipelines.definition import document, json_text
+from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.difference import describe_all, differences
 from drivetrain.pipelines.studio import file_of
 from drivetrain.pipelines.studio import patch as patches

@@ -17,8 +17,8 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.manifest import Manifest
+from drivetrain.data.manifest import Manifest
+from drivetrain.registry.content_hash import content_hash
 from drivetrain.training_scripts import predict as predict_program
 from drivetrain.training_scripts.data.dataset import Dataset
 from drivetrain.training_scripts.loop.config import Config, Folders

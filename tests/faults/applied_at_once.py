@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from drivetrain.components.tabular.schema import DeclaredSchema
-from drivetrain.pipelines import masking
+from drivetrain.base import masking
+from drivetrain.data.schema import DeclaredSchema
 from drivetrain.pipelines.targets.sagemaker.permissions.matching import like
 from drivetrain.pipelines.triggers.event_pattern import matches
 from tests.faults.harness.command import PRELOAD as OF_COMMANDS

@@ -549,7 +549,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # The decision between two models.
     *_of(
-        "components/decision/deciding.py",
+        "drivetrain/decision/deciding.py",
         ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
         ("decision: as good is better", "return gained > 0 and gained >=", "return gained >="),
         ("decision: the margin itself is not enough", "gained >= policy.margin and", "gained > policy.margin and"),
@@ -573,7 +573,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "components/decision/differences.py",
+        "drivetrain/decision/differences.py",
         ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
         (
             "decision: errors of the values count for nothing",
@@ -597,7 +597,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "components/decision/limits.py",
+        "drivetrain/decision/limits.py",
         ("components/decision/test_deciding.py",),
         ("decision: a floor by the value's better end", "value.value - value.bound >=", "value.value + value.bound >="),
         (
@@ -610,7 +610,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: the whole test set is a slice", "if name != ALL and (every", "if (every"),
     ),
     *_of(
-        "components/decision/pairs.py",
+        "drivetrain/decision/pairs.py",
         (
             "components/decision/test_deciding.py",
             "components/decision/test_pairs.py",
@@ -627,7 +627,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: a quantile of one place too far", "share * (len(ordered) - 1)", "share * len(ordered)"),
     ),
     *_of(
-        "components/decision/policy.py",
+        "drivetrain/decision/policy.py",
         ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
         ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),

@@ -13,7 +13,7 @@ from drivetrain.training_scripts.models.saved_model import WEIGHTS_FILE
 from drivetrain.training_scripts.process import Process
 
 ARCHIVE = "model.tar.gz"
-# As in drivetrain.components.model_folder: weights hardly shrink, so more than this is no model.
+# As in drivetrain.registry.model_folder: weights hardly shrink, so more than this is no model.
 MOST_GROWTH = 20
 MOST_BYTES_OF_SMALL_ARCHIVE = 64 << 20
 

@@ -62,7 +62,7 @@ def _short(value: object) -> str:
 
 
 def model_hash(folder: Path) -> str:
-    """The name of a model's content, as drivetrain.components.content_hash gives it to a folder."""
+    """The name of a model's content, as drivetrain.registry.content_hash gives it to a folder."""
     files = {str(path.relative_to(folder).as_posix()): path for path in folder.rglob("*") if path.is_file()}
     sums = sorted((name, _sha256(path)) for name, path in files.items())
     return hashlib.sha256(json.dumps(sums, separators=(",", ":")).encode("ascii")).hexdigest()

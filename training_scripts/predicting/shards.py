@@ -145,7 +145,7 @@ def write_manifest(folder: Path, records: list[Record], identity: Identity) -> N
             for record in records
         ],
     }
-    # The name of prepared data: drivetrain.components.manifest says how it is made.
+    # The name of prepared data: drivetrain.data.manifest says how it is made.
     text = json.dumps(described, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     named = {"content_hash": hashlib.sha256(text.encode()).hexdigest(), "statistics": {}, "predictions": identity}
     content = _json({**described, **named})

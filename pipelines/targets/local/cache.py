@@ -15,9 +15,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.cache_differences import Difference, differences, overlooked, reasons
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from drivetrain.pipelines.masking import MASK
+from drivetrain.base.masking import MASK
 
 _SHOWN = 48
 # Lists whose entries are known by a name, so that a new one in the middle does not shift the others.

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import for_each, graph
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import FUNCTIONS, Scope, UnresolvedReference
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import path_text
-from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import step_types, stubs
 from drivetrain.pipelines.targets.local.context import Plan
 from drivetrain.pipelines.targets.local.options import Options

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.cache_key import key_fields, key_of
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.events import (
     CacheExplained,
     Event,

@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.components.registries import partition_of
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, UnresolvedReference
-from drivetrain.pipelines.errors import did_you_mean
 from drivetrain.pipelines.spec.quotas import MAX_JOB_NAME_CHARACTERS
+from drivetrain.registry.registry import partition_of
 
 # How every job of a pipeline is called on the service, too.
 JOB_PREFIX = "pipelines-"

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.masking import mask
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.masking import mask
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError

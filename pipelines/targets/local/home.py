@@ -18,7 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.storage.disk import NO_SPACE
 from drivetrain.pipelines.targets.travelling import HOME_MARK
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.definition.json_text import Json
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.events import StepStatus
 from drivetrain.pipelines.targets.local.context import Ended
 from drivetrain.pipelines.targets.local.home import Home

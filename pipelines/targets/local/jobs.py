@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.programs import environment as environment_of

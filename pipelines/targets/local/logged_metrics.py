@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.bounded_matching import Matcher, PatternTooSlowError
 
 # A progress bar may write for hours without a line's end; no metric stands that far from it. An ordinary pattern that

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from drivetrain.pipelines.masking import Masking
+from drivetrain.base.masking import Masking
 
 _PIECE = 1 << 20
 _LONGEST_KEY = 64 * 1024

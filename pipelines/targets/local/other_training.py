@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drivetrain.components.declaration import CODE_CHANNEL
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.graph import dependencies
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_known
 from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+from drivetrain.steps.declaration import CODE_CHANNEL
 
 _DONE = ("Succeeded", "Cached")
 _MOST_NAMED = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.storage.channels import entries
 

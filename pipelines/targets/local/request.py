@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.definition.expressions import ParameterScope
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.scope import resolve_known
 

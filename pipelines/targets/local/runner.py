@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.definition import graph
 from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.parameters import bind
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.events import ExecutionStatus, Observer, ignore
 from drivetrain.pipelines.targets.local.checks import check
 from drivetrain.pipelines.targets.local.execution import Execution

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from drivetrain.pipelines.definition import for_each, json_text
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
+from drivetrain.base.masking import Masking, contains_mask
+from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, Scope, UnresolvedReference, resolve
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.masking import Masking, contains_mask
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore

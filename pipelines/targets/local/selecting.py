@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.selection import check_selection
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.cache import damaged, gone_or_changed
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow

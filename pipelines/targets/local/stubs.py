@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local import remote_function
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.scope import STUBBED_FILES, output_uri

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.pipelines.targets.local import jobs, stubs
 from drivetrain.pipelines.targets.local.context import Control, StepContext

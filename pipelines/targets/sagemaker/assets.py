@@ -15,12 +15,13 @@ from functools import cache
 from pathlib import Path
 
 import drivetrain
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel
 from drivetrain.pipelines.targets.travelling import source_files
 
 EXAMPLES = "example:"
-_ROOMS = ("components", "training_scripts")  # of the package, those that travel
+# The rooms of the package that travel.
+_ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training_scripts")
 _PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
 
 
@@ -144,11 +145,11 @@ def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
                 yield f"drivetrain/{path.relative_to(home)}", path.read_bytes()
     # `import *` asks a module for its names: here it must find as many as at home.
     names = f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n"
-    yield "drivetrain/__init__.py", (home / "components" / "inert.py").read_bytes() + names.encode()
+    yield "drivetrain/__init__.py", (home / "steps" / "inert.py").read_bytes() + names.encode()
 
 
 def _start_file() -> bytes:
-    return (_package() / "components" / "start.py").read_bytes()
+    return (_package() / "steps" / "start.py").read_bytes()
 
 
 def _package() -> Path:

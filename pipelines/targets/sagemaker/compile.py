@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, assert_never
 
-from drivetrain.pipelines.definition.json_text import text_of
-from drivetrain.pipelines.errors import SpecError, UserError, did_you_mean
-from drivetrain.pipelines.places import blamed_on_place
+from drivetrain.base.call_site import blamed_on_place
+from drivetrain.base.errors import SpecError, UserError, did_you_mean
+from drivetrain.base.json_text import text_of
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.file_systems import is_file_system
 from drivetrain.pipelines.spec.graph import Graph

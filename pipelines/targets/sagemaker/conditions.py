@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.spec.conditions import All, Comparison, Condition, In, Not
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.targets.sagemaker.values import spell

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.requirements import parse
 
 # Families of instance types, of which a name begins `ml.<family>.`: those with NVIDIA GPUs, and those that none of

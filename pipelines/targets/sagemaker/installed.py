@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.requirements import normal
 from drivetrain.pipelines.targets.sagemaker.wheel_files import WheelFile, read_metadata
 

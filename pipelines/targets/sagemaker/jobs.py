@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.components.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.resources import Spot
 from drivetrain.pipelines.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
@@ -23,6 +22,7 @@ from drivetrain.pipelines.targets.sagemaker.job_options import (
     training_options,
 )
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
+from drivetrain.steps.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.targets.sagemaker.service_model import service
 
 # What every step has besides the answer of its describe call.

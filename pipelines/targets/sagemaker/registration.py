@@ -7,9 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from drivetrain.components.declaration import METRICS_FILE
-from drivetrain.components.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
@@ -17,10 +15,12 @@ from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.spec.values import OutputRef, PropertyRef, Reference
 from drivetrain.pipelines.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
+from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
+from drivetrain.steps.declaration import METRICS_FILE
 
 Json = dict[str, Any]
 
-# evaluate's report holds it; components/decision writes the other.
+# evaluate's report holds it; drivetrain/decision writes the other.
 MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"

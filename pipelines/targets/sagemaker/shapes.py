@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from drivetrain.pipelines.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean
 from drivetrain.pipelines.targets.sagemaker.patterns import matches
 from drivetrain.pipelines.targets.sagemaker.properties import UnknownPropertyError, property_type
 from drivetrain.pipelines.targets.sagemaker.service_model import service

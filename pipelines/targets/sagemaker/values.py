@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from drivetrain.components.declaration import METRICS_OUTPUT
 from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
 from drivetrain.pipelines.spec.values import (
@@ -20,6 +19,7 @@ from drivetrain.pipelines.spec.values import (
     Value,
     value_type,
 )
+from drivetrain.steps.declaration import METRICS_OUTPUT
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

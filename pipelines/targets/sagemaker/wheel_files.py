@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.requirements import normal
 
 _NAME = re.compile(r"([^\s-]+)-([^\s-]+)(?:-(\d[^\s-]*))?-([^\s-]+)-([^\s-]+)-([^\s-]+)\.whl")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.images import Image, missing
 from drivetrain.pipelines.targets.sagemaker.installed import installed_wheel
 from drivetrain.pipelines.targets.sagemaker.requirements import Requirement, normal, parse, wanted_by

@@ -11,9 +11,9 @@ from drivetrain.pipelines.spec.triggers import PipelineFinished, RegistryEvent, 
 from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries import ModelEvent, ModelVersion, Registry
     from drivetrain.pipelines.targets.local.home import Home
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
 
 _NAMESPACE = uuid.UUID("5f3a3c1e-8a53-4b0c-9d5c-6a0d7f1f2b11")
 CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))

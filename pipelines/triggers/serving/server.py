@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.spec.triggers import EventTrigger, Schedule
 from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
 from drivetrain.pipelines.triggers.replay import replay
@@ -26,8 +26,8 @@ from drivetrain.pipelines.triggers.starting import start_name
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from drivetrain.components.registries import Registry
     from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.registry.registry import Registry
 
 POLL_S = 1.0
 LATE_S = 3_600

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-import drivetrain.components
+import drivetrain
 from tests.contract.bad_input.place import Place, Ran, definition, processing, training
 
 Member = tuple[str, bytes, str | bytes]
-START = Path(next(iter(drivetrain.components.__path__))) / "start.py"
+START = Path(drivetrain.__file__).parent / "steps" / "start.py"
 
 EVIL: dict[str, tuple[list[Member], str]] = {
     "symlink": ([("a", tarfile.SYMTYPE, "/etc/passwd")], "link"),

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from drivetrain.components.registries import kubeflow
+from drivetrain.registry.backends import kubeflow
 from tests.fixtures.failing_proxy import Plan, closed_port, failing_proxy
 from tests.fixtures.kubeflow_server import kubeflow_server
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, model_of, output_of

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.errors import InputError
 from drivetrain.components.batch_predict import batch_predict
-from drivetrain.components.errors import InputError
-from drivetrain.components.manifest import Manifest
+from drivetrain.data.manifest import Manifest
 from tests.distributed import prepared_data
 
 OPTIONS = {"channels": 2, "hidden": 4}

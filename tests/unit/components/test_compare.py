@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import drivetrain.components.evaluate as evaluating
+from drivetrain.base.errors import InputError
 from drivetrain.components.compare import compare
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.errors import InputError
-from drivetrain.components.manifest import Column, Manifest, Shard
-from drivetrain.components.registries import open_registry
+from drivetrain.data.manifest import Column, Manifest, Shard
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.registry import open_registry
 
 SETTINGS = {
     "metrics": "accuracy, f1",
@@ -210,7 +210,7 @@ def test_auto_is_the_registry_of_the_platform(place: Place, monkeypatch: pytest.
 def test_a_registry_s_password_is_not_recorded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "mlflow:https://ada:secret@registry.example/path"
     local = open_registry(place.registry)
-    monkeypatch.setattr("drivetrain.components.registries.open_registry", lambda _: local)
+    monkeypatch.setattr("drivetrain.registry.registry.open_registry", lambda _: local)
     place.compare(registry=url)
     assert place.decided["registry"] == "mlflow:https://registry.example/path"
     assert "secret" not in (place.folder / "decision" / "decision.md").read_text()

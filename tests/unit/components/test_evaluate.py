@@ -11,9 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError
 from drivetrain.components.evaluate import evaluate
+from drivetrain.registry.content_hash import content_hash
 
 OPTIONS = {"channels": 2, "hidden": 4}
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.manifest import Manifest
+from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.tabular import csv as tabular_csv
-from drivetrain.components.tabular import jsonl as tabular_jsonl
-from drivetrain.components.tabular import parquet as tabular_parquet
-from drivetrain.components.tabular import shards as tabular_shards
+from drivetrain.data import csv as tabular_csv
+from drivetrain.data import jsonl as tabular_jsonl
+from drivetrain.data import parquet as tabular_parquet
+from drivetrain.data import shards as tabular_shards
+from drivetrain.data.manifest import Manifest
 
 SIDES = ("train", "validation", "test")
 HEADER = ["id", "label", "size", "city"]
@@ -324,7 +324,7 @@ def test_killed_at_any_instant_it_leaves_whole_sets_or_none(tmp_path: Path) -> N
     program = (
         "import sys; from pathlib import Path\n"
         "from drivetrain.components.prepare_data import prepare_data\n"
-        "from drivetrain.components.tabular.arrow import arrow\n"
+        "from drivetrain.data.arrow import arrow\n"
         "arrow(); print('ready', flush=True)\n"
         f"raw, out = Path({str(tmp_path / 'raw.csv')!r}), Path({str(tmp_path / 'out')!r})\n"
         f"prepare_data(raw, *(out / side for side in {SIDES!r}), key='id', label='label', rows_per_shard=20)"

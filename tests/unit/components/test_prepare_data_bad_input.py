@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.tabular import csv as tabular_csv
-from drivetrain.components.tabular import jsonl as tabular_jsonl
-from drivetrain.components.tabular import shards as tabular_shards
+from drivetrain.data import csv as tabular_csv
+from drivetrain.data import jsonl as tabular_jsonl
+from drivetrain.data import shards as tabular_shards
 
 SIDES = ("train", "validation", "test")
 GOOD = "id,label,x\n" + "".join(f"{key},{key % 2},{key}.5\n" for key in range(100))
@@ -91,7 +91,7 @@ def test_bad_csv(tmp_path: Path, case: str) -> None:
 
 
 def salt_that_keeps_out_of_train(key: str) -> str:
-    from drivetrain.components.tabular.split import key_digests, threshold
+    from drivetrain.data.split import key_digests, threshold
 
     digests = {salt: int.from_bytes(key_digests([key.encode()], salt), "little") for salt in map(str, range(200))}
     return next(salt for salt, digest in digests.items() if digest < threshold(20))

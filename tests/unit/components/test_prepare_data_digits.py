@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components.manifest import Manifest
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.manifest import Manifest
 
 DATA = Path(__file__).parents[3] / "pipelines" / "ready" / "data"
 DIGITS = DATA / "digits.csv.gz"

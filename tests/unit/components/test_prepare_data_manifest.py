@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.manifest import MANIFEST_FILE, Column, Manifest, Shard
+from drivetrain.base.errors import InputError
+from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, Shard
 
 STATISTICS = {"id": {"nulls": 0, "min": 1, "max": 3, "mean": 2.0, "std": 0.8}, "städte": {"nulls": 1}}
 

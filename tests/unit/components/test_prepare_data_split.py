@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.manifest import Manifest
+from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.tabular import checks as tabular_checks
-from drivetrain.components.tabular import split as tabular_split
-from drivetrain.components.tabular.split import RepeatedHashes, below, key_digests, key_hashes, threshold
+from drivetrain.data import checks as tabular_checks
+from drivetrain.data import split as tabular_split
+from drivetrain.data.manifest import Manifest
+from drivetrain.data.split import RepeatedHashes, below, key_digests, key_hashes, threshold
 
 SIDES = ("train", "validation", "test")
 KEYS = st.lists(st.integers(-(10**6), 10**6), unique=True, max_size=60)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.tabular import statistics as tabular_statistics
-from drivetrain.components.tabular.statistics import TableStatistics
+from drivetrain.base.errors import InputError
+from drivetrain.data import statistics as tabular_statistics
+from drivetrain.data.statistics import TableStatistics
 
 
 def entries(pieces: list[list[Any]], data_type: Any, label: bool = False) -> Any:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.manifest import Manifest
+from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.components.tabular import csv as tabular_csv
-from drivetrain.components.tabular import jsonl as tabular_jsonl
+from drivetrain.data import csv as tabular_csv
+from drivetrain.data import jsonl as tabular_jsonl
+from drivetrain.data.manifest import Manifest
 
 SIDES = ("train", "validation", "test")
 

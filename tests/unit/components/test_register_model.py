@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError
 from drivetrain.components.register_model import Registered, read_metrics, register_model
-from drivetrain.components.registries import open_registry
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.registry import open_registry
 
 
 @pytest.fixture

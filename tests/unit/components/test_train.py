@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from drivetrain.components import train as train_module
-from drivetrain.components.command_line import read
 from drivetrain.components.train import train
+from drivetrain.steps import start
+from drivetrain.steps.command_line import read
 
 
 def test_declaration() -> None:
@@ -91,12 +92,12 @@ def test_the_progress_lines_carry_the_declared_metrics(
 
 def test_the_names_that_the_two_sides_share() -> None:
     """components/ and training_scripts/ import nothing of each other; they meet in the environment."""
-    from drivetrain.components import call
     from drivetrain.components import evaluate as evaluate_module
+    from drivetrain.steps import call
     from drivetrain.training_scripts.launching import failure, parent
 
     assert call.FAILURE_FILE == failure.FAILURE_FILE
-    assert f'"{train_module.TENSORBOARD_FOLDER}"' in (Path(str(train_module.__file__)).parent / "start.py").read_text()
+    assert f'"{train_module.TENSORBOARD_FOLDER}"' in Path(start.__file__).read_text()
     for module in (train_module, evaluate_module):
         assert f'"{parent.PARENT}": str(os.getpid())' in Path(str(module.__file__)).read_text()
 
@@ -155,7 +156,7 @@ def test_called_from_python_a_failure_is_none_of_ours_to_explain(monkeypatch: py
     assert ended.value.code == 75
 
 
-@pytest.mark.parametrize("program", ["drivetrain.components.train", "drivetrain.components.call"])
+@pytest.mark.parametrize("program", ["drivetrain.components.train", "drivetrain.steps.call"])
 def test_bad_input_through_the_command(program: str, tmp_path: Path) -> None:
     """No torch is needed to find it, and nothing stands between the launcher and the platform."""
     (tmp_path / "data").mkdir()

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, join, step
+from drivetrain.base.errors import InputError, SpecError
 from drivetrain.components import train_script as train_script_module
-from drivetrain.components.command_line import read
-from drivetrain.components.errors import InputError
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.targets.sagemaker.assets import code_archive
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.steps.command_line import read
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "own_scripts"
 
@@ -244,7 +243,7 @@ def test_the_compiled_step() -> None:
     assert isinstance(archive.content, bytes) and archive.content == code_archive(FIXTURES)
     for name in (
         "source/report.py",
-        "drivetrain/components/script_mode.py",
+        "drivetrain/steps/script_mode.py",
         "drivetrain/training_scripts/launching/rank.py",
     ):
         assert name.encode() in archive.content

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from drivetrain import Pipeline, Upload
+from drivetrain.base.errors import UserError
 from drivetrain.infra.given import check_given, left_to_the_owner
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 
 SQS = "arn:aws:sqs:eu-west-1:123456789012:"

@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.infra.options import ContinuousIntegration, Options, PrivateNetwork, Status, read_options
-from drivetrain.pipelines.errors import UserError
 
 
 def written(folder: Path, text: str) -> Path:

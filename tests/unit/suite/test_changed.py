@@ -258,7 +258,7 @@ def test_in_this_tree_a_change_reaches_what_it_should() -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     tree = Tree(ROOT, files)
     for changed, test in {
-        "components/tabular/schema.py": "tests/unit/components/test_prepare_data_types.py",
+        "drivetrain/data/schema.py": "tests/unit/components/test_prepare_data_types.py",
         "pipelines/targets/sagemaker/shapes.json": "tests/unit/pipelines/targets/sagemaker/test_shapes.py",
         "training_scripts/strategies/ddp.py": "tests/distributed/test_strategies_equal_one_process.py",
         "training_scripts/recipes/digits_cnn.py": "tests/contract/test_recipes.py",

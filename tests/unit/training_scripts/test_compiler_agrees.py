@@ -9,7 +9,7 @@ import itertools
 import pytest
 import torch
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend import plan, strategies
 from drivetrain.pipelines.recommend.degrees import World, data_size, fill
 from drivetrain.pipelines.recommend.strategies import all_strategies

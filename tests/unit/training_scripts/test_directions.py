@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.components.decision import Champion, decide, policy, read_evaluation
-from drivetrain.components.errors import InputError as ComponentError
+from drivetrain.base.errors import InputError as ComponentError
+from drivetrain.decision import Champion, decide, policy, read_evaluation
 from drivetrain.training_scripts.checkpointing.inspection.listing import list_training
 from drivetrain.training_scripts.checkpointing.inspection.trainings import find
 from drivetrain.training_scripts.checkpointing.retention import watched

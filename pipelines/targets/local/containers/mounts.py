@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 Mode = Literal["auto", "namespace", "rewrite"]
 Isolation = Literal["pid", "mounts", "none"]

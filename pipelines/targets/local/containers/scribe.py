@@ -166,14 +166,12 @@ def _overlap(held: bytes, secret: bytes) -> int:
 
 def _without(text: str, secrets: Iterable[str]) -> str:
     """As texts are masked everywhere."""
-    if "drivetrain.pipelines" not in sys.modules:  # its own __init__ is not needed
+    if "drivetrain" not in sys.modules:  # its own __init__ is not needed
         folder = __file__
-        for _ in range(4):
+        for _ in range(5):
             folder = os.path.dirname(folder)
-        package = type(sys)("drivetrain.pipelines")
+        package = sys.modules["drivetrain"] = type(sys)("drivetrain")
         package.__path__ = [folder]
-        sys.modules["drivetrain"] = type(sys)("drivetrain")
-        sys.modules[package.__name__] = package
-    from drivetrain.pipelines.secret_shapes import without
+    from drivetrain.base.secret_shapes import without
 
     return without(text, secrets)

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.script_mode import ScriptJob, arguments, is_entry_point, opt_ml_folders, variables
-from drivetrain.components.start import StartError, unpack
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.pipelines.targets.local.containers.mounts import BASE, host_path, search_path
+from drivetrain.steps.script_mode import ScriptJob, arguments, is_entry_point, opt_ml_folders, variables
+from drivetrain.steps.start import StartError, unpack
 
 CODE = f"{BASE}/code"
 PROGRAM, SUBMIT_DIRECTORY = "sagemaker_program", "sagemaker_submit_directory"

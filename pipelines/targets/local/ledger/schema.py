@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     import sqlite3

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.masking import Masking
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.targets.events import ExecutionStatus, StepStatus
 from drivetrain.pipelines.targets.local.containers.processes import ProcessRecord
 from drivetrain.pipelines.targets.local.facts import Facts

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.definition.document import StepNode

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.paths import descend, path_text
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.events import StepStatus
 from drivetrain.pipelines.targets.local.context import Ended, Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import BAD_INPUT, StepResult

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage.channels import entries, member

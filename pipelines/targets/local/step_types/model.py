@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepResult

@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.outcomes import StepResult

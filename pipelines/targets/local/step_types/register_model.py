@@ -1,8 +1,8 @@
 """RegisterModel: a version in the registry of this machine, the same one for the same content.
 
 What the definition says of it is kept: properties, sections of the model card. What stands in files that it names is
-added: the evaluation beside the model quality report, and the decision record (components/registration.py). The
-response has the shape of DescribeModelPackage.
+added: the evaluation beside the model quality report, and the decision record (drivetrain/registry/registration.py).
+The response has the shape of DescribeModelPackage.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from drivetrain.components import model_package, registration
-from drivetrain.components.content_hash import files_in, hash_of_files
-from drivetrain.components.errors import InputError
-from drivetrain.components.model_card import as_package_card
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
@@ -28,6 +24,9 @@ from drivetrain.pipelines.targets.local.outcomes import StepResult
 from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import StoredObject, sha256_of
+from drivetrain.registry import model_package, registration
+from drivetrain.registry.content_hash import files_in, hash_of_files
+from drivetrain.registry.model_card import as_package_card
 
 _STATISTICS = "ModelMetrics.ModelQuality.Statistics"
 
@@ -56,7 +55,7 @@ def check(step: StepNode, plan: Plan) -> list[str]:
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.components.registries.local import LocalRegistry
+    from drivetrain.registry.backends.local import LocalRegistry
 
     arguments = context.arguments
     group = str(arguments["ModelPackageGroupName"])

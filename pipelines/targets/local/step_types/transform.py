@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.masking import contains_mask
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.expressions import references
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.masking import contains_mask
 from drivetrain.pipelines.targets.local import jobs
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
@@ -165,7 +165,7 @@ def _containers(context: StepContext) -> list[Mapping[str, Any]]:
     Raises:
         UserError: there is no such model, or one that a batch transform does not take.
     """
-    from drivetrain.components.registries.local import LocalRegistry
+    from drivetrain.registry.backends.local import LocalRegistry
 
     name = context.arguments.get("ModelName")
     for row in context.ledger.steps(context.facts.id):

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.context import Plan, StepContext
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.outcomes import StepFailedError, StepResult

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 _CHUNK = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h

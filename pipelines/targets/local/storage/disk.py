@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 # No space, no quota, or a limit on the size of files: no other step would fare better, so that it ends the run.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.components.declaration import CODE_CHANNEL
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.local.containers.mounts import BASE
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.programs import environment, image_command
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, missing, text
+from drivetrain.steps.declaration import CODE_CHANNEL
 
 if TYPE_CHECKING:
-    from drivetrain.components.registries.local import LocalRegistry
     from drivetrain.pipelines.targets.local.context import Plan
+    from drivetrain.registry.backends.local import LocalRegistry
 
 PROGRAM, SUBMIT_DIRECTORY = "SAGEMAKER_PROGRAM", "SAGEMAKER_SUBMIT_DIRECTORY"
 MODEL_FOLDER = "SM_MODEL_DIR"

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.components.errors import InputError
-from drivetrain.components.model_folder import unpack
-from drivetrain.pipelines.definition import json_text
+from drivetrain.base import json_text
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.storage import channels
@@ -19,6 +17,7 @@ from drivetrain.pipelines.targets.local.storage.channels import member, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore, StoredObject, fetch, sha256_of
 from drivetrain.pipelines.targets.local.transforming import driver
 from drivetrain.pipelines.targets.local.transforming.containers import SUBMIT_DIRECTORY
+from drivetrain.registry.model_folder import unpack
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.context import Plan, StepContext

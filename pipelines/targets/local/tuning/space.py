@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.quotas import MAX_TUNED_HYPERPARAMETERS
 from drivetrain.pipelines.targets.local.storage.channels import entries
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drivetrain.pipelines.masking import Masking
-from drivetrain.pipelines.report.words import count, duration, number
+from drivetrain.base.formatting import count, duration, number
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.targets.local.tuning.config import TuningConfig
 from drivetrain.pipelines.targets.local.tuning.ranking import best
 from drivetrain.pipelines.targets.local.tuning.trials import Trial

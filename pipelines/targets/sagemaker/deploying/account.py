@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError, refused, unanswered
 
 ATTEMPTS = 5

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
 from drivetrain.pipelines.targets.sagemaker.deploying import surroundings
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
-from drivetrain.pipelines.definition import json_text
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, is_of_aws, members
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.targets.sagemaker.assets import Asset

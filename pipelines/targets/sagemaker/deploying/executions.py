@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.parameters import bind
 from drivetrain.pipelines.definition.selection import check_selection
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 
 LATEST = "latest"

@@ -23,8 +23,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.report.words import moment_with_zone
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import delete, split
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import (

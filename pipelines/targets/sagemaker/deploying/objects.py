@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ConditionError, ConflictError, ServiceError

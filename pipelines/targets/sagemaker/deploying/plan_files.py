@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from drivetrain.pipelines.definition import json_text
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.change import Change
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import FORMAT, Plan, Property, TriggerChange, Upload
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from drivetrain.base.formatting import size as in_bytes
 from drivetrain.pipelines.definition.change_words import describe_all, one_line
 from drivetrain.pipelines.definition.place import ROOTS
-from drivetrain.pipelines.report.words import size as in_bytes
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import Forecast
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, TriggerChange
 from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import described

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from drivetrain.pipelines.definition import json_text
+from drivetrain.base import json_text
+from drivetrain.base.formatting import moment_with_zone
 from drivetrain.pipelines.definition.difference import Change, differences
 from drivetrain.pipelines.definition.place import ROOTS, is_named
 from drivetrain.pipelines.definition.value_words import masked, without_secrets
-from drivetrain.pipelines.report.words import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import (
     APPLIED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 # Calls that need the permission of another name.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers as writing
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired

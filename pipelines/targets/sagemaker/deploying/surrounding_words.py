@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.secret_names import looks_secret
 from drivetrain.pipelines.definition import change_words
 from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.place import Place
 from drivetrain.pipelines.definition.value_words import MASK, arrow, masked, name_of
-from drivetrain.pipelines.secret_names import looks_secret
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import PIPELINE, RULES, SCHEDULES
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from drivetrain.pipelines.definition import json_text
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.place import Place, parse, text
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, Deployed

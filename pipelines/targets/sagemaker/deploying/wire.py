@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from drivetrain.pipelines.definition.json_text import SpelledFloat, compact
+from drivetrain.base.json_text import SpelledFloat, compact
 
 
 def wire_text(definition: Mapping[str, Any]) -> str:

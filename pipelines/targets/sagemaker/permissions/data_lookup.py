@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import object_in, objects_in
 from drivetrain.pipelines.targets.sagemaker.permissions.lookup import Lookup
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from drivetrain.components.registries import COMPARISONS
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import S3Place
 from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement, minimal
@@ -21,6 +20,7 @@ from drivetrain.pipelines.targets.sagemaker.permissions.storage import (
     writing,
 )
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Network, Use
+from drivetrain.registry.registry import COMPARISONS
 
 # Type of step -> the log group and CloudWatch's namespace of its jobs:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html
@@ -51,7 +51,7 @@ DEBUG = (
     "ssmmessages:OpenDataChannel",
 )
 READ_REGISTRY = ("sagemaker:DescribeModelPackage",)
-# What components/registries/sagemaker.py asks when it registers.
+# What drivetrain/registry/backends/sagemaker.py asks when it registers.
 WRITE_REGISTRY = ("sagemaker:CreateModelPackage", "sagemaker:DeleteModelPackage")
 
 

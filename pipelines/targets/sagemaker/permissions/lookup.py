@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.shapes import list_in, object_in, objects_in
 from drivetrain.pipelines.spec.model_groups import model_group
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.expressions import Get, parse_get
 from drivetrain.pipelines.definition.for_each import TYPE as FOR_EACH
 from drivetrain.pipelines.definition.for_each import selector
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.definition.paths import Segment, descend
 from drivetrain.pipelines.targets.sagemaker.permissions.names import JOB_PREFIX
 

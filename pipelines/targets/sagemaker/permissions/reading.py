@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.json_text import Json
 from drivetrain.pipelines.targets.sagemaker.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.pipelines.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
 from drivetrain.pipelines.targets.sagemaker.permissions.lookup import list_in, object_in, objects_in, with_static

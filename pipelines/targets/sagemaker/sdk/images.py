@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from drivetrain.pipelines.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.sagemaker.sdk.modules import load
 
 # The line that follows a framework's own one: newer versions, other tags, the same accounts.

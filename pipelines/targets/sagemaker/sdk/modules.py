@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 
 _REGION = "AWS_DEFAULT_REGION"
 

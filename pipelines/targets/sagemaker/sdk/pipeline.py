@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, cast
 
-from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import missing, put_once

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, cast
 
-from drivetrain.pipelines.definition.json_text import Json
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.meaning import is_expression
-from drivetrain.pipelines.errors import UserError, did_you_mean
 
 _steps: Any = importlib.import_module("sagemaker.mlops.workflow.steps")
 _dependency: Any = importlib.import_module("sagemaker.mlops.workflow.step_dependency")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from drivetrain.components.errors import InputError
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.pipelines.cli.errors import explain
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.loading import load
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.interrupted import MAX_ROWS, interrupted_json, interrupted_lines, read_prices
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.goodput import Interruption, JobTimes
 from drivetrain.pipelines.report.job_times import job_times
 from drivetrain.pipelines.report.saving import Prices

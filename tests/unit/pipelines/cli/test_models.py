@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries import RegistryError
-from drivetrain.components.registries.local import LocalRegistry
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.registry import RegistryError
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_a_registry_that_cannot_be_reached_is_one_line(
 
             return refuse
 
-    monkeypatch.setattr("drivetrain.components.registries.local.connect", lambda location: Unreachable())
+    monkeypatch.setattr("drivetrain.registry.backends.local.connect", lambda location: Unreachable())
     said = drivetrain.error("models", *command)
     assert said == "error: the registry at example answered 503. Try again later.\n"
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.pull import _as_json, _lines
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.studio.merge import Merged, merge
 from drivetrain.pipelines.studio.pulling import Sides

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.run_options import data, image_commands, pairs, selected, stubs
-from drivetrain.pipelines.errors import UserError
 
 
 def test_pairs() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries import open_registry
 from drivetrain.pipelines.cli import main
 from drivetrain.pipelines.triggers.serving import server
+from drivetrain.registry.registry import open_registry
 
 PIPELINE = """
 from drivetrain.components import Output, component

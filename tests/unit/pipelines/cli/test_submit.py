@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components import declaration
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.submitted import (
     LAUNCHER_VARIABLES,
     Job,
@@ -18,8 +18,8 @@ from drivetrain.pipelines.cli.submitted import (
     shipped_components,
 )
 from drivetrain.pipelines.definition.cache_key import key_fields, key_of
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.steps import declaration
 
 COUNTING = '''
 from drivetrain.components import Input, Output, component

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.conditions import OPERATORS, check_condition, described, evaluate
-from drivetrain.pipelines.errors import UserError
 
 
 def same(value: Any) -> Any:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import text_of
 from drivetrain.pipelines.definition.change import KINDS, Change
 from drivetrain.pipelines.definition.difference import ABSENT, describe, describe_all, differences
-from drivetrain.pipelines.definition.json_text import text_of
-from drivetrain.pipelines.errors import UserError
 from tests.fixtures.changed_definitions import BASES, RETRAINING, altered, edited, versions
 
 Definition = dict[str, Any]

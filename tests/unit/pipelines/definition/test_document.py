@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import from_json, read, read_bytes, write
 from drivetrain.pipelines.definition.step_fields import (
     Cache,
@@ -13,7 +14,6 @@ from drivetrain.pipelines.definition.step_fields import (
     PropertyFile,
     Retry,
 )
-from drivetrain.pipelines.errors import UserError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
 GATE = read((FIXTURES / "gate.json").read_bytes(), "gate.json")

@@ -1,7 +1,7 @@
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.durations import seconds
-from drivetrain.pipelines.errors import UserError
 
 DAY = 86_400
 

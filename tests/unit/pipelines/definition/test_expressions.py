@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.expressions import (
     MAX_JOINED,
     Get,
@@ -13,7 +14,6 @@ from drivetrain.pipelines.definition.expressions import (
     references,
     resolve,
 )
-from drivetrain.pipelines.errors import UserError
 
 
 class Known(Scope):

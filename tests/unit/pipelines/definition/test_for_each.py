@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition import for_each, graph
 from drivetrain.pipelines.definition.document import Definition, read
 from drivetrain.pipelines.definition.expressions import UnresolvedReference, parse_get
-from drivetrain.pipelines.errors import UserError
 
 
 def get(path: str) -> dict[str, str]:

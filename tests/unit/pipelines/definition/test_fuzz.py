@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import parse, text_of
 from drivetrain.pipelines.definition import graph, parameters, summary
 from drivetrain.pipelines.definition.conditions import check_condition, described, evaluate
 from drivetrain.pipelines.definition.document import Definition, from_json, read, write
 from drivetrain.pipelines.definition.expressions import Scope, resolve
-from drivetrain.pipelines.definition.json_text import parse, text_of
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.spec.graph import find_cycle
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import Definition, from_json, read
 from drivetrain.pipelines.definition.graph import check, dependencies, faults
-from drivetrain.pipelines.errors import UserError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
 

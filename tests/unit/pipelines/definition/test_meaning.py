@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.json_text import Json, parse
 from drivetrain.pipelines.definition.change import ABSENT
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.definition.json_text import Json, parse
 from drivetrain.pipelines.definition.meaning import equal, says_nothing
 
 DIFFERENT: list[tuple[Any, Any]] = [

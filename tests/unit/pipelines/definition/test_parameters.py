@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import from_json
 from drivetrain.pipelines.definition.parameters import bind
-from drivetrain.pipelines.errors import UserError
 
 
 def bound(given: Any, type: str = "String", **fields: Any) -> Any:

@@ -1,7 +1,7 @@
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.paths import descend, parse_path, path_text
-from drivetrain.pipelines.errors import UserError
 
 JSON = {
     "metrics": {"mse": {"value": 2.5}, "a.b": [10, {"it's": 1}], "": "empty"},

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.place import Place, Position, parse, text
-from drivetrain.pipelines.errors import UserError
 
 POSITIONS = st.integers(0, 40).flatmap(lambda index: st.builds(Position, st.just(index), st.integers(index + 1, 50)))
 SEGMENTS = st.one_of(st.text(), st.sampled_from(["", ".", "1 of 2", '"', "\\", "a b", "--x", "\ud800", "é"]), POSITIONS)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import Definition, from_json
 from drivetrain.pipelines.definition.selection import check_selection
-from drivetrain.pipelines.errors import UserError
 
 
 def step(name: str, *needs: str, kind: str = "Lambda", **arguments: Any) -> dict[str, Any]:

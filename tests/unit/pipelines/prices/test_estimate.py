@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.prices.estimate import MONTH, Estimate, estimate
 from drivetrain.pipelines.prices.table import PriceTable, Sheet
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.prices import table
 from drivetrain.pipelines.prices.table import (
     KINDS,

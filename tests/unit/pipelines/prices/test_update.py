@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.prices.table import read
 from drivetrain.pipelines.prices.update import update
 from tests.fixtures.pricing_server import pricing_server, product

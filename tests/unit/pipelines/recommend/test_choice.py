@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend import choice as choice_module
 from drivetrain.pipelines.recommend.choice import candidates, check_fits, options_of, recommend, row
 from drivetrain.pipelines.recommend.degrees import World

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend import facts_places
 from drivetrain.pipelines.recommend.facts import FactsError, new_file, read_file
 from drivetrain.pipelines.recommend.facts_places import beside, look_up, recipe_file, recommend_command

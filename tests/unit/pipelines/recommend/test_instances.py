@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend import instances
 from drivetrain.pipelines.recommend.instances import (
     GIB,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.recommend.facts import new_file
 from drivetrain.pipelines.recommend.measuring import measure
 

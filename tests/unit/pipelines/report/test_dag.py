@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import read
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.report.dag import Dag, Edge, Node, implied_edges
 from drivetrain.pipelines.report.from_definition import dag_of
 

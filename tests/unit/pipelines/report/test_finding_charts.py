@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drivetrain.base.formatting import cut
 from drivetrain.pipelines.report import dot_plot as dots
 from drivetrain.pipelines.report.charts import Series, line_chart, ticks
 from drivetrain.pipelines.report.dot_plot import Row, dot_plot
 from drivetrain.pipelines.report.heat_map import MAX_CONFUSIONS, MAX_SIDE, heat_map
 from drivetrain.pipelines.report.plotted import PlottedMatrix
 from drivetrain.pipelines.report.square_chart import MAX_DOTS, MAX_NAMED, Line, square_chart
-from drivetrain.pipelines.report.words import cut
 
 NUMBERS = st.floats(-1e100, 1e100, allow_nan=False)
 

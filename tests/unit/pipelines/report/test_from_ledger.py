@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries.local import LocalRegistry
 from drivetrain.pipelines.report.facts import RunFacts
 from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page, settings
 from drivetrain.pipelines.report.goodput import account
@@ -17,6 +16,7 @@ from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.targets.local.rehearsal.journal import Journal, told
+from drivetrain.registry.backends.local import LocalRegistry
 
 CODE = "c" * 64
 DEFINITION = {

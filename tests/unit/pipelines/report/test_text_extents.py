@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from drivetrain.base.formatting import cells
 from drivetrain.pipelines.report.charts import Series, bar_chart, line_chart
 from drivetrain.pipelines.report.dot_plot import Row, dot_plot
 from drivetrain.pipelines.report.goodput import Attempt, Interruption, JobTimes
@@ -21,7 +22,6 @@ from drivetrain.pipelines.report.square_chart import Line, square_chart
 from drivetrain.pipelines.report.timeline import timeline
 from drivetrain.pipelines.report.tuning import TrainingFacts, TuningFacts
 from drivetrain.pipelines.report.tuning_charts import by_epoch, by_parameter, by_training
-from drivetrain.pipelines.report.words import cells
 
 CHARACTER, ABOVE, BELOW = 7.0, 8.0, 2.0
 WIDE = "日本語日本語日本語日本語日本語"

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.change import ABSENT, Change
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.schemas.patch import patch_schema
 from drivetrain.pipelines.studio.patch import Patch, parse
 

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.loading import ready_pipelines, settings_of
 from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.pipelines.ready.retraining import Retraining

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.model_card import model_card
-from drivetrain.pipelines.errors import SpecError
+from drivetrain.base.errors import SpecError
 from drivetrain.pipelines.spec.model_card import check_card
+from drivetrain.registry.model_card import model_card
 
 
 def test_a_card_of_every_section_passes() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.loading import Loaded, load
 from drivetrain.pipelines.studio.compiling import compile_edited
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import parse, text_of
 from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.difference import ABSENT, Change, differences
-from drivetrain.pipelines.definition.json_text import parse, text_of
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio.merge import merge
 from tests.fixtures.changed_definitions import BASES, RETRAINING, altered, versions
 

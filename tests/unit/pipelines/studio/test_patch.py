@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.change_words import describe_all
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.studio import file_of, patch_text
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.studio.merge import merge

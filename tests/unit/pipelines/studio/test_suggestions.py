@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.studio.suggestions import Suggestion, find, suggest
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.main import run
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets import travelling
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.sagemaker.assets import code_archive

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.triggers.event_pattern import explain, matches
 from drivetrain.pipelines.triggers.pattern_syntax import MAX_COMBINATIONS, PatternError, compiled
 from drivetrain.pipelines.triggers.values import loads

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.triggers.event_values import EVENT_FIELDS, ParameterSource, parameters, read_path, value_at
 
 EVENT: dict[str, Any] = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.triggers.event_values import ParameterSource
 from drivetrain.pipelines.triggers.starting import (
     Earlier,

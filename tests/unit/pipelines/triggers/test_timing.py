@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.triggers.cron import CronError, cron
 from drivetrain.pipelines.triggers.timing import At, Rate, Timing, at, moment, next_times, rate, zone
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drivetrain.components.content_hash import content_hash
-from drivetrain.components.registration import Evidence, lineage_of
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.registration import Evidence, lineage_of
 from drivetrain.training_scripts.loop.config import LOOKS_ON, Config, Folders
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import train

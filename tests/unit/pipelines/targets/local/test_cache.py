@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.definition.cache_key import KEY_ATTRIBUTES, key_fields, key_of
 from drivetrain.pipelines.definition.document import from_json
-from drivetrain.pipelines.masking import Masking
 from drivetrain.pipelines.targets.events import CacheExplained, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.cache import look_up
 from drivetrain.pipelines.targets.local.cache_differences import differences, reasons

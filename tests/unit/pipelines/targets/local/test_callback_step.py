@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.events import Event, StepNoted
 from drivetrain.pipelines.targets.local import callbacks
 from drivetrain.pipelines.targets.local.callbacks import Question

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.home import Home
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.events import StepExpanded, StepFinished, StepStarted
 from drivetrain.pipelines.targets.local.containers.processes import alive
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.programs import host_count, instance_type
 
 PREFERRED = [{"InstanceType": "ml.g5.12xlarge"}, {"InstanceType": "ml.g5.16xlarge"}]

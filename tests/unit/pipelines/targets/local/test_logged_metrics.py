@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local import logged_metrics
 from drivetrain.pipelines.targets.local.bounded_matching import Matcher
 from drivetrain.pipelines.targets.local.logged_metrics import Logged, MetricReader

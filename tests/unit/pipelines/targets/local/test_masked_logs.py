@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
+from drivetrain.base.masking import MASK, Masking
 from drivetrain.pipelines.cli.main import run
-from drivetrain.pipelines.masking import MASK, Masking
 from drivetrain.pipelines.targets.local import masked_logs
 from drivetrain.pipelines.targets.local.masked_logs import mask_logs
 

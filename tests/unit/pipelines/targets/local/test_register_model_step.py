@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries import ModelVersion
-from drivetrain.components.registries.local import LocalRegistry
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.registry import ModelVersion
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
 DESCRIPTION = {"format": 1, "recipe": "digits_cnn", "training": {"epochs": 3}, "data": {"content_hash": "d" * 64}}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.report.from_ledger import run_facts
 from drivetrain.pipelines.targets.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger

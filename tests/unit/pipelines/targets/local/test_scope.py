@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import read
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.scope import ExecutionScope
 from tests.fixtures.local_runs import LocalRuns

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from drivetrain.components.registries.local import LocalRegistry
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.events import MetricLogged, StepFinished
 from drivetrain.pipelines.targets.local import step_types
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+from drivetrain.registry.backends.local import LocalRegistry
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, model_of, output_of
 
 TRAIN = """

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, model_of
 

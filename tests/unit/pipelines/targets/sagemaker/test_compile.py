@@ -36,15 +36,15 @@ from drivetrain import (
     step,
     when,
 )
+from drivetrain.base.json_text import parse
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.components import start as start_file
 from drivetrain.components.train import train
-from drivetrain.pipelines.definition.json_text import parse
 from drivetrain.pipelines.ready.retraining import Retraining, retraining
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
 from drivetrain.pipelines.targets.sagemaker.jobs import CHECKED_START
+from drivetrain.steps import start as start_file
 
 RUN = {"Get": "Execution.PipelineExecutionId"}
 START = Path(start_file.__file__)

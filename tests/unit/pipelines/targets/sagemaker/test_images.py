@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.components.model_package import is_training_image
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.images import (
     ARM_FAMILIES,
     GPU_FAMILIES,
@@ -26,6 +25,7 @@ from drivetrain.pipelines.targets.sagemaker.images import (
 from drivetrain.pipelines.targets.sagemaker.images import _table as table
 from drivetrain.pipelines.targets.sagemaker.requirements import normal
 from drivetrain.pipelines.targets.sagemaker.service_model import service
+from drivetrain.registry.model_package import is_training_image
 
 
 def test_the_default_image_is_of_the_torch_that_is_tested_here() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker import installed
 from drivetrain.pipelines.targets.sagemaker.images import Image, stock_image
 from drivetrain.pipelines.targets.sagemaker.wheels import find_wheels, fits

@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 import pytest
 
 from drivetrain import Deployment, Pipeline, register, step
+from drivetrain.base.errors import SpecError
 from drivetrain.components import Input, Output, component
 from drivetrain.components.train import train
-from drivetrain.pipelines.errors import SpecError
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.images import stock_image
 

@@ -28,7 +28,6 @@ from drivetrain import (
     Upload,
     UserError,
 )
-from drivetrain.components.registries import RegistryError, open_registry
 from drivetrain.pipelines.spec.triggers import Trigger
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
@@ -38,6 +37,7 @@ from drivetrain.pipelines.triggers.serving.history import FILE, History
 from drivetrain.pipelines.triggers.serving.local_events import CHANGES, is_seen, package_event
 from drivetrain.pipelines.triggers.serving.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.pipelines.triggers.serving.server import ClockTrigger, Server
+from drivetrain.registry.registry import RegistryError, open_registry
 
 OWN = "arn:aws:sagemaker:us-east-1:000000000000:pipeline/retrain/execution/abc"
 APPROVED = RegistryEvent(name="approved", group="digits", parameters={"Model": "$.detail.ModelPackageArn"})

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.targets.local.containers import container, mounts
+from drivetrain.base.errors import UserError
+from drivetrain.pipelines.targets.local.containers import mounts
 from drivetrain.pipelines.targets.local.containers.container import Host, Job, start
 from drivetrain.pipelines.targets.local.containers.mounts import host_path, literal_lines, refuse_literals, rewrite
+from drivetrain.steps import start as start_file
 
 ROOT = Path("/run/x")
 
@@ -98,7 +99,7 @@ def test_a_script_with_a_literal_is_refused_with_file_and_line(tmp_path: Path) -
 def test_the_users_part_of_an_archive_is_searched(tmp_path: Path) -> None:
     channel = tmp_path / "processing" / "input" / "code"
     channel.mkdir(parents=True)
-    shutil.copy(Path(container.__file__).parents[4] / "components" / "start.py", channel / "start.py")
+    shutil.copy(start_file.__file__, channel / "start.py")
     command = ("python3", "/opt/ml/processing/input/code/start.py", "--code", "x", "script:job.py")
     for source, refused in (("x = 1", False), ("x = '/opt/ml/model'", True)):
         with tarfile.open(channel / "x.tar", "w") as archive:
@@ -167,8 +168,7 @@ def test_a_plain_user_mounts_in_a_user_namespace() -> None:
     try:
         ours = folder / "pipelines/targets/local/containers"
         shutil.copytree(mounts.SUPERVISOR.parent, ours)
-        for name in ("secret_shapes.py", "secret_names.py"):
-            shutil.copy(mounts.SUPERVISOR.parents[3] / name, folder / "pipelines")
+        shutil.copytree(mounts.SUPERVISOR.parents[4] / "base", folder / "base")
         (folder / "root").mkdir()
         shutil.chown(folder, 65534, 65534)
         shutil.chown(folder / "root", 65534, 65534)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.containers.opt_ml import (
     Cluster,
     lay_out_processing,

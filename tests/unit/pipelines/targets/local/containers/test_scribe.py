@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.masking import MASK
+from drivetrain.base.masking import MASK
 from drivetrain.pipelines.targets.local.containers import mounts
 
 # Modules of the supervisor find each other in their own folder.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.containers import mounts, toolkit
 from drivetrain.pipelines.targets.local.containers.container import Host, Job, start
 from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_out_training

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.masking import Masking
+from drivetrain.base.masking import Masking
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger import status_events

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption, of_step, parse, parse_all, problems
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.storage.copying import copy, copy_and_hash, decompress
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.tuning.config import Objective, read_config
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.local.tuning.space import Categorical, Continuous, Integer, read_ranges
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError
 from tests.fixtures.sagemaker_service.playing import Playing

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.executed import shown
-from drivetrain.pipelines.errors import UserError
 from drivetrain.pipelines.prices.table import PriceTable, Sheet
 from drivetrain.pipelines.targets.events import (
     Event,

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.retries.standard import ExponentialBackoff
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying import objects
 from drivetrain.pipelines.targets.sagemaker.deploying.account import ATTEMPTS, Account
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import HalfDoneError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import read_plan
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import Place, definition

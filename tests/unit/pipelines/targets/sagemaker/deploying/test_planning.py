@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.definition import json_text
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import moment_with_zone
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.errors import UserError
-from drivetrain.pipelines.report.words import moment_with_zone
 from drivetrain.pipelines.targets.sagemaker.deploying.consequences import consequences
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, applied_uri, read_pipeline
 from drivetrain.pipelines.targets.sagemaker.deploying.forecast import forecast

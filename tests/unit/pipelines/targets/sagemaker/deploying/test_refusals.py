@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, region_or_default
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ConditionError, ServiceError, refused
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import Place

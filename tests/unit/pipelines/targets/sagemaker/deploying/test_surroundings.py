@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain import Pipeline, fail
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.spec.triggers import Schedule
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply

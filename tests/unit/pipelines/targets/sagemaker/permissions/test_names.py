@@ -2,7 +2,7 @@
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.spec.resources import Deployment

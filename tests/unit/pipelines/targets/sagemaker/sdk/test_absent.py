@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.errors import UserError
+from drivetrain.base.errors import UserError
 from drivetrain.pipelines.targets.sagemaker import images
 from drivetrain.pipelines.targets.sagemaker.sdk import definition_to_sagemaker_sdk
 from drivetrain.pipelines.targets.sagemaker.sdk.images import registry, sdk_image_uri

@@ -1,0 +1,1 @@
+"""Errors, texts and files: what every room may use. Standard library only."""

@@ -1,0 +1,88 @@
+"""Secrets known by their shape, whatever their name: credentials in URLs, keys of services, private keys, JWTs.
+
+Each pattern takes linear time, for it begins with a literal that it cannot meet again before it has ended. The standard
+library only, and quick to import: the supervisors of steps use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from drivetrain.base.secret_names import looks_secret
+
+MASK = "***"
+# https://user:password@host, and https://TOKEN@host
+_IN_URL = re.compile(r"://(?:([^/\s:@\"<>]*:)([^/\s@\"<>]+)|([\w-]{20,}))@")
+# The names of signatures in the query of a signed URL; others look like secrets by themselves.
+_SIGNATURES = frozenset(["sig", "signature", "x-amz-signature", "x-goog-signature"])
+_IN_QUERY = re.compile(r"(?<=[?&])([\w.-]{1,64}=)([^&\s\"'<>#]+)")
+# Literals, one of which stands in every text that the pattern fits, and the pattern.
+_SHAPES = (
+    (("AKIA", "ASIA"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36,}")),
+    (("github_pat_",), re.compile(r"\bgithub_pat_[A-Za-z0-9_]{22,}")),
+    (("glpat-",), re.compile(r"\bglpat-[\w-]{20,}")),
+    (("xox",), re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    (("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}")),
+    (("eyJ",), re.compile(r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")),
+)
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+# What may follow the beginning of a key whose end is not there: lines of base64, and headers.
+_KEY_LINES = re.compile(r"(?:[ \t]*(?:[\r\n]|\\[rn])+(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?![^\s\\])))*")
+
+
+def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
+    """The text with `***` for these secrets (the longer ones first), and for what has the shape of one; what was
+    masked is added to `found`."""
+    found = [] if found is None else found
+    for secret in secrets:
+        if secret in text:
+            found.append(secret)
+            text = text.replace(secret, MASK)
+    return without_shapes(text, found)
+
+
+def without_shapes(text: str, found: list[str] | None = None) -> str:
+    """The text with `***` for what has the shape of a secret; a password's or token's own text is added to `found`."""
+    found = [] if found is None else found
+
+    def in_url(match: re.Match[str]) -> str:
+        user, password, token = match.groups()
+        found.append(password or token)
+        return f"://{user or ''}{MASK}@"
+
+    def in_query(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name[:-1].lower() not in _SIGNATURES and not looks_secret(name[:-1]):
+            return match.group()
+        found.append(value)
+        return name + MASK
+
+    def whole(match: re.Match[str]) -> str:
+        found.append(match.group())
+        return MASK
+
+    if "://" in text:
+        text = _IN_QUERY.sub(in_query, _IN_URL.sub(in_url, text))
+    for literals, pattern in _SHAPES:
+        if any(literal in text for literal in literals):
+            text = pattern.sub(whole, text)
+    return _without_keys(text, found) if "PRIVATE KEY" in text else text
+
+
+def _without_keys(text: str, found: list[str]) -> str:
+    """Private keys go up to their ends; where there is none, as far as what follows looks like a key: a message that
+    names such a line takes nothing else with it."""
+    kept: list[str] = []
+    place, has_end = 0, True
+    while begins := _KEY_BEGINS.search(text, place):
+        ends = _KEY_ENDS.search(text, begins.end()) if has_end else None
+        has_end = ends is not None
+        last = ends or _KEY_LINES.match(text, begins.end())
+        assert last is not None  # the lines may be none
+        found.append(text[begins.start() : last.end()])
+        kept += (text[place : begins.start()], MASK)
+        place = last.end()
+    return "".join((*kept, text[place:]))

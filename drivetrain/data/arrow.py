@@ -1,0 +1,48 @@
+"""pyarrow, imported when a program first needs it.
+
+It ships no types, so it is `Any` to the type checker; what crosses a function's border is named by the aliases below.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from drivetrain.base.errors import InputError
+
+# pyarrow.Array, pyarrow.RecordBatch, pyarrow.Schema, pyarrow.DataType.
+Array = Any
+Batch = Any
+Schema = Any
+DataType = Any
+
+
+def arrow() -> Any:
+    """The pyarrow module, with its compute, csv, json and parquet parts.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        for part in ("compute", "csv", "json", "parquet"):
+            importlib.import_module(f"pyarrow.{part}")
+        return importlib.import_module("pyarrow")
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise InputError("prepare_data needs pyarrow: python -m pip install 'drivetrain[data]'.") from None
+
+
+def plain_type(data_type: DataType) -> DataType:
+    """The type without what only describes its storage: categories as their values, large text as text, ..."""
+    pa = arrow()
+    kinds = pa.types
+    if kinds.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return plain_type(data_type.storage_type)
+    if kinds.is_large_string(data_type) or kinds.is_string_view(data_type):
+        return pa.string()
+    if kinds.is_large_binary(data_type) or kinds.is_binary_view(data_type):
+        return pa.binary()
+    return data_type

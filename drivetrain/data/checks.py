@@ -1,0 +1,85 @@
+"""What must hold of the rows: each has a key and a label, keys differ, sides and classes have rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.reading import Table
+from drivetrain.data.shards import ShardWriter
+from drivetrain.data.source import Source
+from drivetrain.data.split import RepeatedHashes, key_hashes
+
+# Keys whose hashes occur twice are compared as text, so many at a time.
+COMPARED_KEYS = 10_000
+# Classes named in one message.
+_NAMED = 5
+
+
+def check_present(table: Table, source: Source, first: int, batch: Batch, role: str, column: str) -> None:
+    """Every row has a key (or label); empty text and NaN are none. `first` is the index of the batch's first row."""
+    pa = arrow()
+    values = batch.column(column)
+    missing = values.is_null(nan_is_null=True)
+    if pa.types.is_string(values.type):
+        missing = pa.compute.or_kleene(missing, pa.compute.equal(values, ""))
+    index = pa.compute.index(missing, True).as_py()
+    if index >= 0:
+        advice = "Every row needs one." if role == "key" else "Fill it in, or take out the rows without."
+        raise InputError(f"{table.locate(source, first + index)}: the {role} {column!r} is missing. {advice}")
+
+
+def check_distinct_keys(table: Table, repeated: RepeatedHashes, key: str, salt: str) -> None:
+    """No key occurs twice. Two keys may share a hash, so those that do are read again and compared."""
+    pa = arrow()
+    for hashes in repeated.find():
+        for start in range(0, len(hashes), COMPARED_KEYS):
+            wanted = hashes.slice(start, COMPARED_KEYS)
+            seen: dict[Any, tuple[Source, int]] = {}
+            for source, first, batch in table.batches([key]):
+                keys = batch.column(key)
+                suspects = pa.compute.is_in(key_hashes(keys, salt), value_set=wanted)
+                for index in pa.compute.indices_nonzero(suspects).to_pylist():
+                    value = keys[index].as_py()
+                    if value in seen:
+                        raise InputError(
+                            f"{table.locate(source, first + index)}: the key {key!r} is {value!r}, as it is in "
+                            f"{table.locate(*seen[value])}. Each row needs a key of its own: take out one of the rows, "
+                            "or name a column that tells them apart."
+                        )
+                    seen[value] = (source, first + index)
+
+
+def check_sides(writers: Mapping[str, ShardWriter], percents: Mapping[str, int]) -> None:
+    """Every side that is to have rows has some."""
+    rows = {side: writer.rows for side, writer in writers.items()}
+    if not sum(rows.values()):
+        raise InputError("the data has no rows: its files hold headers or blank lines only.")
+    for side, percent in percents.items():
+        if percent and not rows[side]:
+            raise InputError(
+                f"no row falls into {side}: {sum(rows.values()):,} rows are too few for {percent} %. Add rows, raise "
+                "the percentage, set it to 0, or choose another salt."
+            )
+
+
+def check_classes(writers: Mapping[str, ShardWriter], label: str) -> None:
+    """Every class is in train. One that another side lacks is only said: its quality will not be measured there."""
+    counts = {side: writer.statistics.classes for side, writer in writers.items()}
+    classes = sorted({value for found in counts.values() for value in found})
+    untrained = [value for value in classes if value not in counts["train"]]
+    if untrained:
+        rows = ", ".join(f"{found[untrained[0]]} in {side}" for side, found in counts.items() if untrained[0] in found)
+        others = f" (and {len(untrained) - 1} more such classes)" if len(untrained) > 1 else ""
+        raise InputError(
+            f"label {label!r}: class {untrained[0]!r} has no row in train, but {rows}{others}. Add rows of it, take it "
+            f'out, or choose another salt. If the label is a quantity, give it a float type: schema="{label}:float64".'
+        )
+    for side, found in counts.items():
+        absent = [value for value in classes if value not in found]
+        if absent and writers[side].rows:
+            named = ", ".join(repr(value) for value in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+            print(f"warning: {side} has no row of {len(absent)} of {len(classes)} classes: {named}", file=sys.stderr)

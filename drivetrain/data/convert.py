@@ -1,0 +1,134 @@
+"""From the values that a file holds to a column's type, and the place of the first value that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
+
+# What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
+# (or Namibia).
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+class BadValueError(ValueError):
+    """The value at `row` (an index in the batch) of `column` is not of the column's type."""
+
+    def __init__(self, column: str, row: int, shown: str, data_type: DataType) -> None:
+        super().__init__(f"column {column!r}: {shown} is not {described(data_type)}")
+        self.row = row
+
+
+def described(data_type: DataType) -> str:
+    """A type with its article: "an int64", "a bool"; the width of a float is said, as Arrow calls 32 bits float."""
+    text = {"float": "float32", "double": "float64", "null": "missing value"}.get(str(data_type), str(data_type))
+    return ("an " if text[0] in "aeio" else "a ") + text
+
+
+def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str] = frozenset()) -> Batch:
+    """The batch with the schema's columns, order and types.
+
+    Args:
+        batch: a batch with at least the schema's columns.
+        schema: the wanted columns.
+        text: the columns are the cells of a text file, so that MISSING and blanks around numbers are understood.
+        strict: columns whose type was inferred: a number with leading zeros (a code) is then no integer.
+
+    Raises:
+        BadValueError: the first value that does not fit.
+    """
+    pa = arrow()
+    columns: list[Array] = []
+    for field in schema:
+        column = batch.column(field.name)
+        if column.type != field.type:
+            result = parsed(column, field.type, field.name in strict) if text else _cast(column, field.type)
+            if result is None:
+                raise _bad_value(
+                    field,
+                    column,
+                    lambda part, field=field: (
+                        (parsed(part, field.type, field.name in strict) if text else _cast(part, field.type))
+                        is not None
+                    ),
+                )
+            column = result
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def parsed(column: Array, data_type: DataType, strict: bool) -> Array | None:
+    """Text cells as values of the type, or None where one does not fit."""
+    pa = arrow()
+    if pa.types.is_string(data_type):
+        return column
+    if strict and pa.types.is_integer(data_type) and has_leading_zeros(column):
+        return None
+    result = _cast(column, data_type)
+    if result is None:  # the slower way, for cells with blanks or markers of missing values
+        compute = pa.compute
+        trimmed = compute.utf8_trim_whitespace(column)
+        if strict and pa.types.is_integer(data_type) and has_leading_zeros(trimmed):
+            return None
+        missing = compute.is_in(trimmed, value_set=pa.array(MISSING))
+        result = _cast(compute.if_else(missing, pa.scalar(None, pa.string()), trimmed), data_type)
+    return result
+
+
+def inferred_type(column: Array) -> DataType:
+    """The narrowest of null, int64, double, bool and string that holds every cell.
+
+    Whole numbers with leading zeros (postal codes, identifiers) are text. So are dates: give those a type.
+    """
+    pa = arrow()
+    if has_leading_zeros(pa.compute.utf8_trim_whitespace(column)):
+        return pa.string()
+    for data_type in (pa.int64(), pa.float64(), pa.bool_()):
+        result = parsed(column, data_type, strict=False)
+        if result is not None:
+            return pa.null() if result.null_count == len(result) else data_type
+    return pa.string()
+
+
+def wider_text_type(first: DataType, second: DataType) -> DataType:
+    """The type of cells of which some infer as `first` and some as `second`."""
+    pa = arrow()
+    if first == second or pa.types.is_null(second):
+        return first
+    if pa.types.is_null(first):
+        return second
+    if {str(first), str(second)} == {"int64", "double"}:
+        return pa.float64()
+    return pa.string()
+
+
+def has_leading_zeros(column: Array) -> bool:
+    """Whether a cell is digits that begin with a superfluous zero."""
+    compute = arrow().compute
+    suspects = column.filter(compute.starts_with(column, pattern="0"))
+    return bool(len(suspects)) and bool(
+        compute.any(compute.match_substring_regex(suspects, pattern=r"^0[0-9]+$")).as_py()
+    )
+
+
+def _cast(column: Array, data_type: DataType) -> Array | None:
+    pa = arrow()
+    if pa.types.is_null(data_type):  # a cast that Arrow does not have for every type
+        return pa.nulls(len(column)) if column.null_count == len(column) else None
+    try:
+        return column.cast(data_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> BadValueError:
+    """Find the first value that does not fit, by halving."""
+    start, stop = 0, len(column)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if fits(column.slice(start, middle - start)):
+            start = middle
+        else:
+            stop = middle
+    shown = repr(column[start].as_py())
+    return BadValueError(field.name, start, shown if len(shown) <= 60 else shown[:57] + "...", field.type)

@@ -1,0 +1,119 @@
+"""All files of a data set as one table, read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Batch, Schema
+from drivetrain.data.csv import csv_batches, infer_csv, locate_csv
+from drivetrain.data.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
+from drivetrain.data.parquet import infer_parquet, locate_parquet, parquet_batches
+from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
+from drivetrain.data.source import Source, find_sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What the user says about the input."""
+
+    key: str
+    label: str | None
+    schema: str | None = None
+    extra_columns: ExtraColumns = "refuse"
+    delimiter: str = ","
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The rows of all files in order, with the columns and types of `schema`. Nothing is kept in memory."""
+
+    schema: Schema
+    sources: Sequence[Source]
+    written: Sequence[Schema]
+    inferred: frozenset[str]
+    delimiter: str
+    drop: bool
+
+    @property
+    def is_typed_by_files(self) -> bool:
+        """Whether all types stand in the files themselves, so that none was inferred."""
+        return all(source.format == "parquet" for source in self.sources)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Source, int, Batch]]:
+        """The rows of all columns, or of some: a file, the index of the batch's first row in it, and the batch.
+
+        Raises:
+            CellError: a value that is not of its column's type.
+            InputError: a file is not what its name says, or damaged.
+        """
+        schema = self.schema
+        if columns is not None:
+            for name in set(schema.names) - set(columns):
+                schema = schema.remove(schema.get_field_index(name))
+        for source, written in zip(self.sources, self.written, strict=True):
+            first = 0
+            for batch in self._file(source, schema, written, drop=self.drop or columns is not None):
+                yield source, first, batch
+                first += batch.num_rows
+
+    def locate(self, source: Source, index: int) -> str:
+        """Where a file shows its row of this index, for messages: "b.csv, row 12"."""
+        if source.format == "csv":
+            return locate_csv(source, index, self.delimiter)
+        return locate_jsonl(source, index) if source.format == "jsonl" else locate_parquet(source, index)
+
+    def _file(self, source: Source, schema: Schema, written: Schema, *, drop: bool) -> Iterator[Batch]:
+        if source.format == "csv":
+            return csv_batches(source, schema, inferred=self.inferred, delimiter=self.delimiter)
+        if source.format == "jsonl":
+            return jsonl_batches(source, schema, written=written, drop=drop)
+        return parquet_batches(source, schema)
+
+
+def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
+    """Find the files, infer the types that are not given, and settle the columns.
+
+    Args:
+        raw: a folder or a file.
+        options: see `prepare_data`.
+        whole: infer types from all rows; otherwise from the first few megabytes of each file, which is enough unless
+            reading raises CellError.
+
+    Raises:
+        InputError: no data, or columns that do not go together.
+    """
+    delimiter = _delimiter(options.delimiter)
+    declared = declared_schema(options.schema, raw)
+    sources = find_sources(raw)
+    written = [_inferred(source, delimiter, whole) for source in sources]
+    schema = resolved_schema(
+        list(zip(sources, written, strict=True)), declared, options.extra_columns, options.key, options.label
+    )
+    return Table(
+        schema=schema,
+        sources=sources,
+        written=written,
+        inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
+        delimiter=delimiter,
+        drop=declared is not None and options.extra_columns == "drop",
+    )
+
+
+def _inferred(source: Source, delimiter: str, whole: bool) -> Schema:
+    if source.format == "csv":
+        return infer_csv(source, whole=whole, delimiter=delimiter)
+    return infer_jsonl(source, whole=whole) if source.format == "jsonl" else infer_parquet(source)
+
+
+def _is_inferred(name: str, declared: DeclaredSchema | None) -> bool:
+    return declared is None or declared.type_of(name) is None
+
+
+def _delimiter(given: str) -> str:
+    delimiter = "\t" if given in ("tab", "\\t") else given
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n':
+        raise InputError(f'delimiter is {given!r}. Allowed: one character such as "," or ";", or tab.')
+    return delimiter

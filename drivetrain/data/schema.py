@@ -1,0 +1,230 @@
+"""The columns of a data set: what the user declares, what the files hold, and what comes of both."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import DataType, Schema, arrow
+from drivetrain.data.convert import described, wider_text_type
+from drivetrain.data.source import SCHEMA_FILE, Source
+
+ExtraColumns = Literal["refuse", "keep", "drop"]
+
+# Arrow's names, float32 and float64 besides its float and double.
+TYPES = (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *("float32", "float64", "float", "double", "bool", "string", "binary", "date32"),
+    *(f"timestamp[{unit}]" for unit in ("s", "ms", "us", "ns")),
+)
+# A manifest spells this in Arrow's own way, and its schema may be given back to us.
+_ARROW_SPELLINGS = {"date32[day]": "date32"}
+
+
+@dataclass(frozen=True)
+class DeclaredSchema:
+    """The user's types: column names, or patterns such as `p*`, each with the name of an Arrow type, in order."""
+
+    types: Mapping[str, str]
+    origin: str
+
+    def type_of(self, column: str) -> str | None:
+        """The type given for a column: by its name, else by the first pattern that fits."""
+        if column in self.types:
+            return self.types[column]
+        return next((kind for pattern, kind in self.types.items() if fnmatch.fnmatchcase(column, pattern)), None)
+
+
+def declared_schema(text: str | None, raw: Path) -> DeclaredSchema | None:
+    """What the user says about the columns, in `schema` or in the input folder's schema.json.
+
+    Raises:
+        InputError: both are given, the text or file is malformed, a column occurs twice, a type is unknown.
+    """
+    file = raw / SCHEMA_FILE
+    if raw.is_dir() and file.is_file():
+        if text is not None:
+            raise InputError(f"the parameter schema is given, and {file} as well. Keep one.")
+        return DeclaredSchema(_checked(_pairs_of_file(file), str(file)), str(file))
+    return None if text is None else DeclaredSchema(_checked(_pairs_of_text(text), "schema"), "schema")
+
+
+def resolved_schema(
+    found: Sequence[tuple[Source, Schema]],
+    declared: DeclaredSchema | None,
+    extra_columns: ExtraColumns,
+    key: str,
+    label: str | None,
+) -> Schema:
+    """The columns of the prepared data, in the order of the first file that has them, with their types.
+
+    Raises:
+        InputError: a column is missing, unexpected, or of types that do not go together; the key or label is of a type
+            that cannot be one. File and column are named.
+    """
+    pa = arrow()
+    names = list(dict.fromkeys(name for _, schema in found for name in schema.names))
+    for role, name in (("key", key), ("label", label)):
+        if name is not None and name not in names:
+            raise InputError(f"{role}: there is no column {name!r}{suggestion(name, names)}{_delimiter_hint(names)}")
+    if label == key:
+        raise InputError(f"label: column {key!r} is the key already. Name another column, or leave label out.")
+    if declared is not None:
+        names = _declared_names(found, names, declared, extra_columns, keep={key, label})
+    _check_files(found, names)
+    fields = [(name, _type_of(name, found, declared)) for name in names]
+    types = dict(fields)
+    # A column without a value has no type yet; that its values are missing is said when rows are read.
+    if not any(is_kind(types[key]) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_null)):
+        raise InputError(
+            f"key: column {key!r} is {described(types[key])} column. Allowed: integers or text. Give it a type, for "
+            f'example schema="{key}:string", or name another column.'
+        )
+    if label is not None and not any(
+        is_kind(types[label])
+        for is_kind in (
+            *(pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_floating, pa.types.is_null),
+        )
+    ):
+        raise InputError(
+            f"label: column {label!r} is {described(types[label])} column. Allowed: integers, bools or text for "
+            "classes, floats for quantities."
+        )
+    return pa.schema(fields)
+
+
+def suggestion(given: str, allowed: Iterable[str]) -> str:
+    """`. Did you mean 'x'? There are: ...`"""
+    import difflib
+
+    names = list(allowed)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    folded = [name for name in names if name.strip().lower() == given.strip().lower()]
+    meant = f" Did you mean {(folded or close)[0]!r}?" if folded or close else ""
+    listed = ", ".join(names[:10]) + (f", ... ({len(names)} in all)" if len(names) > 10 else "")
+    return f".{meant} There are: {listed}."
+
+
+def _delimiter_hint(names: Sequence[str]) -> str:
+    if len(names) == 1 and (found := next((mark for mark in (";", "\t", "|") if mark in names[0]), None)):
+        return f" The header has one column: give delimiter={'tab' if found == chr(9) else found!r}."
+    return ""
+
+
+def _declared_names(
+    found: Sequence[tuple[Source, Schema]],
+    names: Sequence[str],
+    declared: DeclaredSchema,
+    extra_columns: ExtraColumns,
+    keep: set[str | None],
+) -> list[str]:
+    """The names that remain when the declaration is held against the files."""
+    for pattern in declared.types:
+        if not any(name == pattern or fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise InputError(
+                f"{declared.origin}: no file has a column {pattern!r}{suggestion(pattern, names)}"
+                if not set(pattern) & set("*?[")
+                else f"{declared.origin}: no column fits {pattern!r}. There are: {', '.join(names[:10])}."
+            )
+    extra = [name for name in names if declared.type_of(name) is None and name not in keep]
+    if extra and extra_columns == "refuse":
+        source = next(source for source, schema in found if extra[0] in schema.names)
+        raise InputError(
+            f"{source.name}: column {extra[0]!r} is not in {declared.origin}. Add it there, or give "
+            "extra_columns=keep (types are inferred) or extra_columns=drop."
+        )
+    return [name for name in names if extra_columns != "drop" or name not in extra]
+
+
+def _check_files(found: Sequence[tuple[Source, Schema]], names: Sequence[str]) -> None:
+    """Each file has each column; only JSON Lines may leave out what is null."""
+    for source, schema in found:
+        missing = [name for name in names if name not in schema.names]
+        if missing and source.format != "jsonl":
+            other = next(source for source, schema in found if missing[0] in schema.names)
+            raise InputError(
+                f"{source.name} has no column {missing[0]!r}, which {other.name} has. All files must have the same "
+                "columns."
+            )
+
+
+def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: DeclaredSchema | None) -> DataType:
+    pa = arrow()
+    given = None if declared is None else declared.type_of(name)
+    if given is not None:
+        return pa.type_for_alias(given)
+    merged, first = pa.null(), found[0][0]
+    for source, schema in found:
+        if name not in schema.names:
+            continue
+        column = schema.field(name)
+        try:
+            merged = (
+                pa.unify_schemas([pa.schema([(name, merged)]), pa.schema([column])], promote_options="permissive")
+                .field(name)
+                .type
+            )
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if {first.format, source.format} != {"csv"}:
+                raise InputError(
+                    f"column {name!r} is {described(merged)} column in {first.name} and {described(column.type)} "
+                    f'column in {source.name}. Give it a type, for example schema="{name}:string".'
+                ) from None
+            merged = wider_text_type(merged, column.type)
+        first = source
+    return merged
+
+
+def _pairs_of_text(text: str) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for part in text.split(","):
+        name, colon, kind = part.strip().rpartition(":")
+        if not colon or not name.strip() or not kind.strip():
+            raise InputError(f'schema: {part.strip()!r} is not "column:type". Example: schema="id:int64,p*:float32".')
+        pairs.append((name.strip(), kind.strip()))
+    return pairs
+
+
+class _Object(list[tuple[str, object]]):
+    """A JSON object as its pairs, so that a name which occurs twice is seen."""
+
+
+def _pairs_of_file(file: Path) -> list[tuple[str, str]]:
+    """Both forms that people write: {"id": "int64"}, and the manifest's [{"name": "id", "type": "int64"}]."""
+    advice = 'Allowed: {"column": "type", ...} or [{"name": "column", "type": "type"}, ...].'
+    try:
+        content: object = json.loads(file.read_bytes(), object_pairs_hook=_Object)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is not JSON ({error}). {advice}") from None
+    pairs: list[tuple[object, object]] = []
+    if isinstance(content, _Object):
+        pairs += content
+    else:
+        for entry in cast("list[object]", content) if isinstance(content, list) else [None]:
+            members = dict(entry) if isinstance(entry, _Object) else {}
+            if members.keys() != {"name", "type"}:
+                raise InputError(f"{file} is not a schema. {advice}")
+            pairs.append((members["name"], members["type"]))
+    for name, kind in pairs:
+        if not isinstance(name, str) or not isinstance(kind, str):
+            raise InputError(f"{file}: {name!r}: {kind!r} is not a column with its type. {advice}")
+    return cast("list[tuple[str, str]]", pairs)
+
+
+def _checked(pairs: Sequence[tuple[str, str]], origin: str) -> dict[str, str]:
+    types: dict[str, str] = {}
+    for name, given in pairs:
+        kind = _ARROW_SPELLINGS.get(given, given)
+        if kind not in TYPES:
+            raise InputError(f"{origin}: column {name!r} has the type {given!r}{suggestion(given, TYPES)}")
+        if name in types:
+            raise InputError(f"{origin}: column {name!r} occurs twice.")
+        types[name] = kind
+    if not types:
+        raise InputError(f"{origin} names no column.")
+    return types

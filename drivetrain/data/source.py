@@ -1,0 +1,107 @@
+"""The files of a data set: which there are, in which order, and in which format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from drivetrain.base.errors import InputError
+
+Format = Literal["csv", "jsonl", "parquet"]
+
+SUFFIXES: dict[str, tuple[Format, bool]] = {
+    ".csv": ("csv", False),
+    ".csv.gz": ("csv", True),
+    ".jsonl": ("jsonl", False),
+    ".jsonl.gz": ("jsonl", True),
+    ".ndjson": ("jsonl", False),
+    ".ndjson.gz": ("jsonl", True),
+    ".parquet": ("parquet", False),
+}
+SUPPORTED = ", ".join(SUFFIXES)
+# A folder may hold these beside the data.
+SCHEMA_FILE = "schema.json"
+_DOCUMENT_SUFFIXES = frozenset({".md", ".rst", ".html", ".pdf"})
+_DOCUMENT_STEMS = frozenset({"readme", "license", "licence", "copying", "notice", "citation", "changelog"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of rows; `name` is its path below the input folder, as messages show it."""
+
+    path: Path
+    name: str
+    format: Format
+    gzipped: bool
+
+
+class CellError(InputError):
+    """A value that its column's type does not allow.
+
+    It may be no fault of the data when the type was only inferred from the first rows: reading all rows before
+    choosing the type tells.
+    """
+
+
+def find_sources(raw: Path) -> Sequence[Source]:
+    """The data files of a folder and its subfolders, sorted by name, or the one file given.
+
+    Documents (README.md, LICENSE, ...), `schema.json` and names that begin with a dot or an underscore (`_SUCCESS`)
+    are passed over. Names of subfolders carry no values.
+
+    Raises:
+        InputError: no data file, an empty one, or one of a format that is not read (passing over it would lose rows).
+    """
+    if raw.is_file():
+        source = _source(raw, raw.name)
+        if source is None:
+            raise InputError(f"{raw} is not a data file. Allowed: {SUPPORTED}.")
+        found = [source]
+    else:
+        found: list[Source] = []
+        for path, name in _files(raw):
+            source = _source(path, name)
+            if source is not None:
+                found.append(source)
+            elif path.name != SCHEMA_FILE and not _is_document(path):
+                raise InputError(
+                    f"{raw} holds {name}, which is not read. Allowed: {SUPPORTED} (and documents such as README.md). "
+                    "Convert it or take it out of the folder."
+                )
+        if not found:
+            raise InputError(f"{raw} holds no data file. Allowed: {SUPPORTED}.")
+    for source in found:
+        if source.path.stat().st_size == 0:
+            raise InputError(f"{source.name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
+    return found
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Files below the folder with their names, in an order that no file system decides."""
+    names: list[str] = []
+    for parent, subfolders, files in os.walk(folder):
+        subfolders[:] = [name for name in subfolders if not name.startswith((".", "_"))]
+        for name in subfolders:
+            if (Path(parent) / name).is_symlink():
+                raise InputError(f"{Path(parent) / name} is a link to a folder, which is not followed. Copy the files.")
+        names += [
+            (Path(parent) / name).relative_to(folder).as_posix() for name in files if not name.startswith((".", "_"))
+        ]
+    for name in sorted(names):
+        yield folder / name, name
+
+
+def _is_document(path: Path) -> bool:
+    return path.suffix.lower() in _DOCUMENT_SUFFIXES or path.stem.lower() in _DOCUMENT_STEMS
+
+
+def _source(path: Path, name: str) -> Source | None:
+    lower = path.name.lower()
+    suffix = next((suffix for suffix in SUFFIXES if lower.endswith(suffix)), None)
+    if suffix is None:
+        return None
+    file_format, gzipped = SUFFIXES[suffix]
+    return Source(path, name, file_format, gzipped)

@@ -1,0 +1,95 @@
+"""Which side of a split a row falls on: a pure function of its key and a salt.
+
+    digest   = BLAKE2b(salt + NUL + key, digest_size=8)       salt and key in UTF-8
+    fraction = digest as a little-endian integer / 2**64      in [0, 1)
+    test where fraction < test_percent / 100, validation where it is below (test + validation) / 100, else train
+
+Nothing else counts, not the other rows and not their order, so a row never changes sides when data grows; and nothing
+of it depends on a library's version or on the machine. The key counts as text: 7 and "7" are the same key, because a
+CSV file cannot tell them apart and a data set may change its format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+
+from drivetrain.data.arrow import Array, arrow
+
+DIGEST_BYTES = 8
+# Duplicates are looked for in parts of about this many keys, since sorting takes twice the memory of what it sorts.
+PART_KEYS = 1 << 22
+
+
+def key_digests(keys: Iterable[bytes], salt: str) -> bytes:
+    """The digests of the keys, one after the other."""
+    salted = hashlib.blake2b(salt.encode() + b"\0", digest_size=DIGEST_BYTES)
+    digests: list[bytes] = []
+    for key in keys:
+        digest = salted.copy()
+        digest.update(key)
+        digests.append(digest.digest())
+    return b"".join(digests)
+
+
+def threshold(percent: int) -> int:
+    """The digest below which `percent` of all digests lie."""
+    return (percent << 64) // 100
+
+
+def key_hashes(keys: Array, salt: str) -> Array:
+    """The digests of a key column (integers or text, without nulls) as unsigned 64-bit integers."""
+    pa = arrow()
+    text = keys.cast(pa.string()).cast(pa.binary())
+    digests = array("Q", key_digests(text.to_pylist(), salt))
+    if sys.byteorder == "big":
+        digests.byteswap()
+    return pa.Array.from_buffers(pa.uint64(), len(digests), [None, pa.py_buffer(digests)])
+
+
+def below(hashes: Array, percent: int) -> Array:
+    """Mask of the hashes in the lowest `percent` (0 to 99)."""
+    pa = arrow()
+    return pa.compute.less(hashes, pa.scalar(threshold(percent), pa.uint64()))
+
+
+class RepeatedHashes:
+    """Finds hashes that occur more than once. Holds 8 bytes a key, and twice that of a part while it looks."""
+
+    def __init__(self) -> None:
+        self._hashes: list[Array] = []
+        self._count = 0
+
+    def add(self, hashes: Array) -> None:
+        self._hashes.append(hashes)
+        self._count += len(hashes)
+
+    def find(self) -> Iterator[Array]:
+        """Arrays of hashes that occur more than once; each hash is in one of them."""
+        pa = arrow()
+        compute = pa.compute
+        num_parts = 1 << (self._count // PART_KEYS).bit_length()
+        step = (1 << 64) // num_parts
+        for part in range(num_parts):
+            chosen = (
+                [self._part(hashes, part * step, step) for hashes in self._hashes] if num_parts > 1 else self._hashes
+            )
+            if not chosen:
+                continue
+            ordered = pa.concat_arrays(chosen)
+            ordered = ordered.take(compute.array_sort_indices(ordered))
+            repeated = ordered.slice(1).filter(
+                compute.equal(ordered.slice(1), ordered.slice(0, max(len(ordered) - 1, 0)))
+            )
+            if len(repeated):
+                yield repeated.unique()
+
+    def _part(self, hashes: Array, start: int, step: int) -> Array:
+        pa = arrow()
+        compute = pa.compute
+        last = pa.scalar(start + step - 1, pa.uint64())
+        return hashes.filter(
+            compute.and_(compute.greater_equal(hashes, pa.scalar(start, pa.uint64())), compute.less_equal(hashes, last))
+        )

@@ -1,0 +1,310 @@
+"""The decision itself: a function of two evaluations and a policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision.differences import Difference, check_comparable, differences
+from drivetrain.decision.evaluation import ALL, Evaluation
+from drivetrain.decision.formatting import count, number, percent, place, signed
+from drivetrain.decision.limits import (
+    SAY_IT,
+    Floor,
+    Regression,
+    check_budgets,
+    checked_floors,
+    measured,
+    regressions,
+    unchecked,
+)
+from drivetrain.decision.pairs import sign_test
+from drivetrain.decision.policy import Policy
+
+_MOST_TOLD = 5
+
+Verdict = Literal["register", "keep champion", "below floors", "already registered"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Champion:
+    """The newest approved version. `evaluation` is None where it was not evaluated, for the candidate is registered
+    already."""
+
+    version: int
+    content_hash: str
+    evaluation: Evaluation | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """The version that has the candidate's content already."""
+
+    version: int
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What was decided, why, and on what grounds."""
+
+    verdict: Verdict
+    why: tuple[str, ...]
+    policy: Policy
+    candidate: Evaluation
+    champion: Champion | None
+    difference: Difference | None
+    """Of the metric that decides; None without a champion's evaluation."""
+    differences: tuple[Difference, ...]
+    """Of every metric that both models have, the whole test set first."""
+    floors: tuple[Floor, ...]
+    regressions: tuple[Regression, ...]
+    registered: Registered | None
+    comparison: int | None
+    """Its number among the comparisons on this test set, from 1; None where they are not counted."""
+
+    @property
+    def floors_met(self) -> bool:
+        return all(floor.met for floor in self.floors)
+
+    @property
+    def within_budgets(self) -> bool:
+        return all(regression.within for regression in self.regressions)
+
+    @property
+    def better(self) -> bool:
+        """Whether the rule holds against the champion; where there is none, whether there is something new."""
+        if self.difference is not None:
+            return rule_holds(self.policy, self.difference) and not used_up(self.policy, self.comparison)
+        return self.champion is None and self.registered is None
+
+
+def check_policy(candidate: Evaluation, policy: Policy) -> None:
+    """Refuse a policy that cannot be decided on the candidate's numbers: before a champion is fetched.
+
+    Raises:
+        InputError: a metric or slice that there is not, that is undefined, or of which neither more nor less is better.
+    """
+    if measured(candidate, policy.metric, ALL, "metric").higher_is_better is None:
+        raise InputError(f"metric={policy.metric!r} cannot decide: nothing says whether more of it is better. {SAY_IT}")
+    checked_floors(candidate, policy.floors)
+    check_budgets(candidate, policy.budgets)
+
+
+def decide(
+    candidate: Evaluation,
+    champion: Champion | None,
+    policy: Policy,
+    *,
+    registered: Registered | None = None,
+    comparison: int | None = None,
+    asked: str = "",
+) -> Decision:
+    """Decide whether the candidate is registered.
+
+    Args:
+        champion: None where the group has no approved version: then the floors alone decide.
+        registered: the version that has the candidate's content already.
+        comparison: how many candidates were compared on this test set, this one included; None where nobody counts.
+        asked: where a champion was looked for, for the reasons: "digits in the registry local".
+
+    Raises:
+        InputError: as `check_policy`; two evaluations that were not made on the same samples and replicates.
+    """
+    check_policy(candidate, policy)
+    floors = checked_floors(candidate, policy.floors)
+    difference: Difference | None = None
+    every: tuple[Difference, ...] = ()
+    losses: tuple[Regression, ...] = ()
+    if champion is not None and champion.evaluation is not None:
+        check_comparable(candidate, champion.evaluation, policy.confidence)
+        measured(champion.evaluation, policy.metric, ALL, "metric")
+        every = tuple(differences(candidate, champion.evaluation, policy.confidence))
+        difference = next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
+        losses = regressions(candidate, champion.evaluation, policy.budgets, every, policy.confidence)
+    verdict: Verdict
+    if not all(floor.met for floor in floors):
+        verdict = "below floors"
+    elif registered is not None:
+        verdict = "already registered"
+    elif difference is None:
+        verdict = "register"
+    else:
+        kept = rule_holds(policy, difference) and all(loss.within for loss in losses)
+        verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
+    why = [
+        *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
+        *([] if registered is None else [_about_registered(registered)]),
+        *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked),
+        *_first([_about_loss(loss) for loss in losses if not loss.within], "budgets are exceeded"),
+        *_about_use(policy, comparison),
+        *_about_met(floors, losses),
+        *_first(unchecked(candidate, champion and champion.evaluation, policy), "are undefined"),
+    ]
+    return Decision(
+        verdict=verdict,
+        why=tuple(why),
+        policy=policy,
+        candidate=candidate,
+        champion=champion,
+        difference=difference,
+        differences=every,
+        floors=floors,
+        regressions=losses,
+        registered=registered,
+        comparison=comparison,
+    )
+
+
+def used_up(policy: Policy, comparison: int | None) -> bool:
+    """Whether the test set has decided as many comparisons as the policy's level allows for. A horizon of 1, which
+    corrects for nothing, ends nothing either."""
+    return comparison is not None and comparison > policy.horizon > 1
+
+
+def rule_holds(policy: Policy, difference: Difference) -> bool:
+    """Whether the policy's rule holds for the difference of its metric. Where too few replicates define that, it is
+    not shown to hold."""
+    gained = difference.surest_gain(policy.level)
+    if gained is None:
+        return False
+    if policy.rule == "not_worse":
+        lost = difference.surest_loss(policy.level)
+        return lost is not None and lost <= policy.margin
+    by_signs = difference.discordant is None or sign_test(*difference.discordant) <= policy.level
+    return gained > 0 and gained >= policy.margin and by_signs
+
+
+def _first(told: Sequence[str], others: str) -> list[str]:
+    """The first few of many reasons of one kind, for there may be hundreds of slices."""
+    rest = len(told) - _MOST_TOLD
+    return [*told[:_MOST_TOLD], *([f"{rest:,} more {others}."] if rest > 0 else [])]
+
+
+def _about_floor(floor: Floor) -> str:
+    limit = "at least" if floor.higher_is_better else "at most"
+    bound = f" (known to within {number(floor.bound)})" if floor.bound else ""
+    return (
+        f"{place(floor.metric, floor.slice)} is {number(floor.value)}{bound}; {limit} {number(floor.least)} is asked."
+    )
+
+
+def _about_registered(registered: Registered) -> str:
+    status = {"PendingManualApproval": "waits for approval", "Approved": "is approved", "Rejected": "was rejected"}
+    return f"This content is version {registered.version} already, which {status.get(registered.status, 'is there')}."
+
+
+def _about_champion(
+    candidate: Evaluation,
+    champion: Champion | None,
+    policy: Policy,
+    difference: Difference | None,
+    registered: Registered | None,
+    comparison: int | None,
+    floors: Sequence[Floor],
+    asked: str,
+) -> list[str]:
+    if champion is None:
+        if registered is not None:
+            return []
+        value, samples = candidate.whole.metrics[policy.metric].value, candidate.whole.num_samples
+        told = f"No version{f' of {asked}' if asked else ''} is approved yet, so the floors alone decide"
+        below = any(not floor.met and (floor.metric, floor.slice) == (policy.metric, ALL) for floor in floors)
+        return [f"{told}." if below else f"{told}: {policy.metric} is {number(value)} on {count(samples, 'sample')}."]
+    if difference is None:
+        return []
+    asked = _asked(policy)
+    told = (
+        f"{policy.metric} is {number(difference.candidate)} against {number(difference.champion)} of version "
+        f"{champion.version}: {_compared(difference)}. {asked}"
+    )
+    if difference.defined is None:
+        return [told, "There are no bootstrap replicates: the values alone decide, whatever chance there is in them."]
+    if difference.interval is None:
+        verb = "defines" if difference.defined == 1 else "define"
+        return [told, f"Only {count(difference.defined, 'replicate')} {verb} it: too few for an interval."]
+    told += _surely(difference, policy, comparison)
+    if difference.interval.bound:
+        told += (
+            f" The interval is wider by {number(difference.interval.bound)} at each end: so far the replicates may be "
+            "from exact; those that leave open which model is better count for neither."
+        )
+    if difference.bound:
+        told += f" Of that, {number(difference.bound)} is taken off: so far the two values may be from exact."
+    return [told]
+
+
+def _compared(difference: Difference) -> str:
+    sized = signed(difference.value)
+    if difference.interval is None:
+        return sized
+    interval = difference.interval
+    left_out = f", {interval.left_out} left out as undefined" if interval.left_out else ""
+    better = percent(difference.share_better or 0)
+    return (
+        f"{sized}, with {percent(interval.confidence)} confidence {signed(interval.low)} to {signed(interval.high)} "
+        f"({count(interval.replicates, 'paired replicate')}{left_out}; better in {better} of them)"
+    )
+
+
+def _asked(policy: Policy) -> str:
+    if policy.rule == "not_worse":
+        asked = "not be worse" + (f" by more than {number(policy.margin)}" if policy.margin else "")
+    else:
+        asked = "be better" + (f" by {number(policy.margin)}" if policy.margin else "")
+    return f"It must surely {asked}."
+
+
+def _surely(difference: Difference, policy: Policy, comparison: int | None) -> str:
+    """What the corrected test says, where it is another than the interval."""
+    gained = difference.surest_gain(policy.level)
+    if difference.interval is None or gained is None or policy.horizon == 1 or used_up(policy, comparison):
+        return ""
+    level = percent(policy.level)
+    every = f"{policy.horizon:,}"
+    which = f"one of {every} comparisons" if comparison is None else f"comparison {comparison:,} of {every}"
+    # Of other metrics nobody knows what losses did not occur among the samples.
+    most = "at most" if difference.discordant is not None else "or so"
+    told = f" As {which} on this test set, each wrong in {level} of cases {most}"
+    if not math.isfinite(gained):
+        return f"{told}, it has too few replicates."
+    told += f", it gains at least {signed(gained)}"
+    if difference.discordant is not None and policy.rule == "better":
+        wins, losses = difference.discordant
+        than = "more than" if sign_test(wins, losses) <= policy.level else "within"
+        told += f"; {count(wins, 'sample')} won and {losses:,} lost are {than} chance"
+    return f"{told}."
+
+
+def _about_use(policy: Policy, comparison: int | None) -> list[str]:
+    if not used_up(policy, comparison):
+        return []
+    return [
+        f"{policy.horizon:,} candidates have been compared on this test set, as many as horizon={policy.horizon} "
+        "allows: one more would be registered by chance more easily than asked. Give a new test set, or a larger "
+        "horizon."
+    ]
+
+
+def _about_loss(loss: Regression) -> str:
+    return (
+        f"{place(loss.metric, loss.slice)} is {number(loss.loss)} worse than the champion's; at most "
+        f"{number(loss.budget)} is allowed"
+        + ("." if loss.chance is None else f", and chance gives that in {percent(loss.chance)} of cases.")
+    )
+
+
+def _about_met(floors: Sequence[Floor], losses: Sequence[Regression]) -> list[str]:
+    told: list[str] = []
+    if floors and all(floor.met for floor in floors):
+        by_chance = sum(floor.sure is False for floor in floors)
+        perhaps = (
+            "" if not by_chance else ", perhaps by chance" if len(floors) == 1 else f", {by_chance} perhaps by chance"
+        )
+        told.append(f"{'The floor is' if len(floors) == 1 else f'All {len(floors)} floors are'} met{perhaps}.")
+    if losses and all(loss.within for loss in losses):
+        told.append(f"{'The budget is' if len(losses) == 1 else f'All {len(losses)} budgets are'} kept.")
+    return told

@@ -1,0 +1,214 @@
+"""Floors, which the candidate must reach by itself, and budgets, by which it may be worse than the champion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision.differences import Difference
+from drivetrain.decision.evaluation import ALL, Evaluation, Group, Measured
+from drivetrain.decision.formatting import place
+from drivetrain.decision.pairs import rejected
+from drivetrain.decision.policy import Limit, Policy
+
+_SHOWN = 20
+SAY_IT = "A recipe says so of its own metrics by higher_is_better; others are named in docs/metrics.md."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """One floor. The value's error bound counts against the candidate: `value` - `bound` must reach `least`; where
+    less of the metric is better, `value` + `bound` must not exceed it. `sure` says whether the whole interval does;
+    None where there is no interval."""
+
+    metric: str
+    slice: str
+    least: float
+    value: float
+    bound: float
+    higher_is_better: bool
+    met: bool
+    sure: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression:
+    """One budget: `difference` is candidate - champion, `loss` how much worse the candidate is, error bounds of both
+    values added. `chance` is how often a candidate that keeps to the budget looks so much worse, None without
+    replicates: then the values decide. With them it is `within` unless the loss is more than chance, all budgets looked
+    at together."""
+
+    metric: str
+    slice: str
+    difference: float
+    loss: float
+    budget: float
+    within: bool
+    chance: float | None = None
+
+
+def checked_floors(candidate: Evaluation, floors: tuple[Limit, ...]) -> tuple[Floor, ...]:
+    """Each floor on each slice that it names and that defines the metric.
+
+    Raises:
+        InputError: no such metric or slice, or one that the samples do not define.
+    """
+    found: list[Floor] = []
+    for limit in floors:
+        for name in _groups(candidate, limit, "floors"):
+            if is_undefined(candidate, limit.metric, name):
+                continue
+            value = measured(candidate, limit.metric, name, "floors")
+            higher = _direction(value, limit, "floors")
+            reached = value.value - value.bound >= limit.amount if higher else value.value + value.bound <= limit.amount
+            found.append(
+                Floor(
+                    metric=limit.metric,
+                    slice=name,
+                    least=limit.amount,
+                    value=value.value,
+                    bound=value.bound,
+                    higher_is_better=higher,
+                    met=reached,
+                    sure=_surely(value, limit.amount, higher),
+                )
+            )
+    return tuple(found)
+
+
+def _surely(value: Measured, least: float, higher: bool) -> bool | None:
+    if value.low is None or value.high is None:
+        return None
+    return value.low >= least if higher else value.high <= least
+
+
+def is_undefined(evaluation: Evaluation, metric: str, name: str) -> bool:
+    """Whether a slice does not define a metric: that is told, and ends nothing. (Of the whole test set it is an
+    error.)"""
+    return name != ALL and metric in evaluation.groups[name].undefined
+
+
+def unchecked(candidate: Evaluation, champion: Evaluation | None, policy: Policy) -> tuple[str, ...]:
+    """For people: floors and budgets that a slice leaves undefined."""
+    found: dict[str, None] = {}
+    for limits, models, where in (
+        (policy.floors, (candidate,), "floor"),
+        (policy.budgets, (candidate, *((champion,) if champion else ())), "budget"),
+    ):
+        for limit in limits:
+            for name in _groups(candidate, limit, f"{where}s"):
+                for model in models:
+                    if is_undefined(model, limit.metric, name):
+                        why = model.groups[name].undefined[limit.metric]
+                        found[f"{place(limit.metric, name)} is undefined ({why}): its {where} was not checked."] = None
+    return tuple(found)
+
+
+def regressions(
+    candidate: Evaluation,
+    champion: Evaluation,
+    budgets: tuple[Limit, ...],
+    differences: Iterable[Difference] = (),
+    confidence: float = 0.95,
+) -> tuple[Regression, ...]:
+    """Each budget on each slice that it names and that defines the metric for both models.
+
+    Raises:
+        InputError: as `checked_floors`, of either model.
+    """
+    by_place = {(each.metric, each.slice): each for each in differences}
+    found: list[Regression] = []
+    for limit in budgets:
+        for name in _groups(candidate, limit, "budgets"):
+            if is_undefined(candidate, limit.metric, name) or is_undefined(champion, limit.metric, name):
+                continue
+            ours = measured(candidate, limit.metric, name, "budgets")
+            theirs = measured(champion, limit.metric, name, "budgets")
+            difference = ours.value - theirs.value
+            loss = (-difference if _direction(ours, limit, "budgets") else difference) + ours.bound + theirs.bound
+            drawn = by_place.get((limit.metric, name))
+            found.append(
+                Regression(
+                    metric=limit.metric,
+                    slice=name,
+                    difference=difference,
+                    loss=loss,
+                    budget=limit.amount,
+                    within=loss <= limit.amount,
+                    chance=None if drawn is None else drawn.chance(limit.amount),
+                )
+            )
+    tested = [one for one in found if one.chance is not None]
+    broken = rejected([one.chance for one in tested if one.chance is not None], 1 - confidence)
+    within = {id(one): not outside for one, outside in zip(tested, broken, strict=True)}
+    return tuple(replace(one, within=within.get(id(one), one.within)) for one in found)
+
+
+def check_budgets(candidate: Evaluation, budgets: tuple[Limit, ...]) -> None:
+    """As `regressions`, of the candidate alone: before a champion is fetched and evaluated."""
+    regressions(candidate, candidate, budgets)
+
+
+def measured(evaluation: Evaluation, metric: str, name: str, where: str) -> Measured:
+    """The value of a metric in a group ("" is the whole test set).
+
+    Raises:
+        InputError: there is none, with the closest match or the reason.
+    """
+    group = evaluation.groups[name]
+    if metric in group.metrics:
+        return group.metrics[metric]
+    on = f" on {name}" if name else ""
+    if metric in group.undefined:
+        raise InputError(
+            f"{where}: {metric}{on} is undefined in {evaluation.source}: {group.undefined[metric]}. Take it out, or "
+            "give a test set that defines it."
+        )
+    raise InputError(f"{where}: {evaluation.source} has no {metric!r}{on}. {_closest(metric, group)}")
+
+
+def _groups(evaluation: Evaluation, limit: Limit, where: str) -> Iterator[str]:
+    """The groups that a limit names."""
+    column, equals, value = limit.slice.partition("=")
+    every = limit.slice == "*"
+    if not every and not (equals and value == "*"):
+        if limit.slice not in evaluation.groups:
+            raise InputError(f"{where}: {evaluation.source} has no slice {limit.slice!r}. {_slices(evaluation, limit)}")
+        yield limit.slice
+        return
+    found = [name for name in evaluation.groups if name != ALL and (every or name.startswith(f"{column}="))]
+    if not found:
+        raise InputError(f"{where}: {limit.name!r}, but there is no such slice. {_slices(evaluation, limit)}")
+    yield from found
+
+
+def _direction(value: Measured, limit: Limit, where: str) -> bool:
+    if value.higher_is_better is None:
+        raise InputError(
+            f"{where}: {limit.name!r} cannot be limited: nothing says whether more of it is better. {SAY_IT}"
+        )
+    return value.higher_is_better
+
+
+def _closest(metric: str, group: Group) -> str:
+    from drivetrain.registry.registry import closest
+
+    names = [*group.metrics, *group.undefined]
+    told = closest(metric, names)
+    if len(names) <= _SHOWN:
+        return told
+    # Every name may be the one that was meant; those of single classes would drown the list.
+    plain = sorted(name for name in names if "_class_" not in name)
+    return f"{told.partition('Allowed: ')[0]}Allowed: {', '.join(plain[:_SHOWN])}, ..."
+
+
+def _slices(evaluation: Evaluation, limit: Limit) -> str:
+    from drivetrain.registry.registry import closest
+
+    names = [name for name in evaluation.groups if name]
+    if not names:
+        return "It was evaluated without slices: evaluate with slices='column'."
+    if len(names) <= _SHOWN:
+        return closest(limit.slice, names)
+    return f"{closest(limit.slice, names).partition('Allowed: ')[0]}Allowed: {', '.join(sorted(names)[:_SHOWN])}, ..."

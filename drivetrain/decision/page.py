@@ -1,0 +1,199 @@
+"""decision.md: the verdict first, then what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from drivetrain.decision.deciding import Decision
+from drivetrain.decision.differences import Difference
+from drivetrain.decision.formatting import count, number, percent, place, signed
+
+if TYPE_CHECKING:
+    from drivetrain.decision.record import About
+
+_MOST_METRICS = 20
+_MOST_SLICES = 20
+
+
+def page(decision: Decision, about: About) -> str:
+    """The text, in Markdown."""
+    lines = [f"# {_title(decision, about)}", ""]
+    lines += [f"- {reason}" for reason in decision.why]
+    lines += ["", *_metrics(decision), *_floors(decision), *_budgets(decision), *_slices(decision)]
+    lines += ["## What was compared", "", *(f"- {line}" for line in _grounds(decision, about))]
+    return "\n".join(lines) + "\n"
+
+
+def _title(decision: Decision, about: About) -> str:
+    group = _cell(about.group)
+    if decision.verdict == "register":
+        if decision.champion is None:
+            return f"Register the candidate in {group}: there is no champion yet"
+        how = "beats" if decision.policy.rule == "better" else "is not worse than"
+        return f"Register the candidate in {group}: it {how} version {decision.champion.version}"
+    if decision.verdict == "keep champion":
+        assert decision.champion is not None, "a champion is kept where there is one"
+        return f"Keep version {decision.champion.version} of {group}"
+    if decision.verdict == "already registered":
+        assert decision.registered is not None, "the verdict says so"
+        return f"Nothing to register in {group}: the candidate is version {decision.registered.version} already"
+    return f"Do not register the candidate in {group}: it is below a floor"
+
+
+def _metrics(decision: Decision) -> Iterator[str]:
+    whole = decision.candidate.whole.metrics
+    first = decision.policy.metric
+    names = [first, *(name for name in whole if name != first and "_class_" not in name and not _is_bound(name))]
+    shown = names[:_MOST_METRICS]
+    by_name = {each.metric: each for each in decision.differences if not each.slice}
+    yield "## Metrics"
+    yield ""
+    if not by_name:
+        yield from _table(("metric", "candidate"), [(_name(name, first), number(whole[name].value)) for name in shown])
+        return
+    rows: list[tuple[str, ...]] = []
+    for name in shown:
+        each = by_name.get(name)
+        value = number(whole[name].value)
+        rows.append(
+            (_name(name, first), value, "undefined", "", "", "")
+            if each is None
+            else (_name(name, first), value, number(each.champion), signed(each.value), _interval(each), _way(each))
+        )
+    yield from _table(("metric", "candidate", "champion", "difference", "interval", "the candidate is"), rows)
+    if len(names) > len(shown):
+        yield from (f"And {count(len(names) - len(shown), 'more metric')} in decision.json.", "")
+
+
+def _floors(decision: Decision) -> Iterator[str]:
+    if not decision.floors:
+        return
+    yield from ("## Floors", "")
+    yield from _table(
+        ("metric", "asked", "candidate", ""),
+        [
+            (
+                _cell(place(floor.metric, floor.slice)),
+                f"{'at least' if floor.higher_is_better else 'at most'} {number(floor.least)}",
+                number(floor.value) + (f" ± {number(floor.bound)}" if floor.bound else ""),
+                ("met, perhaps by chance" if floor.sure is False else "met") if floor.met else "**not met**",
+            )
+            for floor in decision.floors
+        ],
+    )
+
+
+def _budgets(decision: Decision) -> Iterator[str]:
+    if not decision.regressions:
+        return
+    yield from ("## Budgets", "")
+    yield from _table(
+        ("metric", "may be worse by", "difference", "by chance in", ""),
+        [
+            (
+                _cell(place(loss.metric, loss.slice)),
+                number(loss.budget),
+                signed(loss.difference),
+                "" if loss.chance is None else percent(loss.chance),
+                "kept" if loss.within else "**exceeded**",
+            )
+            for loss in decision.regressions
+        ],
+    )
+
+
+def _slices(decision: Decision) -> Iterator[str]:
+    metric = decision.policy.metric
+    compared = [each for each in decision.differences if each.slice and each.metric == metric]
+    if not compared:
+        return
+    worse = sorted((each for each in compared if each.gain < 0), key=lambda each: each.gain)
+    yield from ("## Slices that got worse", "")
+    if not worse:
+        yield from (f"None of the {count(len(compared), 'slice')} by {_cell(metric)}.", "")
+        return
+    groups = decision.candidate.groups
+    yield from _table(
+        ("slice", "samples", "candidate", "champion", "difference", "interval"),
+        [
+            (
+                _cell(each.slice),
+                f"{groups[each.slice].num_samples:,}",
+                number(each.candidate),
+                number(each.champion),
+                signed(each.value),
+                _interval(each),
+            )
+            for each in worse[:_MOST_SLICES]
+        ],
+    )
+    told = f"{len(worse)} of {count(len(compared), 'slice')} by {_cell(metric)}"
+    yield from (f"{told}." if len(worse) <= _MOST_SLICES else f"{told}; the rest in decision.json.", "")
+
+
+def _grounds(decision: Decision, about: About) -> Iterator[str]:
+    candidate, policy = decision.candidate, decision.policy
+    yield f"Candidate: content {about.candidate_hash[:12] or 'unknown'}"
+    if decision.champion is None:
+        yield f"Champion: none, no version of {_cell(about.group)} is approved in {_cell(about.registry)}"
+    else:
+        known = decision.champion.content_hash[:12] or "unknown"
+        yield (
+            f"Champion: version {decision.champion.version} of {_cell(about.group)} in {_cell(about.registry)}, "
+            f"content {known}" + ("" if decision.champion.evaluation else " (not evaluated)")
+        )
+    used = "" if decision.comparison is None else f", comparison {decision.comparison:,} on it"
+    yield f"Test set: {count(candidate.rows, 'row')}, content {candidate.data_hash[:12] or 'unknown'}{used}"
+    drawn = candidate.resampling
+    if drawn is None:
+        yield "No bootstrap replicates: the values are compared alone"
+    else:
+        yield (
+            f"Paired bootstrap: {drawn.replicates:,} replicates of seed {drawn.seed}, drawn by {_cell(drawn.by)}; "
+            "intervals hold for one metric each"
+        )
+    yield (
+        f"Rule: {policy.metric} {policy.rule.replace('_', ' ')}, margin {number(policy.margin)}, confidence "
+        f"{percent(policy.confidence)} over {count(policy.horizon, 'comparison')} on one test set"
+    )
+
+
+def _interval(difference: Difference) -> str:
+    interval = difference.interval
+    if interval is not None:
+        return f"{signed(interval.low)} to {signed(interval.high)}"
+    return "" if difference.defined is None else "too few replicates"
+
+
+def _way(difference: Difference) -> str:
+    if difference.higher_is_better is None:
+        return ""
+    word = "better" if difference.gain > 0 else "worse" if difference.gain < 0 else "equal"
+    interval = difference.interval
+    if interval is None or word == "equal":
+        return word
+    return word if interval.low > 0 or interval.high < 0 else f"{word}, perhaps by chance"
+
+
+def _name(name: str, first: str) -> str:
+    return f"**{_cell(name)}**" if name == first else _cell(name)
+
+
+def _is_bound(name: str) -> bool:
+    return name.endswith("_bound")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    """Text that may come from data, in one line and without meaning to Markdown or HTML."""
+    for character in "\\`*[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())

@@ -1,0 +1,134 @@
+"""The decision on file: decision.json for machines, decision.md for people."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.decision.deciding import Decision
+from drivetrain.decision.differences import Difference
+from drivetrain.decision.evaluation import Evaluation, Group
+
+DECISION_FILE = "decision.json"
+DECISION_PAGE = "decision.md"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What the record says of the place, beside the decision."""
+
+    group: str
+    registry: str
+    candidate_hash: str
+
+
+def write(decision: Decision, folder: Path, about: About) -> None:
+    """Write both files into a folder, which is made where it is missing."""
+    from drivetrain.decision.page import page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record(decision, about), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    (folder / DECISION_PAGE).write_text(page(decision, about), encoding="utf-8")
+    (folder / DECISION_FILE).write_text(text, encoding="utf-8")
+
+
+def record(decision: Decision, about: About) -> dict[str, Any]:
+    """The content of decision.json."""
+    champion, candidate, policy = decision.champion, decision.candidate, decision.policy
+    primary = candidate.whole.metrics[policy.metric]
+    return {
+        "format": FORMAT,
+        "verdict": decision.verdict,
+        "why": list(decision.why),
+        "group": about.group,
+        "registry": about.registry,
+        "candidate": {"content_hash": about.candidate_hash, "metrics": _metrics(candidate.whole)},
+        "champion": None
+        if champion is None
+        else {
+            "version": champion.version,
+            "content_hash": champion.content_hash,
+            "metrics": {} if champion.evaluation is None else _metrics(champion.evaluation.whole),
+        },
+        "metric": policy.metric,
+        "higher_is_better": primary.higher_is_better,
+        "rule": {
+            "name": policy.rule,
+            "margin": policy.margin,
+            "confidence": policy.confidence,
+            "horizon": policy.horizon,
+            "level": policy.level,
+        },
+        "comparison": decision.comparison,
+        "difference": None if decision.difference is None else _difference(decision.difference),
+        "floors": [
+            {
+                "metric": floor.metric,
+                "slice": floor.slice or None,
+                "least": floor.least,
+                "value": floor.value,
+                "bound": floor.bound,
+                "higher_is_better": floor.higher_is_better,
+                "met": floor.met,
+                "sure": floor.sure,
+            }
+            for floor in decision.floors
+        ],
+        "regressions": [
+            {
+                "metric": loss.metric,
+                "slice": loss.slice or None,
+                "difference": loss.difference,
+                "loss": loss.loss,
+                "budget": loss.budget,
+                "within": loss.within,
+                "chance": loss.chance,
+            }
+            for loss in decision.regressions
+        ],
+        "differences": [
+            {"metric": each.metric, "slice": each.slice or None, **_difference(each)} for each in decision.differences
+        ],
+        "data": {"content_hash": candidate.data_hash, "rows": candidate.rows},
+        "bootstrap": _bootstrap(candidate),
+        "already_registered": None if decision.registered is None else decision.registered.version,
+    }
+
+
+def _metrics(group: Group) -> dict[str, dict[str, Any]]:
+    """In the words of evaluation.json."""
+    return {
+        name: {
+            "value": each.value,
+            "bound": each.bound,
+            **({} if each.low is None else {"low": each.low}),
+            **({} if each.high is None else {"high": each.high}),
+            "higher_is_better": each.higher_is_better,
+        }
+        for name, each in group.metrics.items()
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    interval = difference.interval
+    return {
+        "value": difference.value,
+        "bound": difference.bound,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "interval_bound": None if interval is None else interval.bound,
+        "confidence": None if interval is None else interval.confidence,
+        "replicates": difference.defined if interval is None else interval.replicates,
+        "left_out": None if interval is None else interval.left_out,
+        "deviation": None if interval is None else interval.deviation,
+        "skewness": None if interval is None else interval.skewness,
+        "share_better": difference.share_better,
+    }
+
+
+def _bootstrap(candidate: Evaluation) -> dict[str, Any] | None:
+    drawn = candidate.resampling
+    return None if drawn is None else {"replicates": drawn.replicates, "seed": drawn.seed, "by": drawn.by}

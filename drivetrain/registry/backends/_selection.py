@@ -1,0 +1,107 @@
+"""Which version is meant, and the one version of a content: what registries decide alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry.registry import NotAllowedError, RegistryError, closest
+
+
+class Numbered(Protocol):
+    """A version, or what a registry's list says of one."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+
+
+class Kept(NamedTuple):
+    """A version that holds the content in question; `untouched` when nobody has changed it since it was made."""
+
+    version: int
+    untouched: bool
+
+
+def chosen(group: str, which: int | str, versions: Sequence[Numbered]) -> Any:
+    """Of the versions of a group, newest first and at least one, that with a number, the `latest`, or the newest
+    `approved` one.
+
+    Raises:
+        InputError: there is none such.
+    """
+    wanted = str(which)
+    if wanted == "latest":
+        return versions[0]
+    if wanted == "approved":
+        for version in versions:
+            if version.status == "Approved":
+                return version
+        raise InputError(
+            f"no version of {group!r} is approved. Approve one: drivetrain models approve {group} {versions[0].version}"
+        )
+    for version in versions:
+        if str(version.version) == wanted:
+            return version
+    raise InputError(f"{group!r} has no version {wanted!r}. Allowed: 1 to {versions[0].version}, latest, approved.")
+
+
+def no_group(registry: str, group: str, there: Iterable[str]) -> InputError:
+    """That a registry has no such group, with the closest that it has."""
+    return InputError(f"{registry} has no group {group!r}. {closest(group, there)}")
+
+
+def registered_once(
+    holding: Callable[[], list[Kept]], create: Callable[[], int], delete: Callable[[int], None]
+) -> tuple[int, bool]:
+    """Exactly one version of a content in a registry that does not refuse a second one by itself.
+
+    Who finds the content makes nothing. Two that look at the same time both find nothing, and make one each: so each
+    looks again afterwards, and the lowest number is the version; who made another takes it back. A process that is
+    killed before it could leaves one too many, which whoever registers the content next takes back, unless somebody
+    has decided on it meanwhile. The lowest is never taken back, so all agree. Who may not take one back leaves it,
+    with a warning: the content is registered all the same, and everyone is given the lowest.
+
+    Args:
+        holding: the versions with the content.
+        create: makes one, whole, in one request; gives its number.
+        delete: takes one back; one that is gone already is fine.
+
+    Raises:
+        InputError: whatever they raise.
+    """
+    found = sorted(holding())
+    mine = None
+    if not found:
+        try:
+            mine = create()
+        except RegistryError:
+            raise
+        except InputError:
+            # Refused, perhaps because another has just made it, with other numbers.
+            if found := sorted(holding()):
+                return found[0].version, False
+            raise
+        found = sorted(holding())
+        if not any(kept.version == mine for kept in found):  # lists may lag behind
+            found = sorted([*found, Kept(mine, True)])
+    left: list[int] = []
+    refused = ""
+    for kept in found[1:]:
+        if kept.version == mine or kept.untouched:
+            try:
+                delete(kept.version)
+            except NotAllowedError as error:
+                left.append(kept.version)
+                refused = str(error)
+    if left:
+        also = ", ".join(map(str, left))
+        print(
+            f"warning: the content is version {found[0].version}; it is also in {also}, made at the same moment, which "
+            f"may not be taken back. {refused}",
+            file=sys.stderr,
+        )
+    return found[0].version, found[0].version == mine

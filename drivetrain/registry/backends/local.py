@@ -1,0 +1,370 @@
+"""The registry of this machine: tables in a SQLite file, which the local runner's ledger shares.
+
+A registration is one transaction, and the database itself refuses a content twice in a group. So whatever is killed,
+repeated or run at the same time, a content has exactly one version, and a version all of its parts or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.registry.backends._selection import chosen, no_group
+from drivetrain.registry.registry import (
+    Approval,
+    ModelEvent,
+    ModelGroup,
+    ModelVersion,
+    RegistryError,
+    checked_approval,
+    checked_group,
+    checked_hash,
+    checked_metrics,
+    checked_package,
+    checked_tag,
+    partition_of,
+)
+
+if TYPE_CHECKING:
+    import sqlite3  # imported where it is used: it takes 5 ms, and most programs that import this folder open nothing
+
+# How long another process may write before we give up; a registration takes milliseconds.
+BUSY_SECONDS = 30.0
+ACCOUNT = "000000000000"
+
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS model_groups (
+        name TEXT PRIMARY KEY,
+        created_at REAL NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS model_versions (
+        group_name TEXT NOT NULL REFERENCES model_groups (name),
+        version INTEGER NOT NULL,
+        content_hash TEXT NOT NULL,
+        status TEXT NOT NULL,
+        reason TEXT,
+        package TEXT NOT NULL,
+        metrics TEXT NOT NULL,
+        execution TEXT,
+        created_at REAL NOT NULL,
+        modified_at REAL NOT NULL,
+        PRIMARY KEY (group_name, version),
+        UNIQUE (group_name, content_hash)
+    )""",
+    """CREATE TABLE IF NOT EXISTS model_events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        group_name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        at REAL NOT NULL,
+        status TEXT NOT NULL,
+        previous_status TEXT,
+        updated_fields TEXT NOT NULL,
+        reason TEXT,
+        by_whom TEXT,
+        FOREIGN KEY (group_name, version) REFERENCES model_versions (group_name, version)
+    )""",
+    """CREATE TABLE IF NOT EXISTS model_group_tags (
+        group_name TEXT NOT NULL REFERENCES model_groups (name),
+        name TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (group_name, name)
+    )""",
+)
+_VERSION_COLUMNS = (
+    "group_name, version, content_hash, status, reason, package, metrics, execution, v.created_at, modified_at"
+)
+_EVENT_COLUMNS = "id, group_name, version, at, status, previous_status, updated_fields, reason, by_whom"
+
+
+def connect(location: str) -> LocalRegistry:
+    """The registry in the database at `location`; without one, in $DRIVETRAIN_HOME or ./.drivetrain."""
+    default = Path(os.environ.get("DRIVETRAIN_HOME") or ".drivetrain") / "ledger.db"
+    path = Path(location) if location else default
+    return LocalRegistry(path, named=path != default)
+
+
+class LocalRegistry:
+    """A registry in the SQLite file at `path`, which the first registration creates.
+
+    Every call opens the file anew, so one object serves any number of threads, and a fork shares nothing.
+
+    Of a path that somebody `named` the folder must be there to say that there is no champion: it may be mistyped.
+    """
+
+    keeps_history = True
+
+    def __init__(self, path: Path | str, region: str = "us-east-1", *, named: bool = False) -> None:
+        self.path = Path(path)
+        self.named = named
+        self.region = region
+
+    def arn(self, group: str, version: int) -> str:
+        """The name that a version has in pipelines."""
+        return f"arn:{partition_of(self.region)}:sagemaker:{self.region}:{ACCOUNT}:model-package/{group}/{version}"
+
+    def register(
+        self,
+        group: str,
+        content_hash: str,
+        package: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, float] | None = None,
+        execution: str | None = None,
+        approval: str = "PendingManualApproval",
+    ) -> tuple[int, bool]:
+        """The version of this content in the group, and whether this call made it; see Registry."""
+        checked_group(group)
+        checked_hash(content_hash)
+        status = checked_approval(approval)
+        numbers = json.dumps(checked_metrics(metrics), sort_keys=True)
+        request = json.dumps(checked_package(group, package))
+        with self._writing() as database:
+            found = database.execute(
+                "SELECT version FROM model_versions WHERE group_name = ? AND content_hash = ?", (group, content_hash)
+            ).fetchone()
+            if found is not None:
+                return found[0], False
+            now = time.time()
+            database.execute("INSERT OR IGNORE INTO model_groups VALUES (?, ?)", (group, now))
+            (version,) = database.execute(
+                "SELECT coalesce(max(version), 0) + 1 FROM model_versions WHERE group_name = ?", (group,)
+            ).fetchone()
+            database.execute(
+                "INSERT INTO model_versions VALUES (?, ?, ?, ?, NULL, ?, ?, ?, ?, ?)",
+                (group, version, content_hash, status, request, numbers, execution, now, now),
+            )
+            _record(database, group, version, now, status, None, (), None, None)
+            return version, True
+
+    def groups(self) -> list[ModelGroup]:
+        """Every group, by name."""
+        rows = self._rows(
+            f"""SELECT {_VERSION_COLUMNS}, g.created_at,
+                (SELECT count(*) FROM model_versions WHERE group_name = g.name),
+                (SELECT max(version) FROM model_versions WHERE group_name = g.name AND status = 'Approved')
+            FROM model_groups g JOIN model_versions v ON v.group_name = g.name
+            WHERE version = (SELECT max(version) FROM model_versions WHERE group_name = g.name)
+            ORDER BY g.name"""
+        )
+        return [
+            ModelGroup(
+                name=row[0],
+                num_versions=row[-2],
+                latest=self._version(row),
+                approved=row[-1],
+                created_at=row[-3],
+            )
+            for row in rows
+        ]
+
+    def versions(self, group: str) -> list[ModelVersion]:
+        """Every version of a group, the newest first."""
+        rows = self._rows(
+            f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE group_name = ? ORDER BY version DESC", group
+        )
+        if not rows:
+            there = [name for (name,) in self._rows("SELECT name FROM model_groups")]
+            raise no_group(str(self.path), group, there)
+        return [self._version(row) for row in rows]
+
+    def version(self, group: str, which: int | str = "latest") -> ModelVersion:
+        """One version: a number, `latest`, or `approved` (the newest approved one)."""
+        return chosen(group, which, self.versions(group))
+
+    def champion(self, group: str) -> ModelVersion | None:
+        """The newest approved version; None where there is none."""
+        return self._one("group_name = ? AND status = 'Approved' ORDER BY version DESC LIMIT 1", group)
+
+    def find(self, group: str, content_hash: str) -> ModelVersion | None:
+        """The version of a content; None where it is not registered."""
+        return self._one("group_name = ? AND content_hash = ?", group, checked_hash(content_hash))
+
+    def set_status(
+        self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
+    ) -> ModelVersion:
+        """Approve, reject or put back a version; see Registry."""
+        wanted = checked_approval(status)
+        current = self.version(group, version)  # says what is wrong before anything is written
+        with self._writing() as database:
+            previous, told = database.execute(
+                "SELECT status, reason FROM model_versions WHERE group_name = ? AND version = ?", (group, version)
+            ).fetchone()
+            changed = tuple(
+                name
+                for name, before, after in (
+                    ("ModelApprovalStatus", previous, wanted),
+                    ("ApprovalDescription", told, reason),
+                )
+                if before != after
+            )
+            if changed:
+                now = time.time()
+                database.execute(
+                    "UPDATE model_versions SET status = ?, reason = ?, modified_at = ? "
+                    "WHERE group_name = ? AND version = ?",
+                    (wanted, reason, now, group, version),
+                )
+                _record(database, group, version, now, wanted, previous, changed, reason, by)
+        return self.version(group, current.version)
+
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group; see Registry."""
+        query = "SELECT name, text FROM model_group_tags WHERE group_name = ? ORDER BY name"
+        return dict(self._rows(query, checked_group(group), of="model_group_tags"))
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group; see Registry."""
+        self.versions(group)  # says what is wrong before anything is written
+        with self._writing() as database:
+            query = "SELECT text FROM model_group_tags WHERE group_name = ? AND name = ?"
+            (before,) = database.execute(query, (group, name)).fetchone() or ("",)
+            text = change(before)
+            checked_tag(name, text)
+            database.execute("INSERT OR REPLACE INTO model_group_tags VALUES (?, ?, ?)", (group, name, text))
+
+    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
+        """What happened, oldest first: to one group or all, since the event with id `after`."""
+        rows = self._rows(
+            f"SELECT {_EVENT_COLUMNS} FROM model_events WHERE id > ? AND (? IS NULL OR group_name = ?) ORDER BY id",
+            after,
+            group,
+            group,
+        )
+        return [
+            ModelEvent(
+                id=row[0],
+                group=row[1],
+                version=row[2],
+                at=row[3],
+                status=row[4],
+                previous_status=row[5],
+                updated_fields=tuple(json.loads(row[6])),
+                reason=row[7],
+                by=row[8],
+            )
+            for row in rows
+        ]
+
+    def _version(self, row: tuple[Any, ...]) -> ModelVersion:
+        return ModelVersion(
+            group=row[0],
+            version=row[1],
+            arn=self.arn(row[0], row[1]),
+            content_hash=row[2],
+            status=row[3],
+            reason=row[4],
+            package=json.loads(row[5]),
+            metrics=json.loads(row[6]),
+            execution=row[7],
+            created_at=row[8],
+            modified_at=row[9],
+        )
+
+    def _one(self, condition: str, *values: str) -> ModelVersion | None:
+        if self.named and not self.exists() and not self.path.parent.is_dir():
+            raise RegistryError(
+                f"there is no folder {self.path.parent} for the registry {self.path}. Correct the path, or make the "
+                "folder."
+            )
+        rows = self._rows(f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE {condition}", *values)
+        return self._version(rows[0]) if rows else None
+
+    def _rows(self, query: str, *values: Any, of: str = "model_events") -> list[tuple[Any, ...]]:
+        """What a query finds; nothing where there is no table `of`: then nothing of the kind was written yet."""
+        if not self.exists():
+            return []
+        with self._connected(create=False) as database:
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (of,)).fetchone():
+                return []
+            return database.execute(query, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        """One transaction, alone with the file: committed at the end, rolled back by any error or by death."""
+        try:
+            if not self.exists():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RegistryError(f"{self.path.parent} cannot be created: {error.strerror}.") from None
+        with self._connected(create=True) as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                for statement in _SCHEMA:
+                    database.execute(statement)
+                yield database
+            except BaseException:
+                if database.in_transaction:  # a full disk has ended it already
+                    database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+
+    def exists(self) -> bool:
+        """Whether there is a database, perhaps one without models.
+
+        Raises:
+            RegistryError: something else is in its place, or it cannot be looked at.
+        """
+        try:
+            there = self.path.exists()
+        except OSError as error:
+            raise RegistryError(f"{self.path} cannot be read: {error.strerror}.") from None
+        if there and not self.path.is_file():
+            raise RegistryError(f"{self.path} is no file. Give the path of a database, such as .drivetrain/ledger.db.")
+        return there
+
+    @contextmanager
+    def _connected(self, *, create: bool) -> Generator[sqlite3.Connection]:
+        import sqlite3
+
+        # Readers may write too: what a killed process left half done is rolled back by whoever opens the file next.
+        uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        try:
+            database = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+            try:
+                yield database
+            finally:
+                database.close()
+        except sqlite3.DatabaseError as error:
+            message = _mendable(error, self.path)
+            if message is None:
+                raise
+            raise RegistryError(message) from None
+
+
+def _record(
+    database: sqlite3.Connection,
+    group: str,
+    version: int,
+    at: float,
+    status: Approval,
+    previous: str | None,
+    changed: tuple[str, ...],
+    reason: str | None,
+    by: str | None,
+) -> None:
+    database.execute(
+        "INSERT INTO model_events (group_name, version, at, status, previous_status, updated_fields, reason, by_whom) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (group, version, at, status, previous, json.dumps(changed), reason, by),
+    )
+
+
+def _mendable(error: sqlite3.DatabaseError, path: Path) -> str | None:
+    """What the user can mend, in their words; None for a mistake of ours."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return f"{path} is damaged or no SQLite file ({error}). Restore a copy, or name another file."
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"{path} has been locked by another process for {BUSY_SECONDS:g} s. Try again when it ends."
+    if name.startswith("SQLITE_FULL"):
+        return f"no space left for {path}. Free some; nothing was registered."
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR", "SQLITE_AUTH")):
+        return f"{path} cannot be opened for reading and writing ({error}). Check the path and its rights."
+    if name == "SQLITE_ERROR":
+        return f"{path} holds tables that are not this registry's ({error}). Name another file."
+    return None

@@ -1,0 +1,351 @@
+"""MLflow: `mlflow:http://host:5000`, `mlflow:sqlite:///runs/mlflow.db`, or `mlflow` for what $MLFLOW_REGISTRY_URI or
+$MLFLOW_TRACKING_URI names. Needs the package mlflow (pip install 'drivetrain[mlflow]').
+
+A group is a registered model, a version a model version, and what is known of it stands in its tags, which come with
+the one request that makes it; the alias `champion` follows the newest approved version, for those who load by alias.
+
+MLflow does not refuse a second version of a content: what is there is looked for first, and of two that were made at
+the same moment the lowest number is the version, and the other is taken back; see _selection.registered_once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry import model_package
+from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
+from drivetrain.registry.backends._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
+from drivetrain.registry.registry import (
+    ModelEvent,
+    ModelGroup,
+    ModelVersion,
+    RegistryError,
+    checked_approval,
+    checked_group,
+    checked_hash,
+    checked_metrics,
+    checked_package,
+    checked_tag,
+    shown,
+)
+
+CHAMPION = "champion"
+# MLflow's own settings, unless they are set: its 7 attempts take more than four minutes.
+HTTP_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "4",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+PAGE = 200
+_URL = re.compile(r"[\w+.-]+://[^\s'\"]+")
+# Its SQL store gives up after 3 collisions with others that register at the same time.
+_MOST_COLLISIONS = 100
+
+
+def connect(location: str) -> MlflowRegistry:
+    """The registry at a URI of MLflow's."""
+    return MlflowRegistry(location or None)
+
+
+class MlflowRegistry:
+    """The registry at `uri`. One object serves any number of threads."""
+
+    keeps_history = False
+
+    def __init__(self, uri: str | None = None) -> None:
+        self.uri = uri
+        self._guard = threading.Lock()
+
+    def register(
+        self,
+        group: str,
+        content_hash: str,
+        package: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, float] | None = None,
+        execution: str | None = None,
+        approval: str = "PendingManualApproval",
+    ) -> tuple[int, bool]:
+        """The version of this content in the group, and whether this call made it; see Registry."""
+        checked_group(group)
+        checked_hash(content_hash)
+        request = checked_package(group, package)
+        status = checked_approval(approval)
+        tags = tags_of(content_hash, request, checked_metrics(metrics), execution, status)
+        uri = model_package.artifact(request)
+
+        def holding() -> list[Kept]:
+            return [
+                Kept(int(version.version), is_untouched(version.tags))
+                for version in self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
+            ]
+
+        def create() -> int:
+            self._make_model(group)
+            for _ in range(_MOST_COLLISIONS):
+                try:
+                    with self._told(f"registering in {group!r}"):
+                        version = self._client.create_model_version(
+                            group,
+                            # A server takes no path of our machine for a source; it stands in the tags.
+                            source=uri
+                            if uri and not uri.startswith("file:")
+                            else f"drivetrain://content/{content_hash}",
+                            tags=tags,
+                            description=str(request.get("ModelPackageDescription") or "") or None,
+                        )
+                        return int(version.version)
+                except _CollisionError:
+                    if holding():
+                        raise InputError("registered by another") from None
+            raise RegistryError(f"{self._name}: others took {_MOST_COLLISIONS} numbers of {group!r}. Try again.")
+
+        def delete(version: int) -> None:
+            with self._told(f"taking back {group!r} version {version}", absent=True):
+                self._client.delete_model_version(group, str(version))
+
+        number, created = registered_once(holding, create, delete)
+        if status == "Approved":
+            self._move_alias(group)
+        return number, created
+
+    def groups(self) -> list[ModelGroup]:
+        """Every group that has a version, by name."""
+        found: list[ModelGroup] = []
+        for model in self._models():
+            versions = self._read(str(model.name))
+            if versions:
+                found.append(
+                    ModelGroup(
+                        name=str(model.name),
+                        num_versions=len(versions),
+                        latest=versions[0],
+                        approved=next((each.version for each in versions if each.status == "Approved"), None),
+                        created_at=model.creation_timestamp / 1000,
+                    )
+                )
+        return sorted(found, key=lambda group: group.name)
+
+    def versions(self, group: str) -> list[ModelVersion]:
+        """Every version of a group, the newest first."""
+        found = self._read(group)
+        if not found:
+            raise no_group(self._name, group, {str(model.name) for model in self._models()} - {group})
+        return found
+
+    def version(self, group: str, which: int | str = "latest") -> ModelVersion:
+        """One version: a number, `latest`, or `approved` (the newest approved one)."""
+        return chosen(group, which, self.versions(group))
+
+    def champion(self, group: str) -> ModelVersion | None:
+        """The newest approved version; None where there is none."""
+        return next((version for version in self._read(group) if version.status == "Approved"), None)
+
+    def find(self, group: str, content_hash: str) -> ModelVersion | None:
+        """The version of a content; None where it is not registered."""
+        checked_group(group)
+        checked_hash(content_hash)
+        found = [
+            _version(each) for each in self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
+        ]
+        if not found:
+            self._has(group)
+        return min(found, key=lambda version: version.version, default=None)
+
+    def set_status(
+        self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
+    ) -> ModelVersion:
+        """Approve, reject or put back a version; see Registry."""
+        wanted = checked_approval(status)
+        current = self.version(group, version)
+        if (current.status, current.reason) != (wanted, reason):
+            with self._told(f"deciding on {group!r} version {version}"):
+                self._client.set_model_version_tag(group, str(current.version), DECIDED, decided(wanted, reason, by))
+        self._move_alias(group)
+        return self.version(group, version)
+
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group; see Registry."""
+        checked_group(group)
+        if not self._has(group):
+            return {}
+        with self._told(f"reading the tags of {group!r}"):
+            return {str(name): str(text) for name, text in self._client.get_registered_model(group).tags.items()}
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group; see Registry."""
+        text = change(self.tags(group).get(name, ""))
+        checked_tag(name, text)
+        self.versions(group)  # says what is wrong before anything is written
+        with self._told(f"tagging {group!r}"):
+            self._client.set_registered_model_tag(group, name, text)
+
+    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
+        """Always an error: see Registry."""
+        raise InputError(
+            "MLflow keeps no history of model versions that can be read. A server can be given webhooks that tell of "
+            "changes (model_version_tag.set); else ask for the champion now and then."
+        )
+
+    @cached_property
+    def _client(self) -> Any:
+        with self._guard:
+            for name, value in HTTP_SETTINGS.items():
+                os.environ.setdefault(name, value)
+            # No usage report leaves a job that registers a model.
+            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+            try:
+                tracking: Any = importlib.import_module("mlflow.tracking")
+            except ModuleNotFoundError:
+                raise RegistryError(
+                    "the registry mlflow needs the package mlflow. Install it with: pip install 'drivetrain[mlflow]'."
+                ) from None
+            importlib.import_module("logging").getLogger("mlflow").setLevel("WARNING")
+            _check_database(self.uri or "")
+            with self._told("connecting"):
+                return tracking.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+
+    def _make_model(self, group: str) -> None:
+        if not self._has(group):
+            # Another process may make it at the same time.
+            with self._told(f"making {group!r}", there=True):
+                self._client.create_registered_model(group)
+
+    def _has(self, group: str) -> bool:
+        """Whether there is such a group. MLflow answers `{}` where a search finds nothing, and reads what any other
+        server answers as that: so who finds nothing asks for one model, which MLflow must name, or say that it is not
+        there."""
+        try:
+            with self._told(f"reading {group!r}"):
+                named = str(self._client.get_registered_model(group).name)
+        except _AbsentError:
+            return False
+        if named != group:
+            raise RegistryError(f"{self._name} did not answer as MLflow does, reading {group!r}. Check the address.")
+        return True
+
+    def _models(self) -> Iterator[Any]:
+        token = None
+        while True:
+            with self._told("listing models"):
+                page = self._client.search_registered_models(max_results=PAGE, page_token=token)
+            if not page and token is None:
+                self._has("drivetrain")  # any name will do
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _search(self, condition: str) -> Iterator[Any]:
+        token = None
+        while True:
+            with self._told("listing versions"):
+                page = self._client.search_model_versions(condition, max_results=PAGE, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _read(self, group: str) -> list[ModelVersion]:
+        checked_group(group)
+        found = [_version(each) for each in self._search(f"name = '{group}'")]
+        if not found:
+            self._has(group)
+        return sorted(found, key=lambda version: version.version, reverse=True)
+
+    def _move_alias(self, group: str) -> None:
+        """A convenience for others: decisions are read from the versions."""
+        champion = self.champion(group)
+        with self._told(f"moving the alias of {group!r}", absent=True):
+            if champion is None:
+                self._client.delete_registered_model_alias(group, CHAMPION)
+            else:
+                self._client.set_registered_model_alias(group, CHAMPION, str(champion.version))
+
+    @property
+    def _name(self) -> str:
+        return f"MLflow at {shown(self.uri)}" if self.uri else "MLflow"
+
+    @contextmanager
+    def _told(self, doing: str, *, absent: bool = False, there: bool = False) -> Generator[None]:
+        """What MLflow or the way to it has against a request, in words that say what to do.
+
+        Args:
+            absent: whether it is fine that the thing is not there.
+            there: whether it is fine that the thing is there already.
+        """
+        exceptions: Any = importlib.import_module("mlflow.exceptions")
+        try:
+            yield
+        except exceptions.MlflowException as error:
+            code, said = str(error.error_code), _line(error)
+            if code == "RESOURCE_DOES_NOT_EXIST":
+                if absent:
+                    return
+                raise _AbsentError(f"{self._name} has no such thing, {doing}: {said}.") from None
+            if code == "RESOURCE_ALREADY_EXISTS" and there:
+                return
+            if "Model Version creation error" in said:
+                raise _CollisionError(said) from None
+            if code in ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNAUTHORIZED", "CUSTOMER_UNAUTHORIZED"):
+                raise RegistryError(
+                    f"{self._name} refuses, {doing}: {said}. Set MLFLOW_TRACKING_USERNAME and "
+                    "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, of somebody who may."
+                ) from None
+            if code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS"):
+                raise InputError(f"{self._name} does not take it, {doing}: {said}.") from None
+            raise RegistryError(
+                f"{self._name} cannot be reached or fails, {doing}: {said}. Check the address, and try again."
+            ) from None
+        except ModuleNotFoundError as error:
+            raise RegistryError(f"{self._name} needs the package {error.name} for its database. Install it.") from None
+        except OSError as error:
+            raise RegistryError(f"{self._name} cannot be opened: {error.strerror or _line(error)}.") from None
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in ("sqlalchemy", "sqlite3", "alembic", "requests"):
+                raise
+            raise RegistryError(f"{self._name} cannot be opened: {_line(error)}. Check the database.") from None
+
+
+class _AbsentError(InputError):
+    """There is no such model or version."""
+
+
+class _CollisionError(Exception):
+    """Others took the number."""
+
+
+def _line(error: Exception) -> str:
+    """What an error says, without the passwords of the URLs in it."""
+    return _URL.sub(lambda found: shown(found[0]), " ".join(str(error).split()))[:200].rstrip(".")
+
+
+def _check_database(uri: str) -> None:
+    """MLflow itself would try for minutes to open a file that cannot be one."""
+    if uri.startswith("sqlite:///"):
+        path = Path(uri.removeprefix("sqlite:///"))
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise RegistryError(
+                f"MLflow's database {shown(str(path))} cannot be opened: it is a folder, or lies in none. Check the "
+                "URI."
+            )
+
+
+def _version(version: Any) -> ModelVersion:
+    number = int(version.version)
+    return version_of(
+        version.tags,
+        group=str(version.name),
+        version=number,
+        arn=f"models:/{version.name}/{number}",
+        created_at=version.creation_timestamp / 1000,
+    )

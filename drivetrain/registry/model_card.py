@@ -1,0 +1,180 @@
+"""A model card in SageMaker's model card schema, made of what training, evaluation and the decision wrote down.
+
+    card = model_card(model=..., evaluation=..., decision=..., metrics=...)
+    package["ModelCard"] = as_package_card(card)
+
+Of the schema (https://docs.aws.amazon.com/sagemaker/latest/dg/model-cards.html) it fills what is known: who made the
+model and where it lies, hyperparameters, the evaluation with its numbers, what the decision said. Intended uses and
+risk are for people to fill in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry.model_package import CARD_RECORD, METRIC_GROUP, metrics
+
+Card = dict[str, Any]
+
+MOST_CHARACTERS = 100_000
+_LONG, _SHORT = 2048, 1024
+_MOST_HYPERPARAMETERS = 100
+
+
+def model_card(
+    *,
+    artifact: str = "",
+    model: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+    decision: Mapping[str, Any] | None = None,
+    numbers: Mapping[str, float] | None = None,
+) -> Card:
+    """The card.
+
+    Args:
+        artifact: where the model lies.
+        model: what model.json says.
+        evaluation: what evaluation.json says.
+        decision: what decision.json says; it is kept whole, and can be read back.
+        numbers: the version's metrics, which can be read back.
+    """
+    card: Card = {"model_overview": {"model_creator": "drivetrain"}}
+    if artifact:
+        card["model_overview"]["model_artifact"] = [artifact[:_SHORT]]
+    if model:
+        card["training_details"] = _training(model)
+    if evaluation or numbers or decision:
+        card["evaluation_details"] = [_evaluation(evaluation or {}, decision or {}, numbers or {})]
+    if decision:
+        card["additional_information"] = {"custom_details": _pieces(decision)}
+    return card
+
+
+def with_metrics(card: Mapping[str, Any] | None, numbers: Mapping[str, float]) -> Card:
+    """A card that keeps these numbers, and all that it held before; one that has numbers of ours keeps them."""
+    made: Card = dict(card or {})
+    if not metrics({"ModelCard": as_package_card(made)}):
+        made["evaluation_details"] = [*made.get("evaluation_details", []), _evaluation({}, {}, numbers)]
+    return made
+
+
+def as_package_card(card: Mapping[str, Any]) -> dict[str, str]:
+    """The card in CreateModelPackage's words.
+
+    Raises:
+        InputError: it is longer than the service takes.
+    """
+    content = json.dumps(card, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    if len(content) > MOST_CHARACTERS:
+        raise InputError(
+            f"the model card has {len(content):,} characters, of which the service takes {MOST_CHARACTERS:,}. Register "
+            "fewer metrics, or evaluate fewer slices."
+        )
+    return {"ModelCardContent": content, "ModelCardStatus": "Draft"}
+
+
+def as_markdown(card: Mapping[str, Any], *, title: str) -> str:
+    """The card for people."""
+    lines = [f"# {title}", ""]
+    for uri in card.get("model_overview", {}).get("model_artifact", []):
+        lines += [f"Lies at {uri}", ""]
+    training = card.get("training_details", {})
+    if training:
+        lines += ["## Training", "", training.get("training_observations", ""), ""]
+        given = training.get("training_job_details", {}).get("user_provided_hyper_parameters", [])
+        if given:
+            lines += ["| setting | value |", "|---|---|"]
+            lines += [f"| {_cell(each['name'])} | {_cell(each['value'])} |" for each in given]
+            lines.append("")
+    for details in card.get("evaluation_details", []):
+        lines += [f"## {details['name'].capitalize()}", ""]
+        if details.get("evaluation_observation"):
+            lines += [details["evaluation_observation"], ""]
+        for group in details.get("metric_groups", []):
+            lines += ["| metric | value | |", "|---|---|---|"]
+            lines += [
+                f"| {_cell(each['name'])} | {each['value']:.6g} | {_cell(each.get('notes', ''))} |"
+                for each in group["metric_data"]
+            ]
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _training(model: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {**_mapping(model.get("training")), **_mapping(model.get("recipe_options"))}
+    settings = {"recipe": model.get("recipe"), "precision": model.get("precision"), **settings}
+    described = ", ".join(f"{name} {model[name]}" for name in ("recipe", "step") if model.get(name) is not None)
+    if (rows := _mapping(model.get("data")).get("rows")) is not None:
+        described += f", {rows} rows"
+    return {
+        "training_observations": f"Trained by drivetrain: {described}."[:_SHORT],
+        "training_job_details": {
+            "user_provided_hyper_parameters": [
+                {"name": str(name)[:255], "value": _text(value)[:255]}
+                for name, value in list(settings.items())[:_MOST_HYPERPARAMETERS]
+                if value is not None and value != ""
+            ]
+        },
+    }
+
+
+def _evaluation(
+    evaluation: Mapping[str, Any], decision: Mapping[str, Any], numbers: Mapping[str, float]
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": "evaluation"}
+    said: list[str] = []
+    if "num_samples" in evaluation:
+        said.append(f"Measured on {evaluation['num_samples']} samples.")
+    if decision:
+        why = decision.get("why")
+        reasons = " ".join(str(reason) for reason in cast("list[Any]", why)) if isinstance(why, list) else ""
+        said.append(f"Decision: {decision.get('verdict', '')}. {reasons}".strip())
+    if said:
+        made["evaluation_observation"] = " ".join(said)[:_LONG]
+    data = _mapping(evaluation.get("data"))
+    if data:
+        made["metadata"] = {f"data_{name}": _text(value)[:_SHORT] for name, value in data.items() if value is not None}
+    details = _mapping(evaluation.get("metrics"))
+    if numbers:
+        made["metric_groups"] = [
+            {
+                "name": METRIC_GROUP,
+                "metric_data": [
+                    {"name": name, "type": "number", "value": value, **_notes(_mapping(details.get(name)))}
+                    for name, value in sorted(numbers.items())
+                ],
+            }
+        ]
+    return made
+
+
+def _notes(metric: Mapping[str, Any]) -> dict[str, str]:
+    """The confidence interval and the error bound, where there are such."""
+    said: list[str] = []
+    low, high, bound = metric.get("low"), metric.get("high"), metric.get("bound")
+    if isinstance(low, int | float) and isinstance(high, int | float):
+        said.append(f"confidence interval {low:.6g} to {high:.6g}")
+    if isinstance(bound, int | float) and bound > 0:
+        said.append(f"error at most {bound:.3g}")
+    return {"notes": "; ".join(said)} if said else {}
+
+
+def _pieces(record: Mapping[str, Any]) -> dict[str, str]:
+    """The record in pieces that custom details can hold; model_package.decision puts them together."""
+    text = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return {f"{CARD_RECORD}{at // 1000 + 1}": text[at : at + 1000] for at in range(0, len(text), 1000)}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,105 @@
+"""Open what a training step handed on: a folder, or the model.tar.gz that a platform makes of it.
+
+An archive comes from outside, so nothing in it is trusted: only plain files and folders below its root are written,
+never links or devices, and never more than a bound.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from drivetrain.base.errors import InputError
+
+ARCHIVE = "model.tar.gz"
+DESCRIPTION = "model.json"
+# Weights hardly shrink (2:1 at best), so an archive that grows twentyfold is not a model. The floor lets small ones be.
+MOST_GROWTH = 20
+MOST_BYTES_OF_SMALL_ARCHIVE = 64 << 20
+
+
+@contextmanager
+def open_model(path: Path) -> Generator[Path]:
+    """The model's folder: `path` itself, or where the archive in it (or at it) was unpacked while the block runs.
+
+    Raises:
+        InputError: neither a model folder nor an archive of one, or an archive that cannot be trusted.
+    """
+    if (path / DESCRIPTION).is_file():
+        yield path
+        return
+    archive = path / ARCHIVE if path.is_dir() else path
+    if not archive.is_file():
+        raise InputError(
+            f"{path} holds no model: neither {DESCRIPTION} nor {ARCHIVE}. Give the output `model` of a training step."
+        )
+    with tempfile.TemporaryDirectory(prefix="drivetrain-model-") as folder:
+        unpack(archive, Path(folder))
+        if not (Path(folder) / DESCRIPTION).is_file():
+            raise InputError(f"{archive} holds no {DESCRIPTION}. Give the output `model` of a training step.")
+        yield Path(folder)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a .tar.gz into an empty folder.
+
+    Raises:
+        InputError: a damaged archive; a member that is a link, a device or lies outside the folder; more bytes than
+            MOST_GROWTH times the archive's size (MOST_BYTES_OF_SMALL_ARCHIVE at least); a full disk.
+    """
+    most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * archive.stat().st_size)
+    try:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=_Bounded(stream, most, archive), mode="r|") as members:
+            files: set[PurePosixPath] = set()
+            for member in members:
+                name = _checked_name(member, archive, most)
+                if name in files:
+                    raise InputError(f"{archive} holds {member.name!r} twice.")
+                if member.isreg():
+                    files.add(name)
+                members.extract(member, folder, filter="data")
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{archive} is not a whole .tar.gz: {error}") from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        name = Path(error.filename).relative_to(folder).parts[0]
+        raise InputError(f"{archive} names {name!r} both as a file and as a folder.") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InputError(f"no space left in {folder} to unpack {archive}. Free some, or set TMPDIR.") from None
+        raise
+
+
+def _checked_name(member: tarfile.TarInfo, archive: Path, most: int) -> PurePosixPath:
+    name = PurePosixPath(member.name)
+    if not (member.isreg() or member.isdir()):
+        raise InputError(f"{archive} holds {member.name!r}, a link or device; a model holds only files and folders.")
+    if name.is_absolute() or ".." in name.parts:
+        raise InputError(f"{archive} holds {member.name!r}, which lies outside of it.")
+    if member.size > most:  # before a sparse file takes room
+        raise InputError(_too_large(archive, most))
+    return name
+
+
+def _too_large(archive: Path, most: int) -> str:
+    return f"{archive} unpacks to more than {most:,} bytes, which its size does not explain: not a model."
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends with an error after `most` bytes, whatever the archive's own headers say."""
+
+    def __init__(self, stream: gzip.GzipFile, most: int, archive: Path) -> None:
+        self.stream, self.left, self.most, self.archive = stream, most, most, archive
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self.stream.read(size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise InputError(_too_large(self.archive, self.most))
+        return data

@@ -1,0 +1,323 @@
+"""What is registered of a model: its content's hash, its metrics, and the package, in CreateModelPackage's words.
+
+Both ways to register use it, the component and the local runner's step, so that their versions read alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, cast
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry import model_package
+from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
+from drivetrain.registry.model_card import Card, as_package_card, model_card
+
+EVALUATION_FILE = "evaluation.json"
+DECISION_FILE = "decision.json"
+DESCRIPTION_FILE = "model.json"
+INFERENCE_FILE = "code/inference.py"
+MOST_BYTES = 16 << 20
+# What CreateModelPackage takes for a value (`\p{L}\p{Z}\p{N}` in the service model).
+_PROPERTY = re.compile(r"[\w \u00a0.:/=+\-@]{1,256}")
+# How many of the records that _shorter makes lack nothing that is worth more than the numbers of single classes.
+_MORE_THAN_CLASSES = 3
+# Of a decision record in a card that has no room for more.
+_MOST_REASONS, _MOST_OF_A_REASON = 20, 500
+# Of ModelDataUrl; another place is the package's SourceUri.
+_DATA_URL = re.compile(r"(https|s3)://([^/]+)/?(.*)")
+# What a model's code/inference.py reads and writes.
+CONTENT_TYPES = ("application/json", "application/jsonlines", "text/csv", "application/x-npy")
+
+
+class Evidence(NamedTuple):
+    """What is known of a model beside its files; each part may be missing."""
+
+    description: Mapping[str, Any] | None = None
+    """What model.json says."""
+    evaluation: Mapping[str, Any] | None = None
+    """What evaluation.json says."""
+    decision: Mapping[str, Any] | None = None
+    """What decision.json says."""
+
+
+def read_json(path: Path, file: str, advice: str) -> dict[str, Any]:
+    """The JSON object in a file, or in that of a folder.
+
+    Raises:
+        InputError: no such file, a file that is too large or no JSON object of finite numbers.
+    """
+    path = path / file if path.is_dir() else path
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path} has more than {MOST_BYTES:,} bytes: no {file}.")
+        content: Any = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} has no {path.name}. {advice}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # not UTF-8 and not JSON are ValueErrors
+        raise InputError(f"{path} is not a JSON file: {error}.") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is not a JSON object. {advice}")
+    return cast("dict[str, Any]", content)
+
+
+def is_evaluation(content: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is an evaluation.json of ours: others use the name, too."""
+    return content.get("format") == 1 and isinstance(content.get("metrics"), Mapping)
+
+
+def read_evaluation(report: Path) -> dict[str, Any]:
+    """The evaluation in a report's folder.
+
+    Raises:
+        InputError: there is none.
+    """
+    content = read_json(report, EVALUATION_FILE, "Give the output `report` of evaluate.")
+    if not is_evaluation(content):
+        raise InputError(f"{report} holds no evaluation of format 1. Give the output `report` of evaluate.")
+    return content
+
+
+def read_decision(folder: Path) -> dict[str, Any]:
+    """The decision record in a folder, or at a path.
+
+    Raises:
+        InputError: there is none.
+    """
+    content = read_json(folder, DECISION_FILE, "Give the output `decision` of compare.")
+    if content.get("format") != 1 or not isinstance(content.get("verdict"), str):
+        raise InputError(f"{folder} holds no decision of format 1. Give the output `decision` of compare.")
+    return content
+
+
+def describe(model: Path) -> dict[str, Any] | None:
+    """What model.json in a model's folder or archive says; None of a model without one."""
+    if model.is_dir() and not (model / DESCRIPTION_FILE).is_file() and (model / ARCHIVE).is_file():
+        model = model / ARCHIVE
+    if model.is_dir():
+        if not (model / DESCRIPTION_FILE).is_file():
+            return None
+        return read_json(model, DESCRIPTION_FILE, "Give the output `model` of a training step.")
+    try:
+        with tarfile.open(model, mode="r|gz") as archive:
+            for member in archive:
+                name = member.name.removeprefix("./")
+                if name == DESCRIPTION_FILE and member.isreg() and member.size <= MOST_BYTES:
+                    file = archive.extractfile(member)
+                    content: Any = json.loads(file.read()) if file is not None else None
+                    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{model}: its {DESCRIPTION_FILE} cannot be read: {error}.") from None
+    return None
+
+
+def checked_evidence(evidence: Evidence, content_hash: str) -> Evidence:
+    """What is known, if it is of this model.
+
+    Raises:
+        InputError: the evaluation or the decision says that it is of another one.
+    """
+    of = {
+        EVALUATION_FILE: _within(evidence.evaluation, "model").get("content_hash"),
+        DECISION_FILE: _within(evidence.decision, "candidate").get("content_hash"),
+    }
+    for file, named in of.items():
+        if isinstance(named, str) and named and named != content_hash:
+            raise InputError(
+                f"{file} is of another model: of {named[:12]}…, and the one to register is {content_hash[:12]}…. "
+                "Give the outputs of the steps that looked at this model."
+            )
+    return evidence
+
+
+def metrics_of(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of an evaluation: its metrics' values, and how many samples there were."""
+    found: dict[str, float] = {}
+    for name, metric in _within(evaluation, "metrics").items():
+        value = cast("Mapping[str, Any]", metric).get("value") if isinstance(metric, Mapping) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[str(name)] = value
+    samples = evaluation.get("num_samples")
+    if isinstance(samples, int) and not isinstance(samples, bool):
+        found["num_samples"] = samples
+    return found
+
+
+def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
+    """Where a model comes from, as hashes.
+
+    Args:
+        files: those of the model, name -> SHA-256.
+
+    Returns:
+        `data` of the training's, `test-data` of the evaluation's manifest; `config` of recipe and settings; `code` of
+        the modules that lie in the model's code/ folder. What is not known is left out.
+    """
+    description = evidence.description or {}
+    found = {
+        "data": _within(description, "data").get("content_hash"),
+        "test-data": _within(evidence.evaluation, "data").get("content_hash"),
+    }
+    names = ("recipe", "recipe_options", "precision", "training")
+    if config := {name: description[name] for name in names if name in description}:
+        text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+        found["config"] = hashlib.sha256(text.encode()).hexdigest()
+    code = {name: checksum for name, checksum in files.items() if name.startswith("code/")}
+    if code:
+        found["code"] = hash_of_files(code)
+    return {name: value for name, value in found.items() if isinstance(value, str) and value}
+
+
+def decision_texts(decision: Mapping[str, Any]) -> dict[str, str]:
+    """What a version's properties can say of a decision: short texts."""
+    difference = _within(decision, "difference")
+    said = {
+        "verdict": decision.get("verdict"),
+        "metric": decision.get("metric"),
+        "champion": _within(decision, "champion").get("version"),
+        **{name: difference.get("value" if name == "difference" else name) for name in ("difference", "low", "high")},
+    }
+    return {name: str(value) for name, value in said.items() if value is not None}
+
+
+def properties_of(content_hash: str, lineage: Mapping[str, str], decision: Mapping[str, Any] | None) -> dict[str, str]:
+    """CustomerMetadataProperties, without what the service would not take for one."""
+    named = {model_package.CONTENT_HASH: content_hash}
+    named |= {model_package.LINEAGE + name: value for name, value in lineage.items()}
+    named |= {model_package.DECISION + name: value for name, value in decision_texts(decision or {}).items()}
+    return {name: value for name, value in named.items() if _PROPERTY.fullmatch(value)}
+
+
+def card_of(artifact: str, evidence: Evidence, numbers: Mapping[str, float]) -> Card:
+    """The model card. The service takes 100,000 characters, so of a longer one is left out, as far as is needed: parts
+    of the decision record, which lies whole beside the model; numbers of single classes; what evaluation.json says.
+
+    Raises:
+        InputError: it is too long all the same.
+    """
+    overall = {name: number for name, number in numbers.items() if "_class_" not in name}
+    records = list(_shorter(evidence.decision))
+    tries = [(record, numbers) for record in records[:_MORE_THAN_CLASSES]] + [(record, overall) for record in records]
+    earlier = [(evidence._replace(decision=record), kept) for record, kept in tries]
+    last = Evidence(evidence.description, None, records[-1]), overall
+    for known, kept in earlier:
+        card = _card(artifact, known, kept)
+        try:
+            as_package_card(card)
+        except InputError:
+            continue
+        return card
+    card = _card(artifact, *last)
+    as_package_card(card)
+    return card
+
+
+def _card(artifact: str, known: Evidence, numbers: Mapping[str, float]) -> Card:
+    return model_card(
+        artifact=artifact,
+        model=known.description,
+        evaluation=known.evaluation,
+        decision=known.decision,
+        numbers=numbers,
+    )
+
+
+def package_of(
+    files: Mapping[str, str],
+    evidence: Evidence,
+    numbers: Mapping[str, float],
+    *,
+    group: str,
+    artifact: str,
+    approval: str,
+    image: str = "",
+    content_types: Iterable[str] = CONTENT_TYPES,
+    instance_types: Iterable[str] = (),
+    quality: str = "",
+) -> dict[str, Any]:
+    """The request that registers a model.
+
+    Args:
+        files: those of the model, name -> SHA-256.
+        numbers: the version's metrics.
+        artifact: the URI of the model's archive or folder; only s3:// and https:// can be deployed.
+        image: of the container that serves it.
+        content_types: what its input_fn reads.
+        instance_types: where it may be deployed and transform; "" leaves that open.
+        quality: the URI of the model quality report.
+    """
+    content_hash = hash_of_files(files)
+    package: dict[str, Any] = {
+        "ModelPackageGroupName": group,
+        "ModelApprovalStatus": approval,
+        "CustomerMetadataProperties": properties_of(content_hash, lineage_of(files, evidence), evidence.decision),
+        "ModelCard": as_package_card(card_of(artifact, evidence, numbers)),
+    }
+    recipe = (evidence.description or {}).get("recipe")
+    if isinstance(recipe, str) and recipe:
+        package["ModelPackageDescription"] = f"{recipe}, trained by drivetrain"
+    if _DATA_URL.fullmatch(artifact):
+        container: dict[str, Any] = {"ModelDataUrl": artifact}
+        if image:
+            container["Image"] = image
+        if INFERENCE_FILE in files:  # the serving container's entry point; see the model's code/ folder
+            container["Environment"] = {
+                "SAGEMAKER_PROGRAM": "inference.py",
+                "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+            }
+        specification: dict[str, Any] = {
+            "Containers": [container],
+            "SupportedContentTypes": list(content_types),
+            "SupportedResponseMIMETypes": list(CONTENT_TYPES),
+        }
+        if types := list(instance_types):
+            specification["SupportedRealtimeInferenceInstanceTypes"] = types
+            specification["SupportedTransformInstanceTypes"] = types
+        package["InferenceSpecification"] = specification
+    else:
+        package["SourceUri"] = artifact
+    if quality:
+        package["ModelMetrics"] = {
+            "ModelQuality": {"Statistics": {"ContentType": "application/json", "S3Uri": quality}}
+        }
+    return package
+
+
+def _shorter(decision: Mapping[str, Any] | None) -> Iterator[dict[str, Any] | None]:
+    """A decision record, and then with less and less of what grows with classes and slices."""
+    if decision is None:
+        yield None
+        return
+    short = dict(decision)
+    yield dict(short)
+    for side in ("candidate", "champion"):  # their metrics stand beside it
+        if isinstance(short.get(side), Mapping):
+            short[side] = {name: value for name, value in short[side].items() if name != "metrics"}
+    yield dict(short)
+    short.pop("differences", None)
+    yield dict(short)
+    short.pop("regressions", None)
+    short.pop("floors", None)
+    yield dict(short)
+    if isinstance(why := short.get("why"), list):
+        short["why"] = [str(reason)[:_MOST_OF_A_REASON] for reason in cast("list[Any]", why)[:_MOST_REASONS]]
+    yield short
+
+
+def _within(value: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
+    inner = (value or {}).get(name)
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
+
+
+def _refuse(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is no finite number")

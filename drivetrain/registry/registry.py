@@ -1,0 +1,402 @@
+"""Where models are registered. One file a kind: backends/local.py opens `local:.drivetrain/ledger.db`.
+
+    registry = open_registry("local:.drivetrain/ledger.db")
+    version, created = registry.register("digits", content_hash(model), package, approval="PendingManualApproval")
+
+A group holds the versions 1, 2, 3, ... of one model, and a content once: registering the same files again, after a
+crash or by a repeated step, gives the version that is there. The local registry keeps every change of a version as an
+event, so that pipelines can start on an approval; the others have their own places for that (`keeps_history`).
+
+A new kind is a file in backends/ with a function `connect(location) -> Registry`; the contract tests find it. Files
+whose names begin with `_` are shared by several kinds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry import model_package
+
+Approval = Literal["PendingManualApproval", "Approved", "Rejected"]
+APPROVALS: tuple[Approval, ...] = get_args(Approval)
+
+_GROUP = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_TAG_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
+_TAG_TEXT = re.compile(r"[a-zA-Z0-9 _.:/=+@-]{0,256}")
+
+COMPARISONS = "drivetrain.comparisons"
+"""The tag of a group that `count_comparison` keeps: `TEST.CANDIDATE TEST=NUMBER ...`."""
+_SHORT = 12  # digits of a hash
+_COUNT = re.compile(r"(?<!\S)([0-9a-f]{1,12})=([0-9]{1,9})(?!\S)")
+_MOST_TEST_SETS = 10
+
+
+# What `open_registry("auto")` opens; the local runner sets it for every job, and so do compiled definitions.
+REGISTRY_VARIABLE = "DRIVETRAIN_REGISTRY"
+
+
+class RegistryError(InputError):
+    """A registry cannot be reached, or refuses: the message says which, what it answered and what to do.
+
+    After a `register` that raised it, the version is there whole or not at all; registering again is always right.
+    """
+
+
+class NotAllowedError(RegistryError):
+    """A registry refuses one request for want of a permission."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelVersion:
+    """One version of a group. Times are seconds since 1970 (UTC); `reason` is that of the last decision.
+
+    `package` is the request that made it, in CreateModelPackage's words (a registry may have added to it what it keeps
+    there itself: the content's hash, a card with the metrics); `execution` the run that did (an id or ARN). What can be
+    read out of the package has names of its own: see drivetrain/registry/model_package.py for where it stands.
+    """
+
+    group: str
+    version: int
+    arn: str
+    content_hash: str
+    status: Approval
+    reason: str | None
+    package: Mapping[str, Any] = field(repr=False)
+    metrics: Mapping[str, float]
+    execution: str | None
+    created_at: float
+    modified_at: float
+
+    @property
+    def artifact(self) -> str:
+        """The URI of the model's folder or archive: file://, s3://; "" where it is not known."""
+        return model_package.artifact(self.package)
+
+    @property
+    def lineage(self) -> dict[str, str]:
+        """Where it comes from: data, code, config (hashes), execution, ..."""
+        return {**({"execution": self.execution} if self.execution else {}), **model_package.lineage(self.package)}
+
+    @property
+    def decision(self) -> dict[str, Any] | None:
+        """The record of the decision to register it, or the part of it that the registry keeps; None without one."""
+        return model_package.decision(self.package)
+
+    @property
+    def card(self) -> dict[str, Any] | None:
+        """The model card, in SageMaker's model card schema; None without one."""
+        return model_package.card(self.package)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelGroup:
+    """A group: how many versions it has, the newest of them, and the newest approved one."""
+
+    name: str
+    num_versions: int
+    latest: ModelVersion
+    approved: int | None
+    created_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvent:
+    """A change of a version, in the order of `id`. The first has no previous status and no updated fields.
+
+    `updated_fields` is what EventBridge calls UpdatedModelPackageFields; `by` says who decided, where that is known.
+    """
+
+    id: int
+    group: str
+    version: int
+    at: float
+    status: Approval
+    previous_status: Approval | None
+    updated_fields: tuple[str, ...]
+    reason: str | None
+    by: str | None
+
+
+class Registry(Protocol):
+    """What every registry can. All methods raise InputError for what the user can mend: names, statuses; and
+    RegistryError, which is one, when the registry cannot be reached or refuses."""
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether `events` can be asked."""
+        ...
+
+    def register(
+        self,
+        group: str,
+        content_hash: str,
+        package: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, float] | None = None,
+        execution: str | None = None,
+        approval: str = "PendingManualApproval",
+    ) -> tuple[int, bool]:
+        """The version of this content in the group, and whether this call made it.
+
+        Of a content that is registered already nothing is changed. Of several calls at the same moment, which get the
+        same number, a server may tell more than one that it made it.
+        """
+        ...
+
+    def groups(self) -> list[ModelGroup]:
+        """Every group, by name."""
+        ...
+
+    def versions(self, group: str) -> list[ModelVersion]:
+        """Every version of a group, the newest first."""
+        ...
+
+    def version(self, group: str, which: int | str = "latest") -> ModelVersion:
+        """One version: a number, `latest`, or `approved` (the newest approved one)."""
+        ...
+
+    def champion(self, group: str) -> ModelVersion | None:
+        """The newest approved version; None where there is no such group, or none of its versions is approved.
+
+        A registry that cannot be asked is an error, never None.
+        """
+        ...
+
+    def find(self, group: str, content_hash: str) -> ModelVersion | None:
+        """The version of a content; None where there is no such group, or the content is not in it."""
+        ...
+
+    def set_status(
+        self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
+    ) -> ModelVersion:
+        """Approve, reject or put back a version. Repeating a decision with its reason changes nothing."""
+        ...
+
+    def tags(self, group: str) -> dict[str, str]:
+        """What is kept with a group, name -> text: what `change_tag` has set, and what others have. Empty where there
+        is no such group."""
+        ...
+
+    def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
+        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. Of two calls
+        at the same moment only the local registry is sure to keep both changes.
+
+        Raises:
+            InputError: there is no such group; a name or text that SageMaker would not take.
+        """
+        ...
+
+    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
+        """What happened, oldest first: to one group or all, since the event with id `after`.
+
+        Raises:
+            InputError: of a registry that keeps no history, with the place where changes are told.
+        """
+        ...
+
+
+def make_champion(
+    registry: Registry, group: str, version: int, *, reason: str | None = None, by: str | None = None
+) -> list[ModelVersion]:
+    """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
+    approved version, in every registry and for whoever asks it without us.
+
+    Whatever ends it half-way, the champion is the one before or the new one.
+
+    Returns:
+        The version as it is then, and those that were rejected, the newest first.
+    """
+    found = registry.set_status(group, version, "Approved", reason=reason, by=by)
+    champion = registry.champion(group)
+    if champion is None or champion.version <= version:  # found by a request or two; all versions may take many
+        return [found]
+    newer = [each for each in registry.versions(group) if each.version > version and each.status == "Approved"]
+    said = f"version {version} is the champion" + (f": {reason}" if reason else "")
+    # The champion is the last to go, so that none in between takes its place.
+    rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
+    return [found, *reversed(rejected)]
+
+
+def count_comparison(registry: Registry, group: str, test_set: str, candidate: str) -> int:
+    """Note in the registry that a candidate was compared with the champion of a group on a test set.
+
+    It stands in one tag of the group: how often each of the last test sets was used, the newest first.
+
+    Args:
+        test_set: the hash of its content.
+        candidate: the hash of its content; the same one again, at once, is the same comparison, repeated.
+
+    Returns:
+        How many candidates were compared on this test set, this one included.
+
+    Raises:
+        InputError: there is no such group.
+        RegistryError: the registry cannot be asked, or does not allow it.
+    """
+    test, this = test_set[:_SHORT], f"{test_set[:_SHORT]}.{candidate[:_SHORT]}"
+    number = 0
+
+    def counted(text: str) -> str:
+        nonlocal number
+        last, *_ = *text.split(), ""
+        counts = {name: int(digits) for name, digits in _COUNT.findall(text)}  # what somebody else wrote is left out
+        number = counts.pop(test, 0)
+        if last != this or not number:
+            number += 1
+        newest = {test: number, **counts}
+        return " ".join([this, *(f"{each}={newest[each]}" for each in list(newest)[:_MOST_TEST_SETS])])
+
+    registry.change_tag(group, COMPARISONS, counted)
+    return number
+
+
+def open_registry(url: str) -> Registry:
+    """The registry at `KIND:LOCATION`, such as `local:PATH`; `local` alone is the one of this folder's runs, and `auto`
+    what $DRIVETRAIN_REGISTRY names, else `local`.
+
+    Nothing is read or created yet.
+
+    Raises:
+        InputError: no such kind, with the closest match.
+    """
+    url = named(url)
+    kind, colon, location = url.partition(":")
+    available = kinds()
+    if kind not in available:
+        if not colon and ("/" in url or "." in url):
+            raise InputError(f"registry {shown(url)!r} names no kind. Write it as local:{shown(url)}.")
+        raise InputError(
+            f"registry {shown(url)!r}: unknown kind {shown(kind)!r}. {closest(kind, [*available, 'auto'])}"
+        )
+    return cast("Registry", importlib.import_module(f"{__package__}.backends.{kind}").connect(location))
+
+
+def named(url: str) -> str:
+    """What `auto` stands for here; any other URL as it is."""
+    return os.environ.get(REGISTRY_VARIABLE) or "local" if url == "auto" else url
+
+
+def kind_of(url: str) -> str:
+    """The kind of the registry that `open_registry` opens."""
+    return named(url).partition(":")[0]
+
+
+def kinds() -> list[str]:
+    """The kinds of registry, by file name, sorted."""
+    return sorted(
+        file.stem for file in (Path(__file__).parent / "backends").glob("*.py") if not file.stem.startswith("_")
+    )
+
+
+def shown(url: str) -> str:
+    """A registry's URL as records and messages may hold it: without what can be a password, in the authority or the
+    query. A password may hold characters that a URL does not allow there, so rather too much is left out."""
+    scheme, slashes, rest = url.partition("//")
+    place, *more = re.split(r"[?#]", rest if slashes else url, maxsplit=1)
+    if more and "@" in more[0]:  # the query's, or the password's
+        place = "..."
+    return f"{scheme}//{place.rpartition('@')[2]}" if slashes else place
+
+
+def partition_of(region: str) -> str:
+    """The partition of AWS that a region belongs to, which ARNs name.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+    """
+    return "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
+
+
+def checked_group(group: str) -> str:
+    """A group's name.
+
+    Raises:
+        InputError: when SageMaker would not take it.
+    """
+    if not _GROUP.fullmatch(group):
+        raise InputError(
+            f"group {group[:80]!r} is not a legal name. Use up to 63 letters, digits and hyphens, beginning and ending "
+            "with a letter or digit."
+        )
+    return group
+
+
+def checked_hash(content_hash: str) -> str:
+    """A content's hash.
+
+    Raises:
+        InputError: when it is no SHA-256 in hex.
+    """
+    if not _HASH.fullmatch(content_hash):
+        raise InputError(f"content hash {content_hash[:80]!r} is not a SHA-256 of 64 lower-case hex digits.")
+    return content_hash
+
+
+def checked_approval(status: str) -> Approval:
+    """An approval status.
+
+    Raises:
+        InputError: when there is no such status.
+    """
+    if status not in APPROVALS:
+        raise InputError(f"unknown approval status {status!r}. {closest(status, APPROVALS)}")
+    return status
+
+
+def checked_tag(name: str, text: str) -> None:
+    """A group's tag.
+
+    Raises:
+        InputError: when SageMaker would not take it.
+    """
+    if not _TAG_NAME.fullmatch(name) or not _TAG_TEXT.fullmatch(text):
+        raise InputError(
+            f"tag {name[:80]!r} = {text[:80]!r} cannot be kept. Use up to 128 letters, digits and ._- for the name, "
+            "and up to 256 letters, digits, spaces and _.:/=+-@ for the text."
+        )
+
+
+def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:
+    """Named numbers.
+
+    Raises:
+        InputError: for a value that is no finite number; a decision cannot be taken on NaN.
+    """
+    for name, value in (metrics or {}).items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InputError(f"metric {name!r} is {value!r:.60}. Allowed: a finite number.")
+    return dict(metrics or {})
+
+
+def checked_package(group: str, package: Mapping[str, Any]) -> dict[str, Any]:
+    """A model package.
+
+    Raises:
+        InputError: it cannot be written as JSON.
+    """
+    import json
+
+    try:
+        json.dumps(dict(package), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the model package of group {group!r} cannot be written as JSON: {error}.") from None
+    return dict(package)
+
+
+def closest(given: str, allowed: Iterable[str]) -> str:
+    """`Did you mean 'local'? Allowed: local.`"""
+    import difflib
+
+    names = sorted(allowed)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    return (f"Did you mean {close[0]!r}? " if close else "") + (
+        f"Allowed: {', '.join(names)}." if names else "There is none."
+    )

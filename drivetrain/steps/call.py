@@ -1,0 +1,169 @@
+"""Run a component as a command:
+
+    python -m drivetrain.steps.call digits:evaluate --model build/model --data build/test --max-digits 3
+
+One process, in any container or shell; `--help` lists the folders and parameters. A shipped component also runs as
+`python -m drivetrain.components.prepare_data`. Returned numbers and texts are printed and, with `--metrics FOLDER`,
+written to FOLDER/metrics.json. Exit codes: 0 done, 1 the program raised, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from drivetrain.base.errors import InputError
+from drivetrain.steps import command_line
+from drivetrain.steps.declaration import METRICS_FILE, METRICS_OUTPUT, Component
+
+# Set by the start file where the platform reads a failure reason from a file.
+FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+# A pipeline hands texts on as parameters' values, of which the service takes so many characters.
+MOST_CHARACTERS = 1024
+
+
+def run(component: Component[..., Any], arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, run the program, write its numbers; end the process on failure."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if command_line.asks_for_help(component, given):
+        print(command_line.usage(component), end="")
+        sys.exit(0)
+    try:
+        values = command_line.read(component, given)
+        metrics_folder: Path | None = values.pop(METRICS_OUTPUT) if component.metrics != () else None
+        for name in (*component.outputs, *([component.checkpoints.name] if component.checkpoints else [])):
+            if values[name] is not None:
+                _make_folder(name, values[name])
+        for name in component.inputs:
+            if values[name] is not None and not values[name].exists():
+                raise InputError(f"--{name.replace('_', '-')} {values[name]}: no such file or folder.")
+        returned = component.function(**values)
+        if component.metrics == () and returned is not None:
+            print(
+                f"warning: {component.name} returned a {type(returned).__name__}, which is dropped. To keep numbers, "
+                "declare them: -> dict[str, float].",
+                file=sys.stderr,
+            )
+        found = returned_values(component, returned)
+        if found:
+            import json
+
+            text = json.dumps(found, indent=2, sort_keys=True, allow_nan=False) + "\n"
+            print(text, end="", flush=True)
+            if metrics_folder is not None:
+                _make_folder(METRICS_OUTPUT, metrics_folder)
+                (metrics_folder / METRICS_FILE).write_text(text, encoding="utf-8")
+    except InputError as error:
+        fail(f"error: {error}", code=2)
+    except Exception as error:
+        _fail_by(error)
+
+
+def returned_values(component: Component[..., Any], returned: Any) -> dict[str, float | str]:
+    """The program's result as a flat dict of finite numbers and, where it declares them, texts.
+
+    Raises:
+        TypeError: where the program returned something other than it declares, a number that is not finite (a decision
+            cannot be taken on NaN), or a text that a pipeline cannot hand on.
+    """
+    if component.metrics == ():
+        return {}
+    found: dict[str, float | str] = {}
+    for name, given in _named(returned).items():
+        value: Any = given.item() if hasattr(given, "item") else given  # numpy and torch scalars
+        if name in component.texts:
+            if not isinstance(value, str) or len(value) > MOST_CHARACTERS or not value.isprintable():
+                raise TypeError(
+                    f"{component.name} returned {name}={given!r:.80}. Allowed: a text of one line, at most "
+                    f"{MOST_CHARACTERS:,} characters."
+                )
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise TypeError(f"{component.name} returned {name}={given!r}. Allowed: finite numbers.")
+        found[str(name)] = value
+    missing = [name for name in component.metrics or () if name not in found]
+    if missing:
+        raise TypeError(f"{component.name} did not return {missing[0]!r}, which its declaration promises.")
+    return found
+
+
+def _named(returned: Any) -> Mapping[str, Any]:
+    """A dict, dataclass, named tuple or single number as name -> value."""
+    if isinstance(returned, Mapping):
+        return cast(Mapping[str, Any], returned)
+    if hasattr(returned, "__dataclass_fields__"):
+        import dataclasses
+
+        return {field.name: getattr(returned, field.name) for field in dataclasses.fields(returned)}
+    as_dict = getattr(returned, "_asdict", None)
+    return as_dict() if as_dict else {"value": returned}
+
+
+def _fail_by(error: Exception) -> NoReturn:
+    from drivetrain.steps.short_traceback import short_traceback
+
+    fail(short_traceback(error, without=__file__), code=1)
+
+
+def fail(message: str, *, code: int) -> NoReturn:
+    """Say why, where people and where the platform look, and end the process."""
+    sys.stdout.flush()
+    print(message, file=sys.stderr, flush=True)
+    if path := os.environ.get(FAILURE_FILE):
+        try:
+            Path(path).write_text(message[-1024:] + "\n", encoding="utf-8")  # the service shows 1,024 characters
+        except OSError as error:  # a full disk, perhaps the very failure to tell
+            print(f"The reason could not be written to {path}: {error}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def find(target: str) -> Component[..., Any]:
+    """The component named `module:function`.
+
+    Raises:
+        InputError: when there is no such module, function, or the function is not a component.
+    """
+    module_name, _, name = target.partition(":")
+    if not module_name or not name or module_name.startswith("."):
+        raise InputError(f"{target!r} does not name a component. Allowed: module:function.")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name + ".").startswith(error.name + "."):
+            raise  # the module is there; something that it imports is not
+        raise InputError(f"no module {module_name!r} for {target!r}; sys.path starts with {sys.path[:2]}.") from None
+    found = getattr(module, name, None)
+    if not isinstance(found, Component):
+        if found is not None:
+            raise InputError(f"{target!r} is not a component: decorate the function with @component.")
+        there = ", ".join(other for other, value in vars(module).items() if isinstance(value, Component))
+        raise InputError(f"{module_name!r} has no component {name!r}. There are: {there or 'none'}.")
+    return cast(Component[..., Any], found)
+
+
+def _make_folder(name: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"--{name.replace('_', '-')} {folder} cannot be made: a file is in its place.") from None
+
+
+def main() -> None:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(__doc__)
+        sys.exit(0 if len(sys.argv) > 1 else 2)
+    try:
+        found = find(sys.argv[1])
+    except InputError as error:
+        fail(f"error: {error}", code=2)
+    except Exception as error:
+        _fail_by(error)
+    run(found, sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

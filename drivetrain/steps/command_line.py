@@ -1,0 +1,136 @@
+"""The command line that a declaration implies: `--folder PATH` and `--parameter VALUE`, or joined by `=`.
+
+What follows a flag is its value, whatever it begins with, unless it is another flag of the component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from drivetrain.base.errors import InputError
+from drivetrain.steps.declaration import (
+    METRICS_FILE,
+    METRICS_OUTPUT,
+    Component,
+    ComponentFolder,
+    ComponentParameter,
+    Scalar,
+)
+
+_BOOLS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class FolderFlag(NamedTuple):
+    """A folder of the command line; `kind` says which way the data flows."""
+
+    folder: ComponentFolder
+    kind: str
+
+
+def folder_flags(component: Component[..., Any]) -> list[FolderFlag]:
+    """Every folder that the command line takes: the declared ones, and the one for the numbers that come back."""
+    checkpoints = [] if component.checkpoints is None else [component.checkpoints]
+    metrics = ComponentFolder(METRICS_OUTPUT, optional=True, help=f"gets {METRICS_FILE}")
+    return [
+        *(FolderFlag(folder, "input") for folder in component.inputs.values()),
+        *(FolderFlag(folder, "output") for folder in component.outputs.values()),
+        *(FolderFlag(folder, "kept") for folder in checkpoints),
+        *([FolderFlag(metrics, "output")] if component.metrics != () else []),
+    ]
+
+
+def asks_for_help(component: Component[..., Any], words: Sequence[str]) -> bool:
+    """Whether `-h` or `--help` stands where a flag does."""
+    flags = {each.flag for each in _declared(component)}
+    return any(
+        word in ("-h", "--help") and (index == 0 or words[index - 1] not in flags) for index, word in enumerate(words)
+    )
+
+
+def read(component: Component[..., Any], words: Sequence[str]) -> dict[str, Any]:
+    """Name -> value of every folder (None where an optional one is not given) and parameter.
+
+    Raises:
+        InputError: an unknown flag, one without a value, one that is required and missing; a value of another type.
+    """
+    declared = {each.flag: each for each in _declared(component)}
+    values: dict[str, Any] = {
+        each.name: each.default if isinstance(each, ComponentParameter) else None for each in declared.values()
+    }
+    unknown: list[str] = []
+    given: set[str] = set()
+    remaining = list(reversed(words))
+    while remaining:
+        word = remaining.pop()
+        flag, joined, text = word.partition("=")
+        if flag not in declared:
+            unknown.append(word)
+            continue
+        if not joined:
+            if not remaining or remaining[-1] in declared:  # the value was forgotten
+                raise _refused(f"argument {flag}: expected one argument")
+            text = remaining.pop()
+        each = declared[flag]
+        values[each.name] = parse(each, text) if isinstance(each, ComponentParameter) else Path(text)
+        given.add(flag)
+    missing = [flag for flag, each in declared.items() if _is_required(each) and flag not in given]
+    if missing:
+        raise _refused(f"the following arguments are required: {', '.join(missing)}")
+    if unknown:
+        raise _refused(f"unrecognized arguments: {' '.join(unknown)}")
+    return values
+
+
+def parse(declared: ComponentParameter, text: str) -> Scalar:
+    """One parameter's value from its text; platforms pass every value as a string.
+
+    Raises:
+        InputError: no value of its type, or none of its choices.
+    """
+    try:
+        value: Scalar = _BOOLS[text.strip().lower()] if declared.type is bool else declared.type(text)
+        if value != value:  # every comparison with NaN is false, so no check downstream would notice it
+            raise ValueError(text)
+    except (ValueError, KeyError):
+        allowed = {"bool": "true or false", "int": "a whole number"}.get(declared.type.__name__, "a number")
+        raise _refused(f"argument {declared.flag}: {text!r} is not {allowed}") from None
+    if declared.choices and value not in declared.choices:
+        allowed = ", ".join(map(str, declared.choices))
+        raise _refused(f"argument {declared.flag}: {text!r} is not one of {allowed}")
+    return value
+
+
+def usage(component: Component[..., Any]) -> str:
+    """What `--help` shows."""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog=f"python -m drivetrain.steps.call {component.target}", description=component.summary or None
+    )
+    folders, parameters = parser.add_argument_group("folders"), parser.add_argument_group("parameters")
+    for folder, kind in folder_flags(component):
+        text = f"({kind}) {folder.help}".strip().replace("%", "%%")
+        folders.add_argument(folder.flag, required=not folder.optional, metavar="PATH", help=text)
+    for declared in component.parameters.values():
+        default = f" [default: {declared.default!r}]" if declared.default is not None else ""
+        parameters.add_argument(
+            declared.flag,
+            required=declared.required,
+            metavar="|".join(map(str, declared.choices)) or declared.type.__name__.upper(),
+            help=(declared.help + default).strip().replace("%", "%%"),
+        )
+    return parser.format_help()
+
+
+def _declared(component: Component[..., Any]) -> list[ComponentFolder | ComponentParameter]:
+    return [*(flag.folder for flag in folder_flags(component)), *component.parameters.values()]
+
+
+def _is_required(declared: ComponentFolder | ComponentParameter) -> bool:
+    return declared.required if isinstance(declared, ComponentParameter) else not declared.optional
+
+
+def _refused(message: str) -> InputError:
+    return InputError(f"{message}. With --help it lists the folders and parameters.")

@@ -1,0 +1,82 @@
+"""The folder of a user's own code, and a file in it that can be started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from drivetrain.base.errors import InputError
+from drivetrain.steps import script_mode
+
+# The unpacked folder of the code that travels with a pipeline, where a start file made one.
+SOURCE_VARIABLE = "DRIVETRAIN_SOURCE"
+_MOST_NAMES = 8  # in a message
+
+
+def code_folder(source: Path | None) -> Path:
+    """Where the script lies and starts: `source`, else the code that travels with the pipeline, else this folder.
+
+    In a container `source` is copied, as the toolkit copies to /opt/ml/code: a script may write beside itself, and
+    the object store has kept no file's mode, so what begins with `#!` is made executable.
+
+    Raises:
+        InputError: `source` is no folder.
+    """
+    unpacked = os.environ.get(SOURCE_VARIABLE)
+    if source is None:
+        return Path(unpacked or ".").resolve()
+    if not source.is_dir():
+        raise InputError(f"--source {source} is no folder. Give the folder in which the script lies.")
+    if unpacked is None:
+        return source.resolve()
+    import shutil
+
+    folder = Path(unpacked).parent.with_name("script")
+    shutil.copytree(source, folder)
+    for path in folder.rglob("*"):
+        if path.is_file() and _first_line(path).startswith(b"#!"):
+            path.chmod(0o755)
+    return folder
+
+
+def check_script(script: str, folder: Path) -> None:
+    """
+    Raises:
+        InputError: `script` leads out of the folder, to no file, or to one that cannot be started.
+    """
+    path = folder / script
+    if not script_mode.is_entry_point(script) or not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"script {script!r} is not in the folder of the code. Allowed: the path of a file in {folder}, such as "
+            "train.py or bin/train.sh, of letters, digits and . _ + - /."
+        )
+    if not path.is_file():
+        more = "" if script.endswith(".py") else " Only Python files travel with a pipeline: for others give source=."
+        raise InputError(f"no script {script!r} in {folder} (it holds {_listing(folder)}).{more}")
+    if script.endswith(".py"):
+        return
+    if not os.access(path, os.X_OK):
+        raise InputError(f"script {script!r} is not executable. Make it so: chmod +x {path}")
+    first = _first_line(path)
+    if first.startswith(b"\x7fELF"):
+        return
+    if not first.startswith(b"#!"):
+        raise InputError(f"script {script!r} does not say what runs it. Give it a first line such as #!/bin/bash.")
+    interpreter = first[2:].lstrip(b" \t").replace(b"\t", b" ").partition(b" ")[0]
+    if not interpreter or not os.path.exists(interpreter):
+        shown = first.decode("utf-8", "backslashreplace")
+        cause = " Give the file Unix line ends." if first.endswith(b"\r") else ""
+        raise InputError(
+            f"script {script!r} begins with {shown!r}, but there is no such program on this machine.{cause}"
+        )
+
+
+def _first_line(path: Path) -> bytes:
+    """At most 256 bytes, which is also what the kernel reads."""
+    with path.open("rb") as file:
+        return file.read(256).partition(b"\n")[0]
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "") if names else "nothing"

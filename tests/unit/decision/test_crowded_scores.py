@@ -1,0 +1,60 @@
+"""From samples to the decision: what a report says of scores that lie close together misleads no decision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from drivetrain.decision import Champion, Evaluation, decide, policy, read_evaluation
+from drivetrain.training_scripts.counting.accumulator import Accumulator
+from drivetrain.training_scripts.counting.result import Bootstrap
+from drivetrain.training_scripts.evaluating import document
+from drivetrain.training_scripts.evaluating.settings import Settings
+from drivetrain.training_scripts.metric import Samples, Task, load_metrics
+from drivetrain.training_scripts.process import Process
+
+N = 400
+TARGETS = np.random.default_rng(0).integers(0, 2, N)
+
+
+def evaluated(folder: Path, scores: np.ndarray) -> Evaluation:
+    """In mode exact: the values are exact, the replicates are in bins."""
+    task = Task("binary", 2)
+    counting = Accumulator(
+        Process(0, 1, 0, 1, torch.device("cpu")),
+        task,
+        load_metrics("auroc", task),
+        num_rows=N,
+        exact=True,
+        bootstrap=Bootstrap(replicates=100),
+    )
+    predicted = (scores >= 0.5).astype(np.int64)
+    counting.update(np.arange(N), Samples(losses=np.zeros(N), targets=TARGETS, scores=scores, predicted=predicted))
+    result = counting.finish()
+    content = document.document(
+        result, Settings(mode="exact"), data={"content_hash": "d", "rows": N, "key": None}, model={"content_hash": "m"}
+    )
+    folder.mkdir()
+    (folder / "evaluation.json").write_text(json.dumps(content))
+    (folder / "bootstrap.json").write_text(json.dumps(document.replicates(result)))
+    return read_evaluation(folder)
+
+
+@pytest.mark.parametrize(("width", "told"), [(1e-9, True), (0.1, False)])
+def test_a_worse_model_is_not_better_for_the_bins_of_the_other(tmp_path: Path, width: float, told: bool) -> None:
+    random = np.random.default_rng(1)
+    crowded = evaluated(tmp_path / "crowded", 0.3 + width * (TARGETS + 0.5 * random.normal(size=N)).clip(-2, 4))
+    spread = evaluated(tmp_path / "spread", 1 / (1 + np.exp(-(TARGETS + 1.2 * random.normal(size=N)))))
+    better, worse = crowded.whole.metrics["auroc"], spread.whole.metrics["auroc"]
+    assert better.value - worse.value > 0.15 and better.bound < 1e-9
+    decided = decide(spread, Champion(version=1, content_hash="c", evaluation=crowded), policy(metric="auroc"))
+    assert decided.verdict == "keep champion"
+    difference = decided.difference
+    assert difference is not None and difference.interval is not None
+    assert difference.interval.low < difference.value < difference.interval.high
+    assert difference.share_better == 0
+    assert ("The interval is wider by 0.5" in " ".join(decided.why)) == told

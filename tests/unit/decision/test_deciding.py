@@ -1,0 +1,336 @@
+"""Who is registered: every verdict, and what cannot be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision import Champion, Decision, Evaluation, Registered, decide, policy
+
+Make = Callable[..., Evaluation]
+COUNT = 200
+
+
+def champion(evaluation: Evaluation | None, version: int = 3) -> Champion:
+    return Champion(version=version, content_hash="b" * 64, evaluation=evaluation)
+
+
+def around(value: float, spread: float = 0.01) -> list[float]:
+    """Replicates between value - spread and value + spread."""
+    return [value + spread * (2 * number / (COUNT - 1) - 1) for number in range(COUNT)]
+
+
+def said(decided: Decision) -> str:
+    return " ".join(decided.why)
+
+
+def test_without_a_champion_the_floors_decide(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.98})
+    first = decide(ours, None, policy(floors='{"accuracy": 0.97}'))
+    assert (first.verdict, first.better, first.floors_met) == ("register", True, True)
+    assert said(first) == (
+        "No version is approved yet, so the floors alone decide: accuracy is 0.9800 on 360 samples. The floor is met."
+    )
+    below = decide(ours, None, policy(floors='{"accuracy": 0.985}'))
+    assert (below.verdict, below.floors_met) == ("below floors", False)
+    assert below.why[0] == "accuracy is 0.9800; at least 0.9850 is asked."
+
+
+def test_where_a_champion_was_looked_for_is_told(evaluation: Make) -> None:
+    ours, asked = evaluation({"accuracy": 0.98}), "digits in the registry mlflow:http://mlflow:5000"
+    told = f"No version of {asked} is approved yet, so the floors alone decide"
+    assert said(decide(ours, None, policy(), asked=asked)).startswith(f"{told}: accuracy is 0.9800")
+    assert f"{told}." in decide(ours, None, policy(floors='{"accuracy": 0.985}'), asked=asked).why
+
+
+def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.98, "auroc": (0.9, 0.01), "loss": (0.2, 0.05)})
+    for floors, met in (
+        ('{"auroc": 0.89}', True),
+        ('{"auroc": 0.8900001}', False),
+        ('{"loss": 0.25}', True),
+        ('{"loss": 0.2499999}', False),
+    ):
+        assert decide(ours, None, policy(floors=floors)).floors_met is met, floors
+
+
+def test_a_floor_of_what_is_better_when_less_is_a_ceiling(evaluation: Make) -> None:
+    decided = decide(evaluation({"accuracy": 0.98, "loss": 0.3}), None, policy(floors='{"loss": 0.2}'))
+    assert decided.why[0] == "loss is 0.3000; at most 0.2000 is asked."
+
+
+def test_floors_on_slices(evaluation: Make) -> None:
+    ours = evaluation(
+        {"accuracy": 0.98},
+        slices={"site=north": {"accuracy": 0.99}, "site=south": {"accuracy": 0.8}, "age=old": {"accuracy": 0.7}},
+    )
+    for floors, failed in (
+        ('{"accuracy@site=north": 0.9}', []),
+        ('{"accuracy@site=*": 0.9}', ["site=south"]),
+        ('{"accuracy@*": 0.9}', ["site=south", "age=old"]),
+    ):
+        decided = decide(ours, None, policy(floors=floors))
+        assert [floor.slice for floor in decided.floors if not floor.met] == failed, floors
+        assert decided.verdict == ("below floors" if failed else "register")  # all of them are to be met
+    every = decide(ours, None, policy(floors='{"accuracy@*": 0.9}')).floors
+    assert [floor.slice for floor in every] == ["site=north", "site=south", "age=old"]  # not the whole test set
+
+
+@pytest.mark.parametrize(
+    ("rule", "margin", "gain", "kept"),
+    [
+        ("better", 0.0, 0.02, True),
+        ("better", 0.0, 0.005, False),  # the interval reaches below 0
+        ("better", 0.005, 0.02, True),
+        ("better", 0.011, 0.02, False),
+        ("not_worse", 0.0, 0.005, False),
+        ("not_worse", 0.01, 0.005, True),
+        ("not_worse", 0.01, -0.005, False),
+        ("not_worse", 0.02, -0.005, True),
+    ],
+)
+def test_the_interval_decides(evaluation: Make, rule: str, margin: float, gain: float, kept: bool) -> None:
+    steady = [0.9] * COUNT
+    for metric, sign in (("accuracy", 1), ("loss", -1)):  # of a loss, less is better
+        ours = evaluation({metric: 0.9 + sign * gain}, replicates={metric: around(0.9 + sign * gain)})
+        theirs = evaluation({metric: 0.9}, replicates={metric: steady})
+        decided = decide(ours, champion(theirs), policy(metric=metric, rule=rule, margin=margin, horizon=1))
+        assert decided.verdict == ("register" if kept else "keep champion")
+        assert decided.better is kept
+        assert decided.difference is not None and decided.difference.interval is not None
+        assert decided.difference.value == pytest.approx(sign * gain)
+        assert decided.difference.interval.low == pytest.approx(sign * gain - 0.0095, abs=1e-4)
+
+
+def test_just_the_margin_is_enough(evaluation: Make) -> None:
+    ours, theirs = evaluation({"accuracy": 0.75}), champion(evaluation({"accuracy": 0.5}))
+    assert decide(ours, theirs, policy(margin=0.25)).verdict == "register"
+    assert decide(ours, theirs, policy(margin=0.2500001)).verdict == "keep champion"
+    worse = champion(evaluation({"accuracy": 1.0}))
+    assert decide(ours, worse, policy(rule="not_worse", margin=0.25)).verdict == "register"
+    assert decide(ours, worse, policy(rule="not_worse", margin=0.2499999)).verdict == "keep champion"
+
+
+def test_equal_models_are_not_worse_and_not_better(evaluation: Make) -> None:
+    same = evaluation({"accuracy": 0.9}, replicates={"accuracy": around(0.9)})
+    assert decide(same, champion(same), policy(rule="not_worse", margin=0.03)).verdict == "register"
+    # On 360 samples a model that loses one in a hundred may lose none.
+    assert decide(same, champion(same), policy(rule="not_worse", margin=0.01)).verdict == "keep champion"
+    assert decide(same, champion(same), policy(rule="better")).verdict == "keep champion"
+
+
+def test_errors_of_both_values_are_taken_off_the_gain(evaluation: Make) -> None:
+    ours = evaluation({"auroc": (0.93, 0.01)}, replicates={"auroc": [0.93] * COUNT})
+    theirs = evaluation({"auroc": (0.9, 0.015)}, replicates={"auroc": [0.9] * COUNT})
+    assert decide(ours, champion(theirs), policy(metric="auroc")).verdict == "register"
+    wider = evaluation({"auroc": (0.9, 0.025)}, replicates={"auroc": [0.9] * COUNT})
+    decided = decide(ours, champion(wider), policy(metric="auroc"))
+    assert decided.verdict == "keep champion"
+    assert "0.0350 is taken off" in said(decided)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kept", "better"), [((0.0, 0.0), True, 1), ((0.01, 0.01), True, 1), ((0.02, 0.012), False, 0)]
+)
+def test_what_replicates_may_be_from_exact_widens_the_interval(
+    evaluation: Make, bounds: tuple[float, float], kept: bool, better: int
+) -> None:
+    """Of either model: who is better in a replicate by less than both bounds is not known."""
+    for metric, sign in (("auroc", 1), ("loss", -1)):
+        ours = evaluation(
+            {metric: 0.9 + sign * 0.03}, replicates={metric: [0.9 + sign * 0.03] * COUNT}, bounds={metric: bounds[0]}
+        )
+        theirs = evaluation({metric: 0.9}, replicates={metric: [0.9] * COUNT}, bounds={metric: bounds[1]})
+        decided = decide(ours, champion(theirs), policy(metric=metric))
+        assert decided.verdict == ("register" if kept else "keep champion")
+        assert decided.difference is not None and decided.difference.interval is not None
+        interval, bound = decided.difference.interval, sum(bounds)
+        assert (interval.low, interval.high) == pytest.approx((sign * 0.03 - bound, sign * 0.03 + bound))
+        assert (interval.bound, decided.difference.share_better) == (pytest.approx(bound), better)
+        wider = "The interval is wider by 0.0320 at each end"
+        assert (wider in said(decided)) == (not kept)
+
+
+def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -> None:
+    decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), policy())
+    assert decided.verdict == "register"
+    assert "There are no bootstrap replicates: the values alone decide" in said(decided)
+
+
+def test_replicates_that_are_undefined_are_left_out_and_counted(evaluation: Make) -> None:
+    holes: list[float | None] = [None if number % 4 == 0 else 0.95 for number in range(COUNT)]
+    theirs = evaluation({"accuracy": 0.9}, replicates={"accuracy": [None, *([0.9] * (COUNT - 1))]})
+    decided = decide(evaluation({"accuracy": 0.95}, replicates={"accuracy": holes}), champion(theirs), policy())
+    assert decided.difference is not None and decided.difference.interval is not None
+    assert (decided.difference.interval.replicates, decided.difference.interval.left_out) == (150, 50)
+    assert "150 paired replicates, 50 left out as undefined; better in 100 % of them" in said(decided)
+    few = evaluation({"accuracy": 0.95}, replicates={"accuracy": [*([0.95] * 79), *([None] * 121)]})
+    undecided = decide(few, champion(evaluation({"accuracy": 0.9}, replicates={"accuracy": [0.9] * COUNT})), policy())
+    assert undecided.verdict == "keep champion"
+    assert "Only 79 replicates define it" in said(undecided)
+
+
+def test_too_few_replicates_for_the_confidence(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.95}, replicates={"accuracy": [0.95] * 79})
+    theirs = evaluation({"accuracy": 0.9}, replicates={"accuracy": [0.9] * 79})
+    with pytest.raises(InputError, match=r"79 bootstrap replicates are too few.*it needs 80.*bootstrap=0"):
+        decide(ours, champion(theirs), policy())
+    assert decide(ours, champion(theirs), policy(confidence=0.9)).verdict == "register"
+    assert decide(ours, None, policy()).verdict == "register"  # nothing to compare with
+
+
+def test_budgets(evaluation: Make) -> None:
+    ours = evaluation(
+        {"accuracy": 0.95, "loss": 0.25}, slices={"site=north": {"accuracy": 0.8}, "site=south": {"accuracy": 0.99}}
+    )
+    theirs = evaluation(
+        {"accuracy": 0.9, "loss": 0.2}, slices={"site=north": {"accuracy": 0.9}, "site=south": {"accuracy": 0.9}}
+    )
+    for budgets, kept in (
+        ('{"accuracy@site=north": 0.11}', True),
+        ('{"accuracy@site=north": 0.09}', False),
+        ('{"accuracy@*": 0.09}', False),
+        ('{"loss": 0.051}', True),
+        ('{"loss": 0.049}', False),
+        ('{"accuracy": 0}', True),
+    ):
+        decided = decide(ours, champion(theirs), policy(budgets=budgets))
+        assert (decided.verdict == "register", decided.within_budgets) == (kept, kept), budgets
+        assert decided.better
+    decided = decide(ours, champion(theirs), policy(budgets='{"accuracy@site=north": 0.05}'))
+    assert "accuracy (site=north) is 0.1000 worse than the champion's; at most 0.0500 is allowed." in decided.why
+
+
+def test_a_budget_may_be_used_up_and_errors_of_both_values_count(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 1.0, "auroc": (0.5, 0.125)})
+    theirs = champion(evaluation({"accuracy": 0.5, "auroc": (0.75, 0.25)}))
+    assert decide(ours, theirs, policy(budgets='{"auroc": 0.625}')).within_budgets
+    assert not decide(ours, theirs, policy(budgets='{"auroc": 0.6249999}')).within_budgets
+
+
+def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.95}, slices={f"site={number}": {"accuracy": 0.5} for number in range(40)})
+    decided = decide(ours, None, policy(floors='{"accuracy@site=*": 0.9}'))
+    assert sum("at least 0.9000 is asked" in reason for reason in decided.why) == 5
+    assert "35 more floors are not met." in decided.why and len(decided.floors) == 40
+
+
+def test_already_registered(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.95})
+    known = Registered(version=2, status="Rejected")
+    decided = decide(ours, champion(None), policy(), registered=known)
+    assert (decided.verdict, decided.better, decided.difference) == ("already registered", False, None)
+    assert said(decided) == "This content is version 2 already, which was rejected."
+    first = decide(ours, None, policy(), registered=known)
+    assert (first.verdict, first.better) == ("already registered", False)
+    below = decide(ours, None, policy(floors='{"accuracy": 0.99}'), registered=known)
+    assert below.verdict == "below floors" and "version 2 already" in said(below)
+
+
+MISMATCHES = {
+    "test sets": {"data_hash": "e" * 64},
+    "numbers of rows": {"rows": 361},
+    "keys of a sample": {"key": "name"},
+}
+
+
+@pytest.mark.parametrize("what", MISMATCHES)
+def test_what_was_not_measured_alike_is_not_compared(evaluation: Make, what: str) -> None:
+    ours = evaluation({"accuracy": 0.95})
+    theirs = replace(ours, source="champion/evaluation.json", **MISMATCHES[what])  # type: ignore[arg-type]
+    with pytest.raises(InputError) as caught:
+        decide(ours, champion(theirs), policy())
+    message = str(caught.value)
+    assert f"different {what}: " in message
+    ((field, value),) = MISMATCHES[what].items()
+    assert f"{getattr(ours, field)}, and {value}." in message
+    assert "report/evaluation.json" in message and "champion/evaluation.json" in message
+
+
+def test_another_number_of_samples_is_not_compared(evaluation: Make) -> None:
+    """A row may have several samples."""
+    ours = evaluation({"accuracy": 0.95})
+    theirs = replace(ours, groups={"": replace(ours.whole, num_samples=359)})
+    with pytest.raises(InputError, match="different numbers of samples: 360, and 359"):
+        decide(ours, champion(theirs), policy())
+
+
+def test_other_replicates_are_not_paired(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.95}, replicates={"accuracy": [0.95] * COUNT})
+    assert ours.resampling is not None
+    for other in (replace(ours.resampling, seed=1), replace(ours.resampling, by="row"), None):
+        with pytest.raises(InputError, match=r"different bootstraps: 200 replicates of seed 0 by id, and "):
+            decide(ours, champion(replace(ours, resampling=other)), policy())
+
+
+def test_other_slices_are_not_compared(evaluation: Make) -> None:
+    ours = evaluation({"accuracy": 0.95}, slices={"site=north": {"accuracy": 0.9}})
+    with pytest.raises(InputError, match="different slices: site=north, and none"):
+        decide(ours, champion(evaluation({"accuracy": 0.9})), policy())
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"metric": "acuracy"}, "metric: report/evaluation.json has no 'acuracy'. Did you mean 'accuracy'?"),
+        ({"metric": "auroc"}, "metric: auroc is undefined in report/evaluation.json: one class only"),
+        ({"metric": "confusion_matrix"}, "cannot decide: nothing says whether more of it is better"),
+        ({"floors": '{"f1_makro": 0.9}'}, "floors: report/evaluation.json has no 'f1_makro'. Did you mean 'f1_macro'?"),
+        ({"floors": '{"auroc": 0.9}'}, "floors: auroc is undefined"),
+        ({"floors": '{"accuracy@site=nord": 0.9}'}, "has no slice 'site=nord'. Did you mean 'site=north'?"),
+        ({"floors": '{"accuracy@sight=*": 0.9}'}, "floors: 'accuracy@sight=*', but there is no such slice."),
+        ({"floors": '{"f1_macro@site=north": 0.9}'}, "has no 'f1_macro' on site=north"),
+        ({"floors": '{"confusion_matrix": 1}'}, "cannot be limited: nothing says whether more of it is better"),
+        ({"budgets": '{"acuracy": 0.1}'}, "budgets: report/evaluation.json has no 'acuracy'"),
+    ],
+)
+def test_what_cannot_be_decided_on(evaluation: Make, given: dict[str, str], part: str) -> None:
+    ours = evaluation(
+        {"accuracy": 0.95, "f1_macro": 0.9, "confusion_matrix": 1.0},
+        slices={"site=north": {"accuracy": 0.9}},
+        undefined={"auroc": "one class only"},
+    )
+    with pytest.raises(InputError) as caught:
+        decide(ours, None, policy(**given))  # type: ignore[arg-type]
+    assert part in str(caught.value)
+
+
+def test_a_slice_where_there_are_none(evaluation: Make) -> None:
+    with pytest.raises(InputError, match="evaluated without slices: evaluate with slices="):
+        decide(evaluation({"accuracy": 0.9}), None, policy(floors='{"accuracy@site=north": 0.9}'))
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"rule": "best"}, "rule='best'. Allowed: better, not_worse."),
+        ({"metric": ""}, "metric=''"),
+        ({"metric": "accuracy@site=north"}, "of the whole test set"),
+        ({"margin": -0.1}, "margin=-0.1"),
+        ({"margin": float("nan")}, "margin=nan"),
+        ({"confidence": 1.0}, "confidence=1.0"),
+        ({"confidence": 95.0}, "confidence=95.0"),
+        ({"confidence": 0.49}, "confidence=0.49"),
+        ({"floors": "accuracy > 0.9"}, "is not JSON"),
+        ({"floors": "[]"}, "is not a JSON object"),
+        ({"floors": '{"accuracy": "0.9"}'}, "Allowed: a finite number"),
+        ({"floors": '{"accuracy": NaN}'}, "Allowed: a finite number"),
+        ({"floors": '{"accuracy": true}'}, "Allowed: a finite number"),
+        ({"floors": '{"accuracy@": 0.9}'}, "metric@column=value"),
+        ({"floors": '{"accuracy@north": 0.9}'}, "metric@column=value"),
+        ({"floors": '{"@site=north": 0.9}'}, "metric@column=value"),
+        ({"floors": '{"accuracy": 0.9, "accuracy": 0.8}'}, "names 'accuracy' twice"),
+        ({"budgets": '{"accuracy": -0.1}'}, "Allowed: 0 or more"),
+    ],
+)
+def test_policies_that_are_none(given: dict[str, object], part: str) -> None:
+    with pytest.raises(InputError) as caught:
+        policy(**given)  # type: ignore[arg-type]
+    assert part in str(caught.value)
+
+
+def test_the_least_confidence_is_one_half() -> None:
+    assert policy(confidence=0.5).confidence == 0.5

@@ -1,0 +1,116 @@
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry.backends.mlflow import MlflowRegistry
+from drivetrain.registry.registry import RegistryError, open_registry
+from tests.fixtures.failing_proxy import closed_port
+from tests.fixtures.mlflow_server import VARIABLES, new_database
+
+pytestmark = pytest.mark.slow  # importing MLflow takes as long as all of them
+
+CONTENTS = [hashlib.sha256(bytes([n])).hexdigest() for n in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return new_database(tmp_path)
+
+
+def test_a_database_without_a_server(database: str) -> None:
+    registry = open_registry(f"mlflow:{database}")
+    assert isinstance(registry, MlflowRegistry) and registry.groups() == [] and registry.champion("digits") is None
+    package = {"SourceUri": "file:///models/digits"}
+    assert registry.register("digits", CONTENTS[0], package, metrics={"accuracy": 1 / 3}) == (1, True)
+    assert registry.register("digits", CONTENTS[0], package) == (1, False)
+    version = registry.version("digits")
+    assert (version.artifact, version.metrics) == ("file:///models/digits", {"accuracy": 1 / 3})
+
+
+def test_what_the_environment_names_is_the_registry(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
+    open_registry("mlflow").register("digits", CONTENTS[0], {})
+    assert MlflowRegistry(database).version("digits").version == 1
+
+
+def test_the_alias_follows_the_champion(database: str) -> None:
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    registry, client = MlflowRegistry(database), MlflowClient(database, database)
+
+    def alias() -> int:
+        return int(client.get_model_version_by_alias("digits", "champion").version)
+
+    for content in CONTENTS:
+        registry.register("digits", content, {}, approval="Approved" if content == CONTENTS[0] else "Rejected")
+    assert alias() == 1
+    registry.set_status("digits", 3, "Approved")
+    assert alias() == 3
+    registry.set_status("digits", 3, "Rejected")
+    assert alias() == 1
+    registry.set_status("digits", 1, "Rejected")
+    with pytest.raises(MlflowException):
+        alias()
+
+
+def test_a_duplicate_that_a_killed_process_left_is_taken_back_unless_somebody_decided_on_it(database: str) -> None:
+    from mlflow.tracking import MlflowClient
+
+    registry, client = MlflowRegistry(database), MlflowClient(database, database)
+    registry.register("digits", CONTENTS[0], {})
+    tags = client.get_model_version("digits", "1").tags
+    for _ in range(2):
+        client.create_model_version("digits", source="s3://models/digits", tags=tags)
+    registry.set_status("digits", 3, "Rejected")
+    assert registry.register("digits", CONTENTS[0], {}) == (1, False)
+    assert [version.version for version in registry.versions("digits")] == [3, 1]
+
+
+def test_versions_of_others_are_pending(database: str) -> None:
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(database, database)
+    client.create_registered_model("digits")
+    client.create_model_version("digits", source="s3://models/digits")
+    version = MlflowRegistry(database).version("digits")
+    assert (version.content_hash, version.status, version.decision) == ("", "PendingManualApproval", None)
+
+
+@pytest.mark.parametrize("uri", ["sqlite:////proc/none/mlflow.db", "sqlite:///{folder}", "no-such-scheme://host"])
+def test_a_place_that_is_none(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        MlflowRegistry(uri.format(folder=tmp_path)).champion("digits")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_mlflow(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", None)
+    with pytest.raises(RegistryError, match=r"pip install 'drivetrain\[mlflow\]'"):
+        MlflowRegistry(database).groups()
+
+
+@pytest.mark.parametrize("user", ["u:s3cret@", "u:s3/cret@", "u:s3@cret@"])
+def test_no_password_is_told(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(RegistryError) as caught:
+        MlflowRegistry(f"http://{user}127.0.0.1:{closed_port()}/").champion("digits")
+    assert "cret" not in str(caught.value) and "127.0.0.1" in str(caught.value)
+
+
+def test_no_password_of_a_database_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError) as caught:
+        MlflowRegistry(f"sqlite:////{tmp_path}/none/x.db?user=u&password=s3cret").champion("digits")
+    assert "s3cret" not in str(caught.value)
+    with pytest.raises(RegistryError) as caught:  # without the driver, or without the server
+        MlflowRegistry("postgresql://ada:s3cret@127.0.0.1:1/db?user=u&password=s3cret").champion("digits")
+    assert "s3cret" not in str(caught.value) and "postgresql://127.0.0.1:1/db" in str(caught.value)

@@ -1,0 +1,246 @@
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.register_model import Registered, register_model
+from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
+from drivetrain.registry import model_package, registration
+from drivetrain.registry.content_hash import content_hash, files_in
+from drivetrain.registry.registration import Evidence
+from drivetrain.registry.registry import open_registry
+
+DESCRIPTION = {
+    "format": 1,
+    "recipe": "digits_cnn",
+    "recipe_options": {"width": 8},
+    "precision": "fp32",
+    "data": {"content_hash": "d" * 64, "rows": 1437},
+    "training": {"epochs": 3, "learning_rate": 0.1},
+    "step": 12,
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    (folder / "code").mkdir(parents=True)
+    (folder / "model.json").write_text(json.dumps(DESCRIPTION))
+    (folder / "model.safetensors").write_bytes(b"\0\1\2")
+    (folder / "code" / "inference.py").write_text("def model_fn(folder): ...\n")
+    return folder
+
+
+def evaluation(of: str) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "num_samples": 360,
+        "model": {"content_hash": of},
+        "data": {"content_hash": "e" * 64, "rows": 360},
+        "metrics": {
+            "accuracy": {"value": 0.98, "low": 0.96, "high": 0.99, "bound": 0.0},
+            "auroc": {"value": 0.5, "bound": 1e-5},
+        },
+    }
+
+
+def decision(of: str) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "verdict": "keep champion",
+        "why": ["0.1 % below the champion, which is less than it varies."],
+        "candidate": {"content_hash": of, "metrics": {"accuracy": 0.98}},
+        "champion": {"version": 3, "content_hash": "c" * 64, "metrics": {}},
+        "metric": "accuracy",
+        "difference": {"value": -0.001, "low": -0.01, "high": 0.008},
+    }
+
+
+@pytest.fixture
+def report(tmp_path: Path, model: Path) -> Path:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / "evaluation.json").write_text(json.dumps(evaluation(content_hash(model))))
+    return folder
+
+
+@pytest.fixture
+def decided(tmp_path: Path, model: Path) -> Path:
+    folder = tmp_path / "decision"
+    folder.mkdir()
+    (folder / "decision.json").write_text(json.dumps(decision(content_hash(model))))
+    return folder
+
+
+def test_all_that_is_known_is_registered(model: Path, report: Path, decided: Path, tmp_path: Path) -> None:
+    registry = f"local:{tmp_path}/ledger.db"
+    made = register_model(
+        model,
+        None,
+        report,
+        decided,
+        tmp_path / "card",
+        group="digits",
+        registry=registry,
+        execution="run-1",
+        artifact="s3://models/model.tar.gz",
+        image="image:1",
+        instance_types="ml.m5.large, ml.c5.xlarge",
+        quality="s3://models/model_quality.json",
+    )
+    version = open_registry(registry).version("digits")
+    assert made == Registered(1, 1)
+    assert version.metrics == {"accuracy": 0.98, "auroc": 0.5, "num_samples": 360}
+    assert version.artifact == "s3://models/model.tar.gz" and version.content_hash == content_hash(model)
+    assert set(version.lineage) == {"data", "test-data", "config", "code", "execution"}
+    assert (version.lineage["data"], version.lineage["test-data"]) == ("d" * 64, "e" * 64)
+    assert version.lineage["execution"] == "run-1"
+    assert version.decision == decision(content_hash(model))
+    assert version.card is not None and model_package.metrics(version.package) == version.metrics
+    assert json.loads((tmp_path / "card" / "card.json").read_text()) == version.card
+    page = (tmp_path / "card" / "card.md").read_text()
+    assert page.startswith("# digits version 1\n") and "| accuracy | 0.98 | confidence interval 0.96 to 0.99 |" in page
+    container = version.package["InferenceSpecification"]["Containers"][0]
+    assert container["Image"] == "image:1" and container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
+
+
+def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
+    files = files_in(model)
+    known = content_hash(model)
+    package = registration.package_of(
+        files,
+        Evidence(DESCRIPTION, evaluation(known), decision(known)),
+        {"accuracy": 0.98},
+        group="digits",
+        artifact="s3://models/model.tar.gz",
+        approval="Approved",
+        image="123456789012.dkr.ecr.eu-west-1.amazonaws.com/pytorch-inference:2.6",
+        instance_types=["ml.m5.large"],
+        quality="s3://models/model_quality.json",
+    )
+    assert check_arguments("RegisterModel", package, {}) == []
+    here = registration.package_of(files, Evidence(), {}, group="digits", artifact=model.as_uri(), approval="Approved")
+    assert check_arguments("RegisterModel", here, {}) == [] and here["SourceUri"] == model.as_uri()
+
+
+def test_the_same_settings_are_the_same_lineage_and_others_another(model: Path) -> None:
+    files = files_in(model)
+    first = registration.lineage_of(files, Evidence(DESCRIPTION))
+    again = registration.lineage_of(files, Evidence(dict(reversed(DESCRIPTION.items()))))
+    other = registration.lineage_of(files, Evidence({**DESCRIPTION, "training": {"epochs": 4, "learning_rate": 0.1}}))
+    assert first == again and first["config"] != other["config"] and first["code"] == other["code"]
+    (model / "code" / "inference.py").write_text("changed\n")
+    assert registration.lineage_of(files_in(model), Evidence(DESCRIPTION))["code"] != first["code"]
+    assert registration.lineage_of({"weights": "0" * 64}, Evidence()) == {}
+
+
+def pack(model: Path, target: Path) -> Path:
+    with tarfile.open(target, "w:gz") as archive:
+        for path in sorted(model.rglob("*")):
+            archive.add(path, arcname=f"./{path.relative_to(model)}")
+    return target
+
+
+def test_an_archive_describes_itself_as_its_folder_does(model: Path, tmp_path: Path) -> None:
+    archive = pack(model, tmp_path / "model.tar.gz")
+    assert registration.describe(archive) == registration.describe(model) == DESCRIPTION
+    (tmp_path / "handed").mkdir()
+    archive.rename(tmp_path / "handed" / "model.tar.gz")
+    assert registration.describe(tmp_path / "handed") == DESCRIPTION
+
+
+def test_a_model_of_somebody_elses_has_no_description(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"x")
+    assert registration.describe(tmp_path) is None
+    with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as archive:
+        entry = tarfile.TarInfo("weights.bin")
+        entry.size = 1
+        archive.addfile(entry, io.BytesIO(b"x"))
+    assert registration.describe(tmp_path / "other.tar.gz") is None
+
+
+@pytest.mark.parametrize("which", ["report", "decision"])
+def test_evidence_of_another_model_is_refused_and_nothing_is_registered(
+    model: Path, report: Path, decided: Path, tmp_path: Path, which: str
+) -> None:
+    (model / "model.safetensors").write_bytes(b"another")
+    registry = f"local:{tmp_path}/ledger.db"
+    given = {"report": report} if which == "report" else {"decision": decided}
+    with pytest.raises(InputError, match="is of another model"):
+        register_model(model, group="digits", registry=registry, **given)
+    assert open_registry(registry).groups() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "holds no evaluation of format 1"),
+        ('{"format": 2, "metrics": {}}', "holds no evaluation of format 1"),
+        ("[1]", "is not a JSON object"),
+        ("{", "is not a JSON file"),
+        ('{"format": 1, "metrics": {"accuracy": {"value": NaN}}}', "NaN is no finite number"),
+        (None, "has no evaluation.json. Give the output `report` of evaluate."),
+    ],
+)
+def test_a_report_that_is_none(model: Path, report: Path, tmp_path: Path, text: str | None, said: str) -> None:
+    if text is None:
+        (report / "evaluation.json").unlink()
+    else:
+        (report / "evaluation.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        register_model(model, None, report, group="digits", registry=f"local:{tmp_path}/ledger.db")
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_record_too_long_for_a_card_is_kept_without_its_metrics(model: Path) -> None:
+    record = decision(content_hash(model))
+    record["candidate"]["metrics"] = {f"accuracy_class_{n}": n / 7 for n in range(4000)}
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and kept["candidate"] == {"content_hash": content_hash(model)}
+    assert kept["difference"] == record["difference"]
+    custom = card["additional_information"]["custom_details"]
+    assert all(len(text) <= 1024 for text in custom.values())
+
+
+@pytest.mark.slow
+def test_a_decision_on_many_slices_and_classes_fits_into_a_card(model: Path) -> None:
+    record = decision(content_hash(model))
+    metrics = [f"metric{n}" for n in range(40)]
+    number = {"value": 1 / 7, "bound": 1e-7, "low": 1 / 9, "high": 1 / 3}
+    rows = [{"metric": name, "slice": f"site=north{n}", **number} for n in range(40) for name in metrics]
+    record |= {"differences": rows, "regressions": rows[:100], "floors": rows[:50], "why": ["better"] * 2000}
+    classes = {f"recall_class_{n}": n / 7 for n in range(1000)}
+    record["candidate"]["metrics"] = record["champion"]["metrics"] = dict.fromkeys(classes, number)
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and "differences" not in kept and len(kept["floors"]) == 50
+    assert kept["difference"] == record["difference"] and kept["champion"]["version"] == 3
+    record["floors"] = rows
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and "floors" not in kept and kept["why"] == record["why"]
+    record["why"] = ["x" * 1000] * 2000
+    card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
+    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    assert kept is not None and len(kept["why"]) == 20 and kept["verdict"] == record["verdict"]
+    assert len(json.dumps(card)) <= 100_000
+
+
+def test_numbers_of_single_classes_are_left_out_of_a_card_that_would_be_too_long() -> None:
+    numbers = {f"accuracy_class_{n}": n / 7 for n in range(4000)} | {"accuracy": 0.5}
+    package = registration.package_of({}, Evidence(), numbers, group="digits", artifact="", approval="Approved")
+    assert model_package.metrics(package) == {"accuracy": 0.5}
+    few = dict(list(numbers.items())[:500])
+    package = registration.package_of({}, Evidence(), few, group="digits", artifact="", approval="Approved")
+    assert model_package.metrics(package) == few
+
+
+def test_a_card_that_is_too_long_is_refused() -> None:
+    numbers = {f"accuracy{n}": n / 7 for n in range(4000)}
+    with pytest.raises(InputError, match="of which the service takes 100,000"):
+        registration.package_of({}, Evidence(), numbers, group="digits", artifact="", approval="Approved")
