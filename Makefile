@@ -128,7 +128,7 @@ golden: setup  ## Write the golden definitions anew; review the diff
 	$(BIN)/python -m pytest tests/golden --write-golden -q
 
 facts: setup  ## Measure the shipped recipes anew; review the diff
-	$(BIN)/python -m drivetrain.pipelines.recommend.measuring
+	$(BIN)/python -m drivetrain.recommend.profile
 
 shapes: setup  ## Extract the service's input shapes from the installed botocore
 	$(BIN)/python -m drivetrain.pipelines.targets.sagemaker.extract_shapes

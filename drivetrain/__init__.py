@@ -9,25 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
+    from drivetrain.authoring.register import register
+    from drivetrain.authoring.settings import Settings
+    from drivetrain.authoring.steps import call_lambda, execution, fail, folder_in, folder_out, join, script, step, when
+    from drivetrain.authoring.tune import between, one_of, tune
     from drivetrain.base.errors import SpecError, UserError
-    from drivetrain.pipelines.authoring import (
-        call_lambda,
-        execution,
-        fail,
-        folder_in,
-        folder_out,
-        join,
-        script,
-        step,
-        when,
-    )
-    from drivetrain.pipelines.recommend.instances import processing_instance_type
-    from drivetrain.pipelines.registering import register
-    from drivetrain.pipelines.repeating import current_item, for_each, largest, smallest
-    from drivetrain.pipelines.searching import between, one_of, tune
-    from drivetrain.pipelines.settings import Settings
-    from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
-    from drivetrain.pipelines.spec.resources import (
+    from drivetrain.catalog.instances import processing_instance_type
+    from drivetrain.spec.pipeline import Parameter, Pipeline
+    from drivetrain.spec.resources import (
         Alternative,
         CachePolicy,
         Checkpoint,
@@ -40,31 +30,27 @@ if TYPE_CHECKING:
         RetryPolicy,
         Spot,
     )
-    from drivetrain.pipelines.spec.steps import Dependency, NativeStep
-    from drivetrain.pipelines.spec.training_options import TrainingOptions
-    from drivetrain.pipelines.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
+    from drivetrain.spec.steps import Dependency, NativeStep
+    from drivetrain.spec.training_options import TrainingOptions
+    from drivetrain.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
 
 _HOME = {
     **dict.fromkeys(
         ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "script", "step", "when"),
-        "pipelines.authoring",
+        "authoring.steps",
     ),
-    "processing_instance_type": "pipelines.recommend.instances",
-    "register": "pipelines.registering",
-    **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "pipelines.repeating"),
+    "processing_instance_type": "catalog.instances",
+    "register": "authoring.register",
+    **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "authoring.for_each"),
     **dict.fromkeys(("SpecError", "UserError"), "base.errors"),
-    **dict.fromkeys(("between", "one_of", "tune"), "pipelines.searching"),
-    "Settings": "pipelines.settings",
-    **dict.fromkeys(("Parameter", "Pipeline"), "pipelines.spec.pipeline"),
-    **dict.fromkeys(
-        ("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "pipelines.spec.resources"
-    ),
-    **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network"), "pipelines.spec.resources"),
-    "TrainingOptions": "pipelines.spec.training_options",
-    **dict.fromkeys(("Dependency", "NativeStep"), "pipelines.spec.steps"),
-    **dict.fromkeys(
-        ("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "pipelines.spec.triggers"
-    ),
+    **dict.fromkeys(("between", "one_of", "tune"), "authoring.tune"),
+    "Settings": "authoring.settings",
+    **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
+    **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
+    **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network"), "spec.resources"),
+    "TrainingOptions": "spec.training_options",
+    **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
+    **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
 }
 
 __all__ = [

@@ -89,8 +89,8 @@ def _check_installed() -> None:
 
 
 def _synthesize(given: argparse.Namespace) -> None:
+    from drivetrain.authoring.loading import load
     from drivetrain.infra.options import read_options
-    from drivetrain.pipelines.loading import load
     from drivetrain.pipelines.studio.compiling import compile_edited
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
 

@@ -18,7 +18,7 @@ from constructs import Construct
 from drivetrain.infra.options import Options
 from drivetrain.infra.storage import let_services_notify
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.triggers import detail_types
+from drivetrain.triggers import detail_types
 
 
 class Notices(Construct):

@@ -10,9 +10,9 @@ from typing import Any
 from aws_cdk import CfnResource
 from constructs import Construct, IDependable
 
-from drivetrain.pipelines.spec.pipeline import Pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.triggers.resources import Rule, TriggerSite, resources
 
 
 class Triggers(Construct):

@@ -56,7 +56,7 @@ FULL, HALF = "full", "half"
 
 
 def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What a recipe needs, as the facts file of drivetrain.pipelines.recommend holds it.
+    """What a recipe needs, as the facts file of drivetrain.recommend holds it.
 
     Bytes are those of the formats that the recipe's model has by itself (fp32, as a rule). Of a sample there are two
     sets: `full` in those formats, and `half` as the strategies compute in bf16 and fp16: the model under autocast, its

@@ -292,9 +292,7 @@ def kind_of(url: str) -> str:
 
 def kinds() -> list[str]:
     """The kinds of registry, by file name, sorted."""
-    return sorted(
-        file.stem for file in (Path(__file__).parent / "backends").glob("*.py") if not file.stem.startswith("_")
-    )
+    return sorted(path.stem for path in Path(__file__).parent.glob("backends/*.py") if path.stem[0] != "_")
 
 
 def shown(url: str) -> str:

@@ -1,7 +1,7 @@
 """The starter Lambda: takes queued events, and starts each one's pipeline at most once.
 
 Its trigger is an SQS queue with ReportBatchItemFailures, a batch of messages that the rules of
-`drivetrain.pipelines.triggers.resources` sent. A message that fails is delivered again, and at last put into the
+`drivetrain.triggers.resources` sent. A message that fails is delivered again, and at last put into the
 queue of failed events: after the queue's visibility timeout each time, or at once where no repetition can mend it,
 since it would hold up those behind it. One concurrent execution suffices, and makes rate limits exact.
 
@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.triggers.starting import Earlier, Request, Skip, decide, looked_back, read_message
+from drivetrain.triggers.starting import Earlier, Request, Skip, decide, looked_back, read_message
 
 
 def handler(batch: Mapping[str, Any], context: object) -> dict[str, Any]:

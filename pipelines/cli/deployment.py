@@ -14,10 +14,10 @@ import typer
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
     from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed as There
     from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
+    from drivetrain.spec.resources import Deployment
 
 Target = Annotated[
     str | None,
@@ -95,8 +95,8 @@ def look(
     from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 
     if definition is not None:
+        from drivetrain.authoring.settings import Settings, build
         from drivetrain.pipelines.cli.targets import definition_file, name_of
-        from drivetrain.pipelines.settings import Settings, build
 
         raw = definition_file(definition).raw
         place = build(Settings, config, overrides or ()).deployment
@@ -126,8 +126,8 @@ def one_of_both(command: str) -> str:
 
 def without_secrets(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The `key=value` texts that may be kept in a file, and the keys of those that look like secrets."""
+    from drivetrain.authoring.plain_yaml import load_yaml
     from drivetrain.pipelines.definition.value_words import without_secrets as masked
-    from drivetrain.pipelines.plain_yaml import load_yaml
 
     kept: list[str] = []
     withheld: list[str] = []
@@ -155,11 +155,11 @@ def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) 
     from drivetrain.pipelines.cli.targets import is_pipeline
 
     if is_pipeline(target):
-        from drivetrain.pipelines.loading import load
+        from drivetrain.authoring.loading import load
 
         pipeline = load(target, config, overrides or ()).pipeline
         return pipeline.name, pipeline.deployment
-    from drivetrain.pipelines.settings import Settings, build
+    from drivetrain.authoring.settings import Settings, build
 
     class OfAnyPipeline(Settings, extra="ignore"):
         pass

@@ -46,7 +46,7 @@ def list_(
         return list_deployed(region, limit, as_json=as_json)
     if region is not None:
         raise UserError("--region is of the deployed pipelines. Give --deployed, too.")
-    from drivetrain.pipelines.loading import ready_pipelines
+    from drivetrain.authoring.loading import ready_pipelines
 
     ready, own = ready_pipelines(), own_pipelines(Path.cwd())
     if as_json:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.targets.local.runner import Asset
     from drivetrain.pipelines.targets.sagemaker.requirements import Requirement
+    from drivetrain.spec.pipeline import Pipeline
 
 # Of what reaches AWS. On this machine most runs do without; who opens s3:// or a registry there says what to install.
 _ELSEWHERE = {"boto3"}
@@ -48,10 +48,10 @@ def refuse_lacking(
     Raises:
         UserError: steps or recipes need packages that are not installed; with the command that installs them.
     """
-    from drivetrain.pipelines.spec.graph import Graph
-    from drivetrain.pipelines.spec.steps import JobStep
     from drivetrain.pipelines.targets.sagemaker.requirements import normal
     from drivetrain.pipelines.targets.sagemaker.wheel_files import wheel_name
+    from drivetrain.spec.graph import Graph
+    from drivetrain.spec.steps import JobStep
 
     files = [asset.uri.rpartition("/")[2] for asset in assets]
     there = {normal(wheel_name(name).distribution) for name in files if name.endswith(".whl")}
@@ -106,7 +106,7 @@ def _is_met(requirement: Requirement, name: str) -> bool:
 def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[tuple[str, str]]:
     """(distribution, what file and line import): what a recipe imports as its file is read, and Python does not find;
     what an `if` or `try` stands around may be done without."""
-    from drivetrain.pipelines.recommend.facts_places import recipe_file
+    from drivetrain.recommend.facts_places import recipe_file
 
     recipe = parameters.get("recipe")
     file = recipe_file(recipe, folder) if isinstance(recipe, str) else None

@@ -84,7 +84,7 @@ def pull(
     elif target is not None and definition is None:
         if name is not None:
             raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
-        from drivetrain.pipelines.loading import load
+        from drivetrain.authoring.loading import load
         from drivetrain.pipelines.studio.pulling import sides_of
 
         sides = sides_of(load(target, config, set_ or ()), target, adopt=adopt)
@@ -110,10 +110,10 @@ def pull(
 
 def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[str], *, as_json: bool) -> None:
     """Take edits out of the file beside the pipeline; no account is asked."""
+    from drivetrain.authoring.loading import load
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.definition.change_words import describe_all
     from drivetrain.pipelines.definition.value_words import masked
-    from drivetrain.pipelines.loading import load
     from drivetrain.pipelines.studio import patch as patches
     from drivetrain.pipelines.studio.compiling import edits_file
 
@@ -132,8 +132,8 @@ def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[
 def _of_definition(
     file: Path, name: str | None, config: Path | None, overrides: list[str] | None, *, adopt: bool
 ) -> Sides:
+    from drivetrain.authoring.settings import Settings, build
     from drivetrain.pipelines.cli.targets import definition_file, name_of
-    from drivetrain.pipelines.settings import Settings, build
     from drivetrain.pipelines.studio.pulling import sides_of_definition
 
     read = definition_file(file)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.recommend.choice import Recommendation, recommend
-from drivetrain.pipelines.recommend.facts import Facts, FactsError, new_file
-from drivetrain.pipelines.recommend.facts_places import beside, look_up
-from drivetrain.pipelines.recommend.instances import LOCAL, get_instance
-from drivetrain.pipelines.recommend.json_options import parse_options
-from drivetrain.pipelines.recommend.measuring import measure, merged
-from drivetrain.pipelines.recommend.plan import Plan
-from drivetrain.pipelines.recommend.strategies import all_strategies
+from drivetrain.catalog.instances import LOCAL, get_instance
+from drivetrain.catalog.json_options import parse_options
+from drivetrain.catalog.strategies import all_strategies
+from drivetrain.recommend.choice import Recommendation, recommend
+from drivetrain.recommend.facts import Facts, FactsError, new_file
+from drivetrain.recommend.facts_places import beside, look_up
+from drivetrain.recommend.profile import measure, merged
+from drivetrain.recommend.sizing import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +104,9 @@ class Wanted:
         return given
 
     def _from_pipeline(self, target: str, config: Path | None, set_: Sequence[str] | None) -> Iterable[Case]:
-        from drivetrain.pipelines.loading import load
-        from drivetrain.pipelines.spec.steps import TrainingStep, flatten
-        from drivetrain.pipelines.spec.trainings import TRAIN, ways
+        from drivetrain.authoring.loading import load
+        from drivetrain.spec.steps import TrainingStep, flatten
+        from drivetrain.spec.trainings import TRAIN, ways
 
         loaded = load(target, config, set_ or ())
         steps = [step for step in flatten(loaded.pipeline.steps) if isinstance(step, TrainingStep)]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from drivetrain.catalog.instances import GIB
 from drivetrain.pipelines.cli.recommend_cases import Case
 from drivetrain.pipelines.cli.terminal import paint, say, say_json, table
-from drivetrain.pipelines.recommend.choice import Recommendation, Row
-from drivetrain.pipelines.recommend.facts import Facts
-from drivetrain.pipelines.recommend.instances import GIB
-from drivetrain.pipelines.recommend.memory import HEADROOM
+from drivetrain.recommend.choice import Recommendation, Row
+from drivetrain.recommend.facts import Facts
+from drivetrain.recommend.memory import HEADROOM
 
 MIB = 1024**2
 _COLUMNS = (

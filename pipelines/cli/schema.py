@@ -31,7 +31,7 @@ def settings(
     Examples:
       drivetrain schema settings retraining -o retraining.schema.json
     """
-    from drivetrain.pipelines.loading import settings_of
+    from drivetrain.authoring.loading import settings_of
     from drivetrain.pipelines.schemas.settings import settings_schema
 
     _give(settings_schema(settings_of(target)), output)

@@ -13,8 +13,8 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.triggers.serving.runs import Served
+    from drivetrain.spec.pipeline import Pipeline
 
 app = new_app()
 
@@ -70,8 +70,8 @@ def serve(
 
 
 def _served(targets: list[str], config: Path | None, overrides: list[str], home: Path) -> tuple[Served, ...]:
+    from drivetrain.authoring.loading import load, ready_pipelines
     from drivetrain.pipelines.cli.list_pipelines import own_pipelines
-    from drivetrain.pipelines.loading import load, ready_pipelines
     from drivetrain.pipelines.triggers.serving.runs import Served
 
     if (config is not None or overrides) and len(targets) != 1:
@@ -102,10 +102,10 @@ def _served(targets: list[str], config: Path | None, overrides: list[str], home:
 def _announce(pipeline: Pipeline) -> None:
     from datetime import UTC, datetime
 
-    from drivetrain.pipelines.spec.triggers import Schedule
-    from drivetrain.pipelines.triggers.schedules import clock
     from drivetrain.pipelines.triggers.serving.local_events import is_seen
-    from drivetrain.pipelines.triggers.words import when
+    from drivetrain.spec.triggers import Schedule
+    from drivetrain.triggers.formatting import when
+    from drivetrain.triggers.schedules import clock
 
     for trigger in pipeline.triggers:
         notes: list[str] = []

@@ -70,8 +70,8 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
+    from drivetrain.authoring.loading import ready_pipelines
     from drivetrain.pipelines.cli.home import local_home
-    from drivetrain.pipelines.loading import ready_pipelines
     from drivetrain.pipelines.report.from_ledger import run_facts
     from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 

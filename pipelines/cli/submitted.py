@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import InputError, UserError, did_you_mean
-from drivetrain.pipelines.spec.pipeline import Pipeline
-from drivetrain.pipelines.spec.resources import Cluster
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.resources import Cluster
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
 
@@ -138,7 +138,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     Raises:
         UserError: no such component, input or parameter; a value that is not of its type.
     """
-    from drivetrain.pipelines.authoring import step
+    from drivetrain.authoring.steps import step
     from drivetrain.pipelines.cli.run_options import pairs
 
     if job.source is not None and not job.source.is_dir():
@@ -163,7 +163,7 @@ def _folder_of_own_code(component: str, values: Mapping[str, Any]) -> Path | Non
     Raises:
         UserError: the script that is named is not there.
     """
-    from drivetrain.pipelines.recommend.facts_places import recipe_file
+    from drivetrain.recommend.facts_places import recipe_file
 
     here, recipe, script = Path.cwd(), values.get("recipe"), values.get("script")
     if component == "train-script" and script and "source" not in values:
@@ -185,7 +185,7 @@ def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
     """
     file, _, function = target.partition(":")
     if file.endswith(".py"):
-        from drivetrain.pipelines.loading import import_file
+        from drivetrain.authoring.loading import import_file
 
         path = Path(file).expanduser().resolve()
         if not path.is_file():
@@ -256,7 +256,7 @@ def _read_config(component: Component[..., Any], file: Path) -> dict[str, Any]:
     """The values of a YAML file; a mapping or a list becomes the JSON text that options are."""
     import json
 
-    from drivetrain.pipelines.plain_yaml import read_yaml
+    from drivetrain.authoring.plain_yaml import read_yaml
 
     texts = {
         name: json.dumps(value) if isinstance(value, dict | list) else str(value)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.authoring.settings import LocalRun, Settings, build
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.settings import LocalRun, Settings, build
 
 if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
     from drivetrain.pipelines.definition.document import Definition
-    from drivetrain.pipelines.loading import Loaded
-    from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.targets.local.runner import Asset
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+    from drivetrain.spec.pipeline import Pipeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> Compi
 
 
 def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> Loaded:
-    from drivetrain.pipelines.loading import load
+    from drivetrain.authoring.loading import load
 
     return load(target, config, overrides or ())
 
@@ -147,7 +147,7 @@ def name_of(path: Path) -> str:
 
 def is_pipeline(target: str) -> bool:
     """Whether a target names a pipeline of the package or a Python file."""
-    from drivetrain.pipelines.loading import ready_pipelines
+    from drivetrain.authoring.loading import ready_pipelines
 
     name = target.partition(":")[0]
     return name.endswith(".py") or name in ready_pipelines()

@@ -16,9 +16,9 @@ from drivetrain.pipelines.cli.options import Config, Json, Set
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from drivetrain.pipelines.spec.pipeline import Pipeline
-    from drivetrain.pipelines.spec.triggers import Trigger
-    from drivetrain.pipelines.triggers.replay import Verdict
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.spec.triggers import Trigger
+    from drivetrain.triggers.replay import Verdict
 
 NEXT_TIMES = 3
 
@@ -46,9 +46,9 @@ def list_(target: Target, config: Config = None, set_: Set = None, as_json: Json
     """
     from datetime import UTC
 
+    from drivetrain.authoring.loading import load
     from drivetrain.pipelines.cli.terminal import paint, say, say_json, table
-    from drivetrain.pipelines.loading import load
-    from drivetrain.pipelines.triggers.words import when
+    from drivetrain.triggers.formatting import when
 
     pipeline, now = load(target, config, set_ or ()).pipeline, datetime.now(UTC)
     rows = [(trigger, _next_times(trigger, now)) for trigger in pipeline.triggers]
@@ -90,8 +90,8 @@ def replay(
       drivetrain triggers replay events.json --json
     """
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.triggers.replay import read_events
-    from drivetrain.pipelines.triggers.replay import replay as answers
+    from drivetrain.triggers.replay import read_events
+    from drivetrain.triggers.replay import replay as answers
 
     try:
         events = read_events(file.read_bytes(), str(file))
@@ -118,7 +118,7 @@ def replay(
 
 def _pipelines(target: str | None, config: Path | None, set_: list[str] | None) -> Iterator[Pipeline]:
     """The pipeline named, or all that have triggers, of the package and of the current folder."""
-    from drivetrain.pipelines.loading import load, ready_pipelines
+    from drivetrain.authoring.loading import load, ready_pipelines
 
     if target is not None:
         yield load(target, config, set_ or ()).pipeline
@@ -142,8 +142,8 @@ def _pipelines(target: str | None, config: Path | None, set_: list[str] | None) 
 def _next_times(trigger: Trigger, now: datetime) -> list[datetime]:
     from itertools import islice
 
-    from drivetrain.pipelines.spec.triggers import Schedule
-    from drivetrain.pipelines.triggers.schedules import clock
+    from drivetrain.spec.triggers import Schedule
+    from drivetrain.triggers.schedules import clock
 
     if not isinstance(trigger, Schedule) or not trigger.enabled:
         return []
@@ -159,12 +159,12 @@ def _next(trigger: Trigger, times: list[datetime]) -> str:
 
 
 def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dict[str, Any]:
-    from drivetrain.pipelines.spec.triggers import EventTrigger
     from drivetrain.pipelines.targets.sagemaker.permissions.names import role_account
-    from drivetrain.pipelines.triggers.event_values import is_path
-    from drivetrain.pipelines.triggers.patterns import Where, pattern
-    from drivetrain.pipelines.triggers.schedules import clock
-    from drivetrain.pipelines.triggers.words import when
+    from drivetrain.spec.triggers import EventTrigger
+    from drivetrain.triggers.event_values import is_path
+    from drivetrain.triggers.formatting import when
+    from drivetrain.triggers.patterns import Where, pattern
+    from drivetrain.triggers.schedules import clock
 
     # A place in an event is no secret, whatever it is called.
     fixed = {name: value for name, value in trigger.parameters.items() if not is_path(str(value))}

@@ -18,13 +18,13 @@ from typing import Any, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+from drivetrain.catalog.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
 from drivetrain.pipelines.definition.document import Definition, StepNode, from_json
 from drivetrain.pipelines.definition.expressions import Get, UnresolvedReference, parse_get, references
 from drivetrain.pipelines.definition.meaning import is_expression
 from drivetrain.pipelines.definition.paths import descend, path_text
 from drivetrain.pipelines.definition.shapes import shown
 from drivetrain.pipelines.definition.step_types import CHILD_NAME, NOT_IN_A_BODY
-from drivetrain.pipelines.spec.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
 
 TYPE = "ForEach"
 # Of a list that is only known while the pipeline runs the service documents no bound; this one is ours.

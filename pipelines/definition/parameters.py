@@ -9,8 +9,8 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+from drivetrain.catalog.quotas import MAX_PARAMETER_VALUE_CHARACTERS, MAX_PARAMETERS_AT_START
 from drivetrain.pipelines.definition.document import Definition, DefinitionParameter
-from drivetrain.pipelines.spec.quotas import MAX_PARAMETER_VALUE_CHARACTERS, MAX_PARAMETERS_AT_START
 
 TYPES = ("String", "Integer", "Float", "Boolean")
 

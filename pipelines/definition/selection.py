@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.catalog.quotas import MAX_SELECTED_STEPS
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.graph import dependencies
-from drivetrain.pipelines.spec.quotas import MAX_SELECTED_STEPS
 
 
 def check_selection(definition: Definition, names: Iterable[str]) -> frozenset[str]:

@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.catalog.instance_storage import has_own_disk
 from drivetrain.pipelines.definition import document
 from drivetrain.pipelines.definition.expressions import ParameterScope
 from drivetrain.pipelines.definition.parameters import typed
 from drivetrain.pipelines.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
 from drivetrain.pipelines.prices.lines import lines_of
 from drivetrain.pipelines.prices.table import REFRESH, Price, PriceTable, current
-from drivetrain.pipelines.spec.instance_storage import has_own_disk
 
 SPOT_LEAST, SPOT_MOST = 0.1, 1.0
 HOUR = 3600

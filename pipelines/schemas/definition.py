@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.definition import for_each
 from drivetrain.pipelines.definition.conditions import OPERATORS
 from drivetrain.pipelines.definition.graph import TRIGGERS
 from drivetrain.pipelines.definition.parameters import TYPES
 from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 from drivetrain.pipelines.schemas import DIALECT
-from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.spec.resources import ExceptionType
 from drivetrain.pipelines.targets.sagemaker.shapes import FILLED_IN
+from drivetrain.spec.resources import ExceptionType
 
 _EXPRESSION = {"$ref": "#/$defs/Expression"}
 _TEXT = {"type": "string"}

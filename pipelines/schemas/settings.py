@@ -12,11 +12,11 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
+from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.schemas import DIALECT
-from drivetrain.pipelines.settings import Settings
 
-# A field of text takes a list or a mapping too, as its JSON (see drivetrain.pipelines.settings).
+# A field of text takes a list or a mapping too, as its JSON (see drivetrain.authoring.settings).
 _TEXT = ["string", "object", "array"]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from drivetrain.pipelines.studio import file_of
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.loading import Loaded
+    from drivetrain.authoring.loading import Loaded
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
 
 

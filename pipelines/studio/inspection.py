@@ -104,7 +104,7 @@ def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iter
 
 def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
     from drivetrain.base.masking import mask
-    from drivetrain.pipelines.spec import quotas
+    from drivetrain.catalog import quotas
     from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 
     for step in steps:

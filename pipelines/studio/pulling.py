@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
     from drivetrain.pipelines.definition.document import Definition
-    from drivetrain.pipelines.loading import Loaded
-    from drivetrain.pipelines.spec.resources import Deployment
     from drivetrain.pipelines.studio.merge import Merged, Side
     from drivetrain.pipelines.studio.patch import Patch
     from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed
+    from drivetrain.spec.resources import Deployment
 
 Json = dict[str, Any]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.change import Change
 from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.definition.meaning import equal
 from drivetrain.pipelines.definition.value_words import hidden, masked, shown
-from drivetrain.pipelines.settings import Settings
 
 # Compiling takes some 20 ms; whoever edited this much looks at the patch anyway.
 MAX_COMPILES = 60
@@ -75,7 +75,7 @@ def suggest(
     Raises:
         UserError: the pipeline cannot be built as it is.
     """
-    from drivetrain.pipelines.loading import load
+    from drivetrain.authoring.loading import load
     from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
     loaded = load(target, config, overrides)

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from drivetrain import Pipeline, folder_in, folder_out, script
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner

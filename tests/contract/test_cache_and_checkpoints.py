@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.targets.events import Event, StepFinished
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options

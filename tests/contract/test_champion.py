@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.options import Options

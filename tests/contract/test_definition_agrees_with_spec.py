@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from drivetrain import Pipeline, UserError
+from drivetrain.authoring.loading import load, ready_pipelines
 from drivetrain.pipelines.definition import document, graph
-from drivetrain.pipelines.loading import load, ready_pipelines
-from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.steps import ProcessingStep, Program
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.steps import ProcessingStep, Program
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
-from drivetrain.pipelines.triggers.resources import TriggerSite, resources
+from drivetrain.triggers.resources import TriggerSite, resources
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.report.from_ledger import run_facts
 from drivetrain.pipelines.report.goodput import account
 from drivetrain.pipelines.report.saving import Prices, saving

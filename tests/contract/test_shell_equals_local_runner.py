@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from drivetrain import Pipeline, step
+from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines.loading import load
 from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.runner import Runner

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.authoring.settings import Settings, build
 from drivetrain.pipelines.cli.run import run as run_command
 from drivetrain.pipelines.cli.runs import callback as callback_command
-from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.targets.local import absent, step_types
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 

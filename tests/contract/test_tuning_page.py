@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain import Pipeline, between, one_of, step, tune
+from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
-from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.tuning import strategies
 from drivetrain.pipelines.targets.local.tuning.config import read_config
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline

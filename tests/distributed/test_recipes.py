@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from drivetrain.pipelines.plain_yaml import read_yaml
+from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.loop.config import Config, Folders
 from drivetrain.training_scripts.models.resnet import imagenet_resnet

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from drivetrain.pipelines.recommend.communication import estimate_traffic
-from drivetrain.pipelines.recommend.facts import new_file
-from drivetrain.pipelines.recommend.instances import get_instance
-from drivetrain.pipelines.recommend.plan import Candidate, Plan
+from drivetrain.catalog.instances import get_instance
+from drivetrain.recommend.communication import estimate_traffic
+from drivetrain.recommend.facts import new_file
+from drivetrain.recommend.sizing import Candidate, Plan
 from drivetrain.training_scripts.measure import measure
 from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.recipe import Batch

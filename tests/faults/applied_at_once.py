@@ -24,7 +24,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceErr
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
-from drivetrain.pipelines.triggers.resource_names import OWNER, resource_name
+from drivetrain.triggers.resource_names import OWNER, resource_name
 from tests.faults.harness.families import Found, Trial
 from tests.fixtures.sagemaker_service.server import sagemaker_service
 

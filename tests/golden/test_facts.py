@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.pipelines.recommend.facts import SUFFIX, new_file
-from drivetrain.pipelines.recommend.facts_places import SHIPPED
+from drivetrain.recommend.facts import SUFFIX, new_file
+from drivetrain.recommend.facts_places import SHIPPED
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.measure import measure
 from drivetrain.training_scripts.recipe import load_recipe

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.loading import load, ready_pipelines
+from drivetrain.authoring.loading import load, ready_pipelines
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 HERE = Path(__file__).parent

@@ -429,7 +429,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Rules of a specification.
     *_of(
-        "pipelines/spec/graph_rules.py",
+        "drivetrain/rules/graph_rules.py",
         ("pipelines/spec/test_rules.py",),
         ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
         ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
@@ -452,7 +452,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: texts cannot be equal", "elif ordered and a not in NUMBERS:", "elif a not in NUMBERS:"),
     ),
     *_of(
-        "pipelines/spec/job_rules.py",
+        "drivetrain/rules/job_rules.py",
         ("pipelines/spec/test_rules.py",),
         ("rules: an argument of 256 characters", "len(value) > limit:", "len(value) >= limit:"),
         ("rules: 100 arguments", "count > quotas.MAX_ARGUMENTS:", "count >= quotas.MAX_ARGUMENTS:"),
@@ -473,7 +473,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: the ARN of a secret is a secret", ' or value.startswith("arn:"):', ":"),
     ),
     *_of(
-        "pipelines/spec/trigger_rules.py",
+        "drivetrain/rules/trigger_rules.py",
         ("pipelines/spec/test_trigger_rules.py",),
         (
             "rules: an upload below what the pipeline writes",
@@ -534,14 +534,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "pipelines/triggers/value_tests.py",
+        "drivetrain/triggers/value_tests.py",
         ("pipelines/triggers/test_event_pattern.py",),
         ("patterns: beginning and end overlap", "if len(text) < len(first) + len(last) or not", "if not"),
         ("patterns: a piece in the text's end", "text.find(piece, place, end)", "text.find(piece, place)"),
         ("patterns: the largest number", "abs(number) > LARGEST_NUMBER", "abs(number) >= LARGEST_NUMBER"),
     ),
     *_of(
-        "pipelines/triggers/pattern_syntax.py",
+        "drivetrain/triggers/pattern_syntax.py",
         ("pipelines/triggers/test_event_pattern.py",),
         ("patterns: a range of one number", "not found[0][1] < found[1][1]", "not found[0][1] <= found[1][1]"),
         ("patterns: one alternative is an $or", "len(cast(list[Any], value)) > 1", "len(cast(list[Any], value)) > 0"),

@@ -15,7 +15,7 @@ from drivetrain.training_scripts.distribution.tensor_plan import resolve
 from drivetrain.training_scripts.recipe import Batch, HasTensorPlan, Recipe
 
 LOSS = "loss"
-# What is counted, in bytes (drivetrain.pipelines.recommend.facts.Bytes says what each is).
+# What is counted, in bytes (drivetrain.recommend.facts.Bytes says what each is).
 COUNTED = ("activations", "checkpointed", "recomputed", "outputs", "reduced", "gathered", "keys_and_values")
 
 

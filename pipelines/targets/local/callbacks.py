@@ -20,7 +20,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.triggers.event_values import FLOAT, INTEGER
+from drivetrain.triggers.event_values import FLOAT, INTEGER
 
 TOKEN_LENGTH = 10
 LONGEST_VALUE, LONGEST_REASON = 1024, 256

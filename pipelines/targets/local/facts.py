@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
+from drivetrain.catalog.quotas import MAX_JOB_NAME_CHARACTERS
 from drivetrain.pipelines.definition.expressions import EXECUTION_FIELDS, UnresolvedReference
-from drivetrain.pipelines.spec.quotas import MAX_JOB_NAME_CHARACTERS
 from drivetrain.registry.registry import partition_of
 
 # How every job of a pipeline is called on the service, too.

@@ -13,11 +13,11 @@ from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.document import Definition
 from drivetrain.pipelines.definition.graph import dependencies
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.local.ledger.rows import StepRow
 from drivetrain.pipelines.targets.local.scope import ExecutionScope, resolve_known
 from drivetrain.pipelines.targets.local.storage.channels import entries, text
 from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+from drivetrain.spec.trainings import TRAIN
 from drivetrain.steps.declaration import CODE_CHANNEL
 
 _DONE = ("Succeeded", "Cached")

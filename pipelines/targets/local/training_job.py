@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.events import StepInterrupted, StepRestarted
 from drivetrain.pipelines.targets.local import jobs, programs
 from drivetrain.pipelines.targets.local.containers.mounts import host_path
@@ -30,6 +29,7 @@ from drivetrain.pipelines.targets.local.storage import channels
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
 from drivetrain.pipelines.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
 from drivetrain.pipelines.targets.local.storage.sync_agent import SyncAgent
+from drivetrain.spec.trainings import TRAIN
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.containers.container import Host, Job, JobResult

@@ -18,26 +18,7 @@ from typing import Any, assert_never
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
 from drivetrain.base.json_text import text_of
-from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.spec.file_systems import is_file_system
-from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.pipeline import Parameter, Pipeline
-from drivetrain.pipelines.spec.resources import CachePolicy, RetryPolicy
-from drivetrain.pipelines.spec.steps import (
-    ConditionStep,
-    FailStep,
-    ForEachStep,
-    JobStep,
-    LambdaStep,
-    NativeStep,
-    ProcessingStep,
-    RegisterStep,
-    Step,
-    TrainingStep,
-    TuningStep,
-)
-from drivetrain.pipelines.spec.trainings import TRAIN, trainings
-from drivetrain.pipelines.spec.values import ParameterRef, Value
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.targets.sagemaker.assets import (
     Asset,
     Code,
@@ -60,6 +41,25 @@ from drivetrain.pipelines.targets.sagemaker.tuning import tuning_arguments
 from drivetrain.pipelines.targets.sagemaker.values import spell, text
 from drivetrain.pipelines.targets.sagemaker.wheels import Wheel, find_wheels
 from drivetrain.pipelines.targets.travelling import source_files
+from drivetrain.spec.file_systems import is_file_system
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.resources import CachePolicy, RetryPolicy
+from drivetrain.spec.steps import (
+    ConditionStep,
+    FailStep,
+    ForEachStep,
+    JobStep,
+    LambdaStep,
+    NativeStep,
+    ProcessingStep,
+    RegisterStep,
+    Step,
+    TrainingStep,
+    TuningStep,
+)
+from drivetrain.spec.trainings import TRAIN, trainings
+from drivetrain.spec.values import ParameterRef, Value
 
 VERSION = "2020-12-01"
 
@@ -136,7 +136,7 @@ def compile_pipeline(
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
     if next(trainings(pipeline), None) is not None:  # of the others no estimate is asked
-        from drivetrain.pipelines.recommend.settle import settle
+        from drivetrain.recommend.settle import settle
 
         settled = settle(pipeline, source or base)
         pipeline, notes = settled.pipeline, settled.notes
@@ -315,7 +315,7 @@ class _Compiler:
 
     def check_framework(self, step: JobStep, stock: Image) -> None:
         """A strategy that the image's framework is too old for."""
-        from drivetrain.pipelines.recommend.framework import framework_problem
+        from drivetrain.recommend.framework import framework_problem
 
         if problem := framework_problem(step, self.pipeline.parameters, stock.version):
             raise SpecError(f"Step {step.name!r}: {problem}")

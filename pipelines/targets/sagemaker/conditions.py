@@ -10,9 +10,9 @@ from itertools import product
 from typing import Any
 
 from drivetrain.base.errors import SpecError
-from drivetrain.pipelines.spec.conditions import All, Comparison, Condition, In, Not
-from drivetrain.pipelines.spec.graph import Graph
 from drivetrain.pipelines.targets.sagemaker.values import spell
+from drivetrain.spec.conditions import All, Comparison, Condition, In, Not
+from drivetrain.spec.graph import Graph
 
 MAX_CLAUSES = 200
 # Numbers have no NaN here (metrics are finite), so an order is negated by its opposite. `Not` itself stays rare: the

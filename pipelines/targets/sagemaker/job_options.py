@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drivetrain.pipelines.spec.file_systems import file_system
-from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.instance_storage import has_own_disk
-from drivetrain.pipelines.spec.option_rules import MAIN_GROUP, instance_types, network_of
-from drivetrain.pipelines.spec.resources import Cluster, Mlflow
-from drivetrain.pipelines.spec.steps import JobStep, TrainingStep
-from drivetrain.pipelines.spec.values import OutputRef, Value
+from drivetrain.catalog.instance_storage import has_own_disk
 from drivetrain.pipelines.targets.sagemaker.values import join, spell
+from drivetrain.rules.option_rules import MAIN_GROUP, instance_types, network_of
+from drivetrain.spec.file_systems import file_system
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.resources import Cluster, Mlflow
+from drivetrain.spec.steps import JobStep, TrainingStep
+from drivetrain.spec.values import OutputRef, Value
 
 Json = dict[str, Any]
 

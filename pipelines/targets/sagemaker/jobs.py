@@ -8,10 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.resources import Spot
-from drivetrain.pipelines.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
-from drivetrain.pipelines.spec.values import ItemRef, Value
 from drivetrain.pipelines.targets.sagemaker.assets import Code
 from drivetrain.pipelines.targets.sagemaker.job_options import (
     EFA_VARIABLES,
@@ -22,6 +18,10 @@ from drivetrain.pipelines.targets.sagemaker.job_options import (
     training_options,
 )
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.resources import Spot
+from drivetrain.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
+from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
 
 Json = dict[str, Any]

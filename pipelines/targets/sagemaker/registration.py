@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
-from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.resources import Deployment
-from drivetrain.pipelines.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
-from drivetrain.pipelines.spec.trainings import TRAIN
-from drivetrain.pipelines.spec.values import OutputRef, PropertyRef, Reference
 from drivetrain.pipelines.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
 from drivetrain.pipelines.targets.sagemaker.values import get, join, spell, text
 from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.resources import Deployment
+from drivetrain.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.values import OutputRef, PropertyRef, Reference
 from drivetrain.steps.declaration import METRICS_FILE
 
 Json = dict[str, Any]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from drivetrain.pipelines.spec.search import Between, OneOf, Search
-from drivetrain.pipelines.spec.steps import TuningStep
-from drivetrain.pipelines.spec.values import Scalar
 from drivetrain.pipelines.targets.sagemaker.jobs import TRAINING_CODE, Site, training_arguments
 from drivetrain.pipelines.targets.sagemaker.values import spell, text
+from drivetrain.spec.search import Between, OneOf, Search
+from drivetrain.spec.steps import TuningStep
+from drivetrain.spec.values import Scalar
 
 Json = dict[str, Any]
 START_VARIABLE = "DRIVETRAIN_START"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from drivetrain.pipelines.spec.graph import Graph
-from drivetrain.pipelines.spec.steps import TrainingStep, TuningStep
-from drivetrain.pipelines.spec.values import (
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.steps import TrainingStep, TuningStep
+from drivetrain.spec.values import (
     ExecutionRef,
     ItemRef,
     Join,

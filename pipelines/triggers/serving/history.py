@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.triggers.starting import Earlier
+from drivetrain.triggers.starting import Earlier
 
 FILE = "started.jsonl"
 

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.pipelines.spec.triggers import PipelineFinished, RegistryEvent, Schedule, Trigger
-from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
+from drivetrain.spec.triggers import PipelineFinished, RegistryEvent, Schedule, Trigger
+from drivetrain.triggers.detail_types import MODEL_PACKAGE
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.local.home import Home

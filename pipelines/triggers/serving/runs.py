@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from drivetrain.pipelines.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Pipeline
 
 GRACE_S = 60.0
 """What a run may take to end in order before it is killed."""

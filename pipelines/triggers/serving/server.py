@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.spec.triggers import EventTrigger, Schedule
-from drivetrain.pipelines.triggers.detail_types import MODEL_PACKAGE
-from drivetrain.pipelines.triggers.replay import replay
-from drivetrain.pipelines.triggers.resources import text
-from drivetrain.pipelines.triggers.schedules import Clock, clock
 from drivetrain.pipelines.triggers.serving.history import History
 from drivetrain.pipelines.triggers.serving.local_events import Watch
 from drivetrain.pipelines.triggers.serving.runs import QueuedStart, Runs, Served
-from drivetrain.pipelines.triggers.starting import start_name
+from drivetrain.spec.triggers import EventTrigger, Schedule
+from drivetrain.triggers.detail_types import MODEL_PACKAGE
+from drivetrain.triggers.replay import replay
+from drivetrain.triggers.resources import text
+from drivetrain.triggers.schedules import Clock, clock
+from drivetrain.triggers.starting import start_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.recommend import plan, strategies
-from drivetrain.pipelines.recommend.degrees import World, data_size, fill
-from drivetrain.pipelines.recommend.strategies import all_strategies
+from drivetrain.catalog import strategies
+from drivetrain.catalog.degrees import World, data_size, fill
+from drivetrain.catalog.strategies import all_strategies
+from drivetrain.recommend import sizing
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.distribution import layout, pipeline
 from drivetrain.training_scripts.distribution.precision import PRECISIONS
@@ -68,7 +69,7 @@ def test_auto_is_for_the_compiler() -> None:
 def test_names_are_the_same() -> None:
     assert strategies.DIMENSIONS == layout.DIMENSIONS
     assert strategies.DATA_DIMENSIONS == layout.DATA_DIMENSIONS
-    assert set(plan.PRECISIONS) == set(PRECISIONS)
+    assert set(sizing.PRECISIONS) == set(PRECISIONS)
 
 
 def test_degrees_are_filled_in_and_refused_alike() -> None:

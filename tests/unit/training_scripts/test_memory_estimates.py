@@ -13,10 +13,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
-from drivetrain.pipelines.recommend.facts import new_file
-from drivetrain.pipelines.recommend.instances import get_instance
-from drivetrain.pipelines.recommend.memory import estimate_memory
-from drivetrain.pipelines.recommend.plan import Candidate, Plan
+from drivetrain.catalog.instances import get_instance
+from drivetrain.recommend.facts import new_file
+from drivetrain.recommend.memory import estimate_memory
+from drivetrain.recommend.sizing import Candidate, Plan
 from drivetrain.training_scripts.measure import _example, measure
 from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe
 from drivetrain.training_scripts.strategy import Common, load_strategy

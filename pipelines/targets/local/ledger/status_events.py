@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.pipelines.targets.local.facts import Facts
 from drivetrain.pipelines.targets.local.ledger.json_column import dump
-from drivetrain.pipelines.triggers.detail_types import EXECUTION
+from drivetrain.triggers.detail_types import EXECUTION
 
 if TYPE_CHECKING:
     import sqlite3

@@ -10,8 +10,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from drivetrain.catalog.quotas import MAX_CALLBACK_OUTPUTS
 from drivetrain.pipelines.definition.document import StepNode
-from drivetrain.pipelines.spec.quotas import MAX_CALLBACK_OUTPUTS
 from drivetrain.pipelines.targets.events import StepNoted
 from drivetrain.pipelines.targets.local import callbacks, handlers
 from drivetrain.pipelines.targets.local.context import Plan, StepContext

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.spec.trainings import TRAIN
 from drivetrain.pipelines.targets.local.containers.mounts import BASE
 from drivetrain.pipelines.targets.local.options import Options
 from drivetrain.pipelines.targets.local.programs import environment, image_command
 from drivetrain.pipelines.targets.local.storage.channels import entries, member, missing, text
+from drivetrain.spec.trainings import TRAIN
 from drivetrain.steps.declaration import CODE_CHANNEL
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.definition.shapes import object_in, shown
-from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.storage.channels import entries, member
 from drivetrain.pipelines.targets.local.tuning.space import Categorical, Range, read_ranges, settings
 

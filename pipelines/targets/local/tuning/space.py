@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.catalog.quotas import MAX_TUNED_HYPERPARAMETERS
 from drivetrain.pipelines.definition.shapes import object_in
-from drivetrain.pipelines.spec.quotas import MAX_TUNED_HYPERPARAMETERS
 from drivetrain.pipelines.targets.local.storage.channels import entries
 
 Scaling = Literal["Linear", "Logarithmic", "ReverseLogarithmic"]

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, is_of_aws, members
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, read_triggers

@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.spec import quotas
-from drivetrain.pipelines.spec.resources import Deployment
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.targets.sagemaker.assets import Asset
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, OURS
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import fields, record_of
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, desired_triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of, wire_text
 from drivetrain.pipelines.targets.sagemaker.permissions.names import role_account
+from drivetrain.spec.resources import Deployment
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled

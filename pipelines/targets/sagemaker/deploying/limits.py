@@ -9,9 +9,9 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.definition.document import StepNode, from_json
 from drivetrain.pipelines.definition.endings import endings
-from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.images import unpatched
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.definition.place import Place, parse, text
-from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.deployed import AROUND, Deployed
 from drivetrain.pipelines.targets.sagemaker.deploying.objects import get_text
@@ -25,8 +25,8 @@ from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTri
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
-    from drivetrain.pipelines.spec.resources import Deployment
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.spec.resources import Deployment
 
 APPLIED_AROUND, APPLYING_AROUND = AROUND
 """The tag with the hash of the surroundings that apply wrote last, and the one of those that it is writing: after

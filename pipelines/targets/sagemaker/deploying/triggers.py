@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, members
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, ServiceError
-from drivetrain.pipelines.triggers.resource_names import (
+from drivetrain.triggers.resource_names import (
     OWNER,
     TRIGGER,
     former_prefix,
@@ -29,7 +29,7 @@ from drivetrain.pipelines.triggers.resource_names import (
 )
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
+    from drivetrain.spec.pipeline import Pipeline
 
 OUR_TAGS = frozenset((OWNER, TRIGGER))
 """No others that begin so: a stack that makes rules puts its own tags on them."""
@@ -183,7 +183,7 @@ def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Ac
     """
     if not pipeline.triggers:
         return ()
-    from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, resources
+    from drivetrain.triggers.resources import Rule, TriggerSite, resources
 
     place = pipeline.deployment
     site = TriggerSite(

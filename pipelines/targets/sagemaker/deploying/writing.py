@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from drivetrain.catalog import quotas
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.spec import quotas
 from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
 from drivetrain.pipelines.targets.sagemaker.deploying import triggers
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account

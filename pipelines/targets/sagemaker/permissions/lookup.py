@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from drivetrain.base.json_text import Json
 from drivetrain.pipelines.definition.document import Definition, StepNode
 from drivetrain.pipelines.definition.shapes import list_in, object_in, objects_in
-from drivetrain.pipelines.spec.model_groups import model_group
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.places import Resolver, S3Place, repository, s3_place
 from drivetrain.pipelines.targets.sagemaker.permissions.uses import Network
+from drivetrain.spec.model_groups import model_group
 
 _QUEUE = re.compile(r"https://sqs\.([a-z0-9-]+)\.[a-z.]+/(\d{12})/([\w.-]+)")
 

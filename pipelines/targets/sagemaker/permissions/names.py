@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.spec.model_groups import model_group
-from drivetrain.pipelines.triggers.resource_names import name_prefix
+from drivetrain.spec.model_groups import model_group
+from drivetrain.triggers.resource_names import name_prefix
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
+    from drivetrain.spec.pipeline import Pipeline
 
 PREFIX = "drivetrain"
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html; Lambda allows as many.

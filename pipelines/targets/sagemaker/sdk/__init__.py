@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.spec.pipeline import Pipeline
     from drivetrain.pipelines.targets.sagemaker.assets import Asset
     from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+    from drivetrain.spec.pipeline import Pipeline
 
 __all__ = ["definition_to_sagemaker_sdk", "to_sagemaker_sdk"]
 

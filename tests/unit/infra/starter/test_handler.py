@@ -17,8 +17,8 @@ import pytest
 from drivetrain import Limit, Parameter, Pipeline, RegistryEvent
 from drivetrain.infra.starter import bundle
 from drivetrain.infra.starter.handler import handle
-from drivetrain.pipelines.triggers.resources import Rule, TriggerSite, request, resources
-from drivetrain.pipelines.triggers.starting import Start, decide
+from drivetrain.triggers.resources import Rule, TriggerSite, request, resources
+from drivetrain.triggers.starting import Start, decide
 
 EVENTS = Path(__file__).parents[3] / "fixtures" / "events"
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/retrain"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.pipelines.cli.errors import explain
-from drivetrain.pipelines.loading import load
 
 
 class Machine(BaseModel):

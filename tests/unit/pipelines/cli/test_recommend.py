@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.recommend import measuring
-from drivetrain.pipelines.recommend.facts import read_file
-from drivetrain.pipelines.recommend.facts_places import SHIPPED
+from drivetrain.recommend import profile
+from drivetrain.recommend.facts import read_file
+from drivetrain.recommend.facts_places import SHIPPED
 
 SHIPPED_DIGITS = SHIPPED / "digits_cnn.facts.json"
 PIPELINE = """
@@ -35,7 +35,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         found |= {"source_hash": file.source_hash, "torch": file.torch}
         return found | ({"write_bytes_per_second": 5e8} if write_speed else {})
 
-    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(profile, "measure", measure)
     monkeypatch.setattr("drivetrain.pipelines.cli.recommend_cases.measure", measure)
     return asked
 

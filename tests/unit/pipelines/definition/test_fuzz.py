@@ -18,7 +18,7 @@ from drivetrain.pipelines.definition import graph, parameters, summary
 from drivetrain.pipelines.definition.conditions import check_condition, described, evaluate
 from drivetrain.pipelines.definition.document import Definition, from_json, read, write
 from drivetrain.pipelines.definition.expressions import Scope, resolve
-from drivetrain.pipelines.spec.graph import find_cycle
+from drivetrain.spec.graph import find_cycle
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FIXTURES.glob("*.json"))}

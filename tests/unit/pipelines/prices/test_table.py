@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.catalog.instances import find_instance
 from drivetrain.pipelines.prices import table
 from drivetrain.pipelines.prices.table import (
     KINDS,
@@ -19,7 +20,6 @@ from drivetrain.pipelines.prices.table import (
     user_file,
     write,
 )
-from drivetrain.pipelines.recommend.instances import find_instance
 
 
 def sheet(region: str, day: int, hourly: float, source: str = "tests") -> Sheet:

@@ -9,12 +9,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
+from drivetrain.authoring.loading import ready_pipelines, settings_of
+from drivetrain.authoring.plain_yaml import read_yaml
+from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.loading import ready_pipelines, settings_of
-from drivetrain.pipelines.plain_yaml import read_yaml
 from drivetrain.pipelines.ready.retraining import Retraining
 from drivetrain.pipelines.schemas.settings import settings_schema
-from drivetrain.pipelines.settings import Settings, build
 
 
 @pytest.mark.parametrize(

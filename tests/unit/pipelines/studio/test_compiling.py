@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.loading import Loaded, load
 from drivetrain.pipelines.studio.compiling import compile_edited
 
 ROOT = Path(__file__).parents[4]

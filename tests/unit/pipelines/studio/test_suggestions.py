@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.settings import Settings, build
 from drivetrain.pipelines.studio.suggestions import Suggestion, find, suggest
 
 

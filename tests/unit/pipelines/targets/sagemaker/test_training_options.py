@@ -22,10 +22,10 @@ from drivetrain import (
     step,
 )
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines.spec.pipeline import Pipeline as SpecPipeline
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.job_options import EFA_VARIABLES
 from drivetrain.pipelines.targets.sagemaker.service_model import service
+from drivetrain.spec.pipeline import Pipeline as SpecPipeline
 
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
 VPC = Network(subnets=("subnet-0a1b", "subnet-2c3d"), security_groups=("sg-0e1f",))
@@ -206,7 +206,7 @@ def test_the_experiment_has_the_pipelines_name_or_its_own() -> None:
 
 
 def test_settings_reach_the_options_of_the_deployment() -> None:
-    from drivetrain.pipelines.settings import Settings, build
+    from drivetrain.authoring.settings import Settings, build
 
     given = ["deployment.network.subnets=[subnet-1]", "deployment.network.security_groups=[sg-1]"]
     settings = build(Settings, overrides=[*given, f"deployment.mlflow.arn={SERVER}"], environment={})
@@ -216,7 +216,7 @@ def test_settings_reach_the_options_of_the_deployment() -> None:
 
 def test_the_types_with_disks_of_their_own_are_types_of_the_service() -> None:
     """A family that is misspelt would never be asked for."""
-    from drivetrain.pipelines.spec.instance_storage import has_own_disk
+    from drivetrain.catalog.instance_storage import has_own_disk
 
     known: list[str] = service()["shapes"]["TrainingInstanceType"]["enum"]
     families = {name.split(".")[1] for name in known if has_own_disk(name)}

@@ -13,7 +13,7 @@ from drivetrain.pipelines.targets.local.home import Home
 from drivetrain.pipelines.targets.local.ledger import status_events
 from drivetrain.pipelines.targets.local.ledger.reader import Ledger
 from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
-from drivetrain.pipelines.triggers.event_pattern import matches
+from drivetrain.triggers.event_pattern import matches
 from tests.fixtures.local_runs import LocalRuns
 
 # The fields of the documented examples; an event may lack those that have no value.

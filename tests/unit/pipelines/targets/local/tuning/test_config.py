@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.spec.quotas import DEFAULT_TUNED_JOBS
+from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.pipelines.targets.local.tuning.config import Objective, read_config
 
 RANGES = {"ContinuousParameterRanges": [{"Name": "x", "MinValue": "0", "MaxValue": "1"}]}

@@ -17,7 +17,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.applying import Applied, a
 from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan, make_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
-from drivetrain.pipelines.triggers.resource_names import OWNER, resource_name
+from drivetrain.triggers.resource_names import OWNER, resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
 
 NAME = "nightly"

@@ -16,7 +16,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceErr
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, write
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
-from drivetrain.pipelines.triggers.resource_names import former_name, resource_name
+from drivetrain.triggers.resource_names import former_name, resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 

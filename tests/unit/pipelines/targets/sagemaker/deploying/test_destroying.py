@@ -11,7 +11,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying import executions
 from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
 from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
-from drivetrain.pipelines.triggers.resource_names import resource_name
+from drivetrain.triggers.resource_names import resource_name
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
 

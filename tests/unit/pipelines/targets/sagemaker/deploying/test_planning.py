@@ -18,7 +18,7 @@ from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import from_jso
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
 from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
 from drivetrain.pipelines.targets.sagemaker.deploying.wire import wire_text
-from drivetrain.pipelines.triggers.resource_names import resource_name
+from drivetrain.triggers.resource_names import resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition, processing
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from drivetrain import Pipeline, fail
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.spec.resources import Deployment
-from drivetrain.pipelines.spec.triggers import Schedule
 from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
 from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
 from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import described, told_by_pull
 from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger, desired_triggers
-from drivetrain.pipelines.triggers.resource_names import OWNER, TRIGGER, resource_name
+from drivetrain.spec.resources import Deployment
+from drivetrain.spec.triggers import Schedule
+from drivetrain.triggers.resource_names import OWNER, TRIGGER, resource_name
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place, definition
 
 DAILY = resource_name(NAME, "daily")

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 import pytest
 
 from drivetrain import Pipeline, fail
-from drivetrain.pipelines.spec.resources import Deployment
-from drivetrain.pipelines.spec.triggers import RegistryEvent, Schedule
 from drivetrain.pipelines.targets.sagemaker.deploying.destroying import destroy, remains
 from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
     AccountTrigger,
@@ -17,7 +15,9 @@ from drivetrain.pipelines.targets.sagemaker.deploying.triggers import (
     remove,
     write,
 )
-from drivetrain.pipelines.triggers.resource_names import OWNER
+from drivetrain.spec.resources import Deployment
+from drivetrain.spec.triggers import RegistryEvent, Schedule
+from drivetrain.triggers.resource_names import OWNER
 from tests.unit.pipelines.targets.sagemaker.deploying.conftest import NAME, Place
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from drivetrain.authoring.loading import load
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.loading import load
-from drivetrain.pipelines.spec.pipeline import Pipeline
-from drivetrain.pipelines.spec.resources import Deployment
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.matching import covers
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.resources import Deployment
 
 ROLE = "arn:aws-us-gov:iam::123456789012:role/team/retraining"
 
@@ -34,7 +34,7 @@ def test_what_the_deployment_names_itself_is_meant() -> None:
 
 
 def test_rules_and_schedules_have_the_names_that_their_policy_allows() -> None:
-    from drivetrain.pipelines.triggers.resource_names import resource_name
+    from drivetrain.triggers.resource_names import resource_name
 
     for pipeline in ("nightly", "a-rather-long-name-of-a-pipeline"):
         known = names(pipeline)
@@ -44,7 +44,7 @@ def test_rules_and_schedules_have_the_names_that_their_policy_allows() -> None:
 
 
 def test_rules_and_schedules_of_a_pipeline_whose_name_begins_alike_are_not_allowed() -> None:
-    from drivetrain.pipelines.triggers.resource_names import resource_name
+    from drivetrain.triggers.resource_names import resource_name
 
     long = "a-rather-long-name-of-a-pipeline"
     for pipeline, other in (("nightly", "nightly-too"), (long, f"{long}-too"), (long[:11], long)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.loading import load
+from drivetrain.authoring.loading import load
 from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNNAMED, UNSCOPED, Derived, derive, why_wild

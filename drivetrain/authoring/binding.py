@@ -1,0 +1,113 @@
+"""What an author gives a step, held against what the step takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.spec.resources import Cluster
+from drivetrain.spec.steps import BaseStep, Dependency
+from drivetrain.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
+from drivetrain.steps.declaration import Component, ComponentParameter
+
+_TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
+
+
+def dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ...]:
+    """The edges that `after` adds.
+
+    Raises:
+        SpecError: something that is no step.
+    """
+    given: list[Any] = [after] if isinstance(after, BaseStep | Dependency | str) else list(after)
+    for item in given:
+        if not isinstance(item, BaseStep | Dependency):
+            raise SpecError(f"after={shown(item)}: no step. Give the steps themselves: after=[cleaned].")
+    return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in given)
+
+
+def refuse_unknown(where: str, given: Mapping[str, Any], word: Callable[..., Any]) -> None:
+    """Refuse keywords that one of the authoring words does not take.
+
+    Raises:
+        SpecError: there are some.
+    """
+    parameters = signature(word).parameters.values()
+    _refuse_unknown(where, given, [one.name for one in parameters if one.kind is one.KEYWORD_ONLY])
+
+
+def _refuse_unknown(where: str, given: Iterable[str], allowed: Collection[str]) -> None:
+    for key in given:
+        if key in Cluster.model_fields and key not in allowed:
+            raise SpecError(
+                f"{where} does not take {key!r}. Machines are chosen by cluster=: cluster=Cluster({key}=...)."
+            )
+        if key not in allowed:
+            raise SpecError(f"{where} does not take {key!r}. {did_you_mean(key, allowed)}")
+
+
+def bind(
+    component: Component[..., Any], label: str, given: Mapping[str, Any]
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The given keywords as inputs and parameters, checked against the declaration.
+
+    Raises:
+        SpecError: an unknown, missing or ill-typed one.
+    """
+    allowed = {**component.inputs, **component.parameters}
+    _refuse_unknown(f"Step {label!r}", given, allowed)
+    inputs: dict[str, Value] = {}
+    for key, folder in component.inputs.items():
+        value = given.get(key)
+        if value is None:
+            if not folder.optional:
+                raise SpecError(
+                    f"Step {label!r} needs the input folder {key!r}. Give {key}=step['output'], a path or an S3 URI."
+                )
+            continue
+        if isinstance(value, BaseStep):
+            raise SpecError(
+                f"Input {key!r} of step {label!r} is the whole step {value.name!r}. Name one of its outputs: "
+                f"{key}={value.name.replace('-', '_')}['...']. {did_you_mean(key, value.output_names())}"
+            )
+        inputs[key] = as_value(os.fspath(value) if _is_path(value) else value)
+    parameters: dict[str, Value] = {}
+    for key, declared in component.parameters.items():
+        if key not in given:
+            if declared.required:
+                raise SpecError(
+                    f"Step {label!r} needs {key!r} ({declared.type.__name__}): {declared.help or 'give it'}."
+                )
+            if declared.default is not None:
+                parameters[key] = declared.default
+            continue
+        if given[key] is None and declared.optional:
+            continue
+        parameters[key] = _checked(label, declared, as_value(given[key]))
+    return inputs, parameters
+
+
+def _is_path(value: object) -> bool:
+    return hasattr(type(value), "__fspath__")
+
+
+def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
+    wanted, got = _TYPE_NAMES[declared.type], value_type(value)
+    if got != wanted and isinstance(value, PropertyRef) and value.spells is not None:
+        got = value.spells  # a program is handed texts, whatever the types of its parameters
+    if wanted == "Float" and got == "Integer":
+        return float(value) if isinstance(value, int) else value
+    if got != wanted:
+        raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {_shown(value)} is {got}.")
+    if declared.choices and not isinstance(value, Reference) and value not in declared.choices:
+        raise SpecError(
+            f"Step {label!r}: {declared.name} is {value!r}. {did_you_mean(str(value), map(str, declared.choices))}"
+        )
+    return value
+
+
+def _shown(value: Value) -> str:
+    return value.described() if isinstance(value, Reference) else repr(value)

@@ -1,0 +1,201 @@
+"""Find a pipeline by name or file, give it its settings, and build it.
+
+`retraining` is a ready pipeline of the package; `digits.py` is a file with a function that returns a Pipeline, and
+`digits.py:nightly` names one of several.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import drivetrain
+from drivetrain.authoring.settings import Settings, build
+from drivetrain.base.call_site import place_in, place_of_function
+from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.resources import Deployment
+
+READY = Path(drivetrain.__file__).parent / "pipelines" / "ready"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A built pipeline with the folder of its file (None for a ready one) and where relative data paths start."""
+
+    pipeline: Pipeline
+    settings: Settings
+    source: Path | None
+    base: Path
+
+
+def ready_pipelines() -> dict[str, str]:
+    """Name -> one line about each pipeline that comes with the package, read without importing them."""
+    import ast
+
+    found: dict[str, str] = {}
+    for path in sorted(READY.glob("*.py")):
+        if path.name != "__init__.py":
+            doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            found[path.stem] = doc.partition("\n")[0]
+    return found
+
+
+def load(target: str, config: Path | None = None, overrides: Iterable[str] = ()) -> Loaded:
+    """Build the pipeline that `target` names.
+
+    Settings come from `config`; else from `<name>.yaml` in the current folder (a ready pipeline) or beside the
+    pipeline's file.
+
+    Raises:
+        UserError: no such pipeline, file or function; a file that does not import; wrong settings.
+    """
+    author, source, base, beside = _located(target)
+    if config is None and beside.exists():
+        config = beside
+    if config is not None:
+        config = config.expanduser().resolve()
+    return Loaded(*_build(author, config, tuple(overrides)), source, base)
+
+
+def settings_of(target: str) -> type[Settings]:
+    """The class of the settings that the pipeline takes; `Settings` itself where its function takes none.
+
+    Raises:
+        UserError: no such pipeline, file or function; a file that does not import.
+    """
+    return _settings_class(_located(target)[0]) or Settings
+
+
+def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
+    """The function that makes the pipeline, the folder of its file, where relative paths start, its settings file."""
+    path_text, _, function_name = target.partition(":")
+    if path_text.endswith(".py"):
+        path = Path(path_text).expanduser().resolve()
+        module, source, beside = import_file(path), path.parent, path.with_suffix(".yaml")
+        base = source
+    else:
+        if path_text not in (known := {p.stem for p in READY.glob("*.py")} - {"__init__"}):
+            raise UserError(f"No pipeline {path_text!r}. {did_you_mean(path_text, known)} Or give a file: FILE.py.")
+        module, source = importlib.import_module(f"drivetrain.pipelines.ready.{path_text}"), None
+        base, beside = Path.cwd(), Path.cwd() / f"{path_text}.yaml"
+    return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside
+
+
+def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str, ...]) -> tuple[Pipeline, Settings]:
+    kind = _settings_class(author)
+    try:
+        settings = build(kind or Settings, config, overrides)
+    except UserError as error:
+        if kind is not None:
+            raise
+        raise UserError(
+            f"{error} {author.__name__}() takes no settings of its own, only those of every pipeline. Give it a "
+            "parameter: def pipeline(settings: MySettings) -> Pipeline, with class MySettings(Settings)."
+        ) from None
+    try:
+        built = author() if kind is None else author(settings)
+    except SystemExit as error:  # it would end this process without a word
+        where = place_in(error.__traceback__) or place_of_function(author)
+        text = f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline."
+        raise at_place(UserError(text), where) from None
+    if not isinstance(built, Pipeline):
+        text = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
+        raise at_place(SpecError(text), place_of_function(author))
+    if "deployment" not in built.model_fields_set and settings.deployment != Deployment():
+        # Every settings class has one: where the author hands it on to no pipeline, it would be given in vain.
+        given = {name: getattr(built, name) for name in built.model_fields_set}
+        built = Pipeline(**given, deployment=settings.deployment)
+    return built, settings
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import the user's file under its own name, with its folder first on sys.path, as a container does."""
+    if not path.is_file():
+        raise UserError(f"No pipeline file {path}. Give an existing .py file or one of the ready pipelines.")
+    if not path.stem.isidentifier():
+        raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == path:
+        return loaded
+    if loaded is not None:
+        raise UserError(f"{path.name} has the name of a module that is loaded already. Rename the file.")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except SyntaxError as error:
+        file = Path(error.filename or path).name  # perhaps one that it imports
+        raise UserError(f"{file}, line {error.lineno}: {error.msg}.") from None
+    except SystemExit as error:
+        raise UserError(
+            f"{path.name} ended the program ({_exit(error)}) when it was imported. Keep what it does as a script under "
+            'if __name__ == "__main__".'
+        ) from None
+    except Exception as error:
+        line = (
+            next(
+                (f.lineno for f in reversed(inspect.getinnerframes(error.__traceback__)) if f.filename == str(path)),
+                "?",
+            )
+            if error.__traceback__
+            else "?"
+        )
+        raise UserError(f"{path.name}, line {line}: {said(error)}") from error
+    return module
+
+
+def _exit(error: SystemExit) -> str:
+    return "sys.exit()" if error.code is None else f"sys.exit({error.code!r:.60})"
+
+
+def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
+    """The function that returns the pipeline: the one named, or the only one annotated `-> Pipeline`."""
+    found = {
+        key: value
+        for key, value in vars(module).items()
+        # Not by isinstance: a lazy object's __class__ may be a property that raises.
+        if type(value) is FunctionType and value.__module__ == module.__name__ and _returns_pipeline(value)
+    }
+    if name:
+        if name not in found:
+            raise UserError(f"{target}: no function {name}() -> Pipeline. {did_you_mean(name, found)}")
+        return found[name]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise UserError(f"{target}: no function is annotated `-> Pipeline`. Write: def my_pipeline() -> Pipeline: ...")
+    raise UserError(f"{target}: several pipelines ({', '.join(found)}). Name one: {target}:{next(iter(found))}")
+
+
+def _returns_pipeline(function: Callable[..., Any]) -> bool:
+    returned = function.__annotations__.get("return")
+    return returned is Pipeline or returned in ("Pipeline", "drivetrain.pipelines.Pipeline")
+
+
+def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
+    parameters = list(inspect.signature(author).parameters.values())
+    if not parameters:
+        return None
+    kind = typing.get_type_hints(author).get(parameters[0].name)
+    if len(parameters) > 1 or not (isinstance(kind, type) and issubclass(kind, Settings)):
+        text = (
+            f"{author.__name__}() must take no parameter, or one annotated with a subclass of Settings; it takes "
+            f"({', '.join(map(str, parameters))})."
+        )
+        raise at_place(SpecError(text), place_of_function(author))
+    return kind

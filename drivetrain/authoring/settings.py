@@ -1,0 +1,266 @@
+"""What a user changes without touching the pipeline: a typed model, filled from file, environment and command line.
+
+    class Retraining(Settings):
+        dataset: str = "example:digits"
+        epochs: int = 10
+
+Later sources win: defaults in the class, then the YAML file, then `DRIVETRAIN_EPOCHS=20`, then `--set epochs=20`.
+Nested fields are spelled `deployment.bucket` and `DRIVETRAIN_DEPLOYMENT__BUCKET`. A field of text takes what is
+typed as it is, also a JSON object: `--set 'strategy_options={"tensor": 2}'`. In the file that is a mapping, which
+becomes its JSON text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticUndefined
+
+from drivetrain.authoring.plain_yaml import load_yaml, read_yaml
+from drivetrain.base.call_site import place_of_field
+from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
+from drivetrain.base.secret_names import looks_secret
+from drivetrain.base.secret_shapes import MASK
+from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.resources import Deployment
+
+ENVIRONMENT_PREFIX = "DRIVETRAIN_"
+# Set by the package itself or by a step's start file, never a setting.
+RESERVED_ENVIRONMENT = frozenset(
+    {
+        "DRIVETRAIN_CHECKPOINTS",
+        "DRIVETRAIN_CONFIG",
+        "DRIVETRAIN_FAILURE_FILE",
+        "DRIVETRAIN_HANG_TIMEOUT",
+        "DRIVETRAIN_HOME",
+        "DRIVETRAIN_HOST",
+        "DRIVETRAIN_HOSTS",
+        "DRIVETRAIN_JOIN_TIMEOUT",
+        "DRIVETRAIN_LAST_CALL",
+        "DRIVETRAIN_LAUNCHER",
+        "DRIVETRAIN_MAX_INTERRUPTIONS",
+        "DRIVETRAIN_MAX_RESTARTS",
+        "DRIVETRAIN_NETWORK_INTERFACE",
+        "DRIVETRAIN_NODES",
+        "DRIVETRAIN_PORT",
+        "DRIVETRAIN_PRICES",
+        "DRIVETRAIN_PROCESSES",
+        "DRIVETRAIN_REHEARSE_FILE",
+        "DRIVETRAIN_REHEARSE_STEP",
+        "DRIVETRAIN_RENDEZVOUS",
+        "DRIVETRAIN_RESOLVE_TIMEOUT",
+        "DRIVETRAIN_SOURCE",
+        "DRIVETRAIN_SPOT_NOTICE",
+        "DRIVETRAIN_STOP_TIMEOUT",
+        "DRIVETRAIN_TENSORBOARD_FOLDER",
+    }
+)
+
+
+class LocalRun(Frozen):
+    """What stands here for what only the account has; each as the option of `drivetrain run`, which wins."""
+
+    lambdas: FrozenMap[str] = Field(default_factory=dict)
+    """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
+    callbacks: FrozenMap[str] = Field(default_factory=dict)
+    """Callback step -> FILE.py:FUNCTION or MODULE:FUNCTION that answers it."""
+    stubs: FrozenMap[str] = Field(default_factory=dict)
+    """Step -> JSON file with the outputs that it would have; an empty text where no step needs any."""
+    image_commands: FrozenMap[str] = Field(default_factory=dict)
+    """Image -> command that runs in its place."""
+    data: FrozenMap[str] = Field(default_factory=dict)
+    """s3:// URI -> file or folder here."""
+
+
+class Settings(BaseModel):
+    """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    deployment: Deployment = Deployment()
+    """Bucket, role, region and images on SageMaker."""
+    local: LocalRun = LocalRun()
+    """Stand-ins for runs on this machine."""
+
+    if not TYPE_CHECKING:  # a type checker would allow every name
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                return super().__getattr__(name)
+            known = did_you_mean(name, type(self).model_fields)
+            raise UnknownSettingError(f"Setting {name!r} does not exist in {type(self).__name__}. {known}")
+
+
+class UnknownSettingError(SpecError, AttributeError):
+    """A pipeline reads a setting that its class does not have."""
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def build(
+    kind: type[S],
+    file: Path | None = None,
+    overrides: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> S:
+    """The settings from all sources, validated.
+
+    Args:
+        kind: the settings class.
+        file: a YAML file, or None.
+        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a field of text keeps what
+            YAML would take for a number, a date, a list or a mapping.
+        environment: variables; the process's own unless given.
+
+    Raises:
+        UserError: naming the source, the field, what was given and what is allowed.
+    """
+    values: dict[str, Any] = {}
+    origin: dict[tuple[str, ...], str] = {}
+    if file is not None:
+        read = _objects_as_text(kind, read_yaml(file))
+        _merge(values, read)
+        _note(origin, read, str(file))
+    for name, text in sorted((os.environ if environment is None else environment).items()):
+        path = _environment_path(kind, name)
+        if path is not None:
+            _put(values, path, _value(kind, path, text, name), origin, name)
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
+        path = tuple(key.split("."))
+        _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
+    try:
+        settings = kind.model_validate(values)
+    except ValidationError as error:
+        raise UserError(_explain(kind, error, origin)) from None
+    _refuse_wrong_defaults(kind, values)
+    return settings
+
+
+def _refuse_wrong_defaults(kind: type[Settings], values: Mapping[str, Any]) -> None:
+    """Defaults are not validated, and would be refused far from their line. None often stands for none."""
+    defaults = {
+        name: field.default
+        for name, field in kind.model_fields.items()
+        if name not in values and field.alias is None and field.default not in (None, PydanticUndefined)
+    }
+    try:
+        kind.model_validate({**values, **defaults})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        if name not in defaults:
+            return
+        given = MASK if looks_secret(name) else shown(defaults[name])
+        said = f"The default of setting {name} in {kind.__name__} is {given}: {first['msg'].rstrip('.')}."
+        raise at_place(SpecError(said), place_of_field(kind, name)) from None
+
+
+def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None:
+    """The field that a variable names. Unknown ones under our prefix are somebody else's business, not an error."""
+    if not name.startswith(ENVIRONMENT_PREFIX) or name in RESERVED_ENVIRONMENT:
+        return None
+    path = tuple(part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__"))
+    return path if path[0] in kind.model_fields else None
+
+
+def _value(kind: type[Settings], path: tuple[str, ...], text: str, where: str) -> Any:
+    """What a text from the command line or the environment means for a field."""
+    value = load_yaml(text, where)
+    # Text it is already, but for YAML's null, which a field may allow.
+    return text if not isinstance(value, str | None) and _is_text(kind, path) else value
+
+
+def _objects_as_text(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a file, with mappings and lists as JSON where the field is one of text."""
+    import json
+
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict | list) and _is_text(kind, (name,)):
+            found[name] = json.dumps(value, default=str)  # a date of YAML's is a text to JSON
+        elif isinstance(value, dict) and (inner := _model_at(kind, (name,))) is not None:
+            found[name] = _objects_as_text(inner, value)  # type: ignore[reportUnknownArgumentType]
+        else:
+            found[name] = value
+    return found
+
+
+def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
+    """Whether a field takes text and nothing that is written as a list or a mapping."""
+    owner = _model_at(kind, path[:-1])
+    field = owner.model_fields.get(path[-1]) if owner is not None else None
+    annotation: Any = field.annotation if field is not None else None
+    return annotation in (str, str | None)
+
+
+def _put(
+    values: dict[str, Any], path: tuple[str, ...], value: Any, origin: dict[tuple[str, ...], str], source: str
+) -> None:
+    place = values
+    for part in path[:-1]:
+        if not isinstance(place.get(part), dict):
+            place[part] = {}
+        place = place[part]
+    place[path[-1]] = value
+    origin[path] = source
+
+
+def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)  # type: ignore[reportUnknownArgumentType]
+        else:
+            into[key] = value
+
+
+def _note(
+    origin: dict[tuple[str, ...], str], values: Mapping[str, Any], source: str, path: tuple[str, ...] = ()
+) -> None:
+    for key, value in values.items():
+        origin[(*path, str(key))] = source
+        if isinstance(value, dict):
+            _note(origin, value, source, (*path, str(key)))  # type: ignore[reportUnknownArgumentType]
+
+
+def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple[str, ...], str]) -> str:
+    """The first broken field: where it came from, what was given, what is allowed."""
+    problems = error.errors()
+    first = problems[0]
+    path = tuple(str(part) for part in first["loc"])
+    source = next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
+    where = ".".join(path) + (f" (from {source})" if source else "")
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        return f"Setting {where} does not exist. {did_you_mean(path[-1], _fields_at(kind, path[:-1]))}{more}"
+    if first["type"] == "missing":
+        return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
+    if any(map(looks_secret, path)):
+        return f"Setting {where} is not of the right kind: {first['msg'].rstrip('.')}.{more}"
+    given = first.get("input")
+    # YAML takes 2026-01-01 for a date and 12:30 for a number.
+    hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
+    return f"Setting {where} is {given!r:.80}: {first['msg'].rstrip('.')}.{hint}{more}"
+
+
+def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    owner = _model_at(kind, path)
+    return [] if owner is None else list(owner.model_fields)
+
+
+def _model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:
+    """The model that a nested field holds; None where it is no model."""
+    for part in path:
+        field = kind.model_fields.get(part)
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return None
+        kind = annotation
+    return kind

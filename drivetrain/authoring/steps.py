@@ -1,0 +1,236 @@
+"""The words an author writes a pipeline with.
+
+    data = step(prepare_data, raw=settings.dataset, key="id")
+    model = step(train, train=data["train"], cluster=Cluster(processes=2))
+    scores = step(evaluate, model=model["model"], data=data["test"])
+    compared = step(compare, evaluation=scores["report"], model=model["model"], data=data["test"], group="digits")
+    new_version = register(model=model["model"], evaluation=scores, decision=compared, group="digits")
+    gate = when(compared.metric("register").equals(1), then=[new_version])
+    return Pipeline(name="retraining", steps=[data, model, scores, compared, gate])
+
+Each builds a value of the spec; nothing runs, and what does not fit is refused where it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from drivetrain.authoring.binding import bind, dependencies, refuse_unknown
+from drivetrain.base.errors import SpecError, shown
+from drivetrain.spec.conditions import All, Condition
+from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.spec.steps import (
+    BaseStep,
+    ConditionStep,
+    Dependency,
+    FailStep,
+    FolderPath,
+    LambdaStep,
+    ProcessingStep,
+    Program,
+    Step,
+    TrainingStep,
+)
+from drivetrain.spec.training_options import TrainingOptions
+from drivetrain.spec.values import ExecutionField, ExecutionRef, Join, Pending, ValueType, as_value
+from drivetrain.steps.declaration import Component
+
+
+def step(
+    component: Component[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    cluster: Cluster | None = None,
+    image: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+    cache: CachePolicy | None = None,
+    retry: Sequence[RetryPolicy] = (),
+    checkpoint: Checkpoint | None = None,
+    options: TrainingOptions | None = None,
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+    **given: Any,
+) -> Any:
+    """Use a component as a step: its inputs and parameters are given by name.
+
+    An input takes another step's output (`data["train"]`), an S3 URI, or a path on this machine, whose content is
+    uploaded under its hash. `after` adds edges that no reference makes.
+
+    Returns:
+        A ProcessingStep or TrainingStep, after the component's job.
+
+    Raises:
+        SpecError: for an unknown, missing or ill-typed input or parameter.
+    """
+    if not isinstance(component, Component):  # type: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(f"step({shown(component)}): not a component. Decorate the function with @component.")
+    label = name or component.name
+    inputs, parameters = bind(component, label, given)
+    if not component.cached:
+        if cache is not None and cache.enabled:
+            raise SpecError(
+                f"Step {label!r} is given cache=, but {component.name} looks at more than its inputs, so an earlier "
+                "result must not stand in for it. Leave cache= out."
+            )
+        cache = CachePolicy(enabled=False)
+    common: dict[str, Any] = {
+        "name": label,
+        "display_name": display_name,
+        "description": description or component.summary or None,
+        "depends_on": dependencies(after),
+        "program": Program(kind="component", target=component.target, needs=component.needs),
+        "inputs": inputs,
+        "parameters": parameters,
+        "cluster": cluster or Cluster(),
+        "image": image,
+        "environment": {key: as_value(value) for key, value in (environment or {}).items()},
+        "tags": dict(tags or {}),
+        "cache": cache,
+        "retry": tuple(retry),
+    }
+    if component.job == "training":
+        if component.checkpoints is not None and checkpoint is None:
+            checkpoint = Checkpoint()
+        if component.checkpoints is None and checkpoint is not None:
+            raise SpecError(
+                f"Step {label!r} is given checkpoint=, but its component keeps none. Give the function a parameter "
+                "`checkpoints: Checkpoints`, or leave checkpoint= out."
+            )
+        return TrainingStep(
+            **common,
+            outputs=tuple(component.outputs),
+            checkpoint=checkpoint,
+            logs=dict(component.logs),
+            resumable_parameters=component.resumable,
+            options=options or TrainingOptions(),
+        )
+    if checkpoint is not None:
+        raise SpecError(f"Step {label!r} is a processing job, which has no checkpoints. Use a training component.")
+    if options is not None:
+        raise SpecError(f"Step {label!r} is a processing job: options= are for training jobs. Leave them out.")
+    return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics, texts=component.texts)
+
+
+def script(
+    path: str,
+    /,
+    *,
+    name: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] = (),
+    arguments: Sequence[Any] = (),
+    needs: Sequence[str] = (),
+    cluster: Cluster | None = None,
+    image: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+    cache: CachePolicy | None = None,
+    retry: Sequence[RetryPolicy] = (),
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+    **unknown: Any,
+) -> ProcessingStep:
+    """Use a script of one's own, with its own arguments, as a processing step.
+
+        clean = script("clean.py", inputs={"raw": "s3://bucket/raw/"}, outputs=["clean"],
+                       arguments=["--from", folder_in("raw"), "--to", folder_out("clean")])
+
+    `path` is relative to the pipeline's file and must lie in its folder.
+
+    Raises:
+        SpecError: a path elsewhere; a keyword that it does not take.
+    """
+    refuse_unknown(f"script({path!r})", unknown, script)
+    if path.startswith("/") or ".." in path.split("/"):
+        raise SpecError(f"script({path!r}): give a path below the folder of the pipeline's file.")
+    label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")
+    return ProcessingStep(
+        name=label,
+        display_name=display_name,
+        description=description,
+        depends_on=dependencies(after),
+        program=Program(kind="script", target=path, needs=tuple(needs)),
+        inputs={key: as_value(value) for key, value in (inputs or {}).items()},
+        outputs=tuple(outputs),
+        arguments=tuple(a if isinstance(a, FolderPath) else as_value(a) for a in arguments),
+        cluster=cluster or Cluster(),
+        image=image,
+        environment={key: as_value(value) for key, value in (environment or {}).items()},
+        cache=cache,
+        retry=tuple(retry),
+    )
+
+
+def folder_in(name: str) -> FolderPath:
+    """In a script's arguments: where the input `name` is found."""
+    return FolderPath(flow="input", name=name)
+
+
+def folder_out(name: str) -> FolderPath:
+    """In a script's arguments: where the output `name` is to be written."""
+    return FolderPath(flow="output", name=name)
+
+
+def when(
+    *conditions: Condition,
+    then: Iterable[Step] = (),
+    otherwise: Iterable[Step] = (),
+    name: str = "decide",
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+) -> ConditionStep:
+    """Run `then` when every condition holds, else `otherwise`."""
+    if not conditions:
+        raise SpecError(f"when(..., name={name!r}) has no condition. Give one, such as step.metric('accuracy') >= 0.9.")
+    for given in conditions:
+        if isinstance(given, Pending | bool):
+            raise SpecError(
+                f"when({given!r}) is not a condition. Compare it: reference >= 0.9, reference.equals('yes')."
+            )
+    return ConditionStep(
+        name=name,
+        display_name=display_name,
+        description=description,
+        depends_on=dependencies(after),
+        condition=conditions[0] if len(conditions) == 1 else All(conditions=conditions),
+        then=tuple(then),
+        otherwise=tuple(otherwise),
+    )
+
+
+def fail(message: Any, *, name: str = "stop", description: str | None = None) -> FailStep:
+    """End the execution as failed; `message` may be joined from references."""
+    return FailStep(name=name, description=description, message=as_value(message))
+
+
+def call_lambda(
+    function: Any,
+    *,
+    name: str,
+    outputs: Mapping[str, ValueType] | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+    **payload: Any,
+) -> LambdaStep:
+    """Call a Lambda function (its ARN) with a payload; `outputs` names what it returns and the types."""
+    return LambdaStep(
+        name=name,
+        depends_on=dependencies(after),
+        function=as_value(function),
+        payload={key: as_value(value) for key, value in payload.items()},
+        outputs=dict(outputs or {}),
+    )
+
+
+def join(*values: Any, on: str = "") -> Join:
+    """Text put together from literals and references when the pipeline runs."""
+    return Join(on=on, values=tuple(as_value(value) for value in values))
+
+
+def execution(field: ExecutionField) -> ExecutionRef:
+    """A fact about the running execution, such as `PipelineExecutionId`."""
+    return ExecutionRef(field=field)

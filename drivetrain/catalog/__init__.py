@@ -1,0 +1,1 @@
+"""Tables of what exists: machines, strategies and their options, limits of the service."""

@@ -1,0 +1,86 @@
+"""Where facts are kept and whether they are still true: beside the user's pipeline, or in the package.
+
+Facts of the shipped recipes with their default options come with the package (data/, written by `make facts`); a file
+beside the pipeline comes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.catalog.strategies import strategies_folder
+from drivetrain.recommend.facts import SUFFIX, Facts, FactsError, read_file
+
+SHIPPED = Path(__file__).parent / "data"
+
+
+def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
+    """The facts of a recipe with these options, as they are true now.
+
+    Args:
+        folder: the folder of the user's pipeline; the recipe's own module is looked for there, too.
+
+    Raises:
+        FactsError: there are none, or the recipe was changed since; the message names the command that measures.
+        UserError: there is no such recipe.
+    """
+    command = recommend_command(recipe, options)
+    source = recipe_file(recipe, folder)
+    if source is None and "." not in recipe:
+        known = {path.stem for path in _recipes_folder().glob("*.py") if not path.stem.startswith("_")}
+        known |= {path.stem for path in folder.glob("*.py")}
+        raise UserError(f"no recipe {recipe!r}. {did_you_mean(recipe, known)}")
+    path = beside(recipe, folder)
+    written = path.is_file()
+    if not written:
+        path = SHIPPED / f"{recipe}{SUFFIX}"
+        if not path.is_file():
+            raise FactsError(f"there are no facts of recipe {recipe!r} in {folder}. Measure it: {command}")
+    found = read_file(path)
+    if found.recipe != recipe:
+        raise FactsError(f"{path} holds the facts of recipe {found.recipe!r}, not {recipe!r}. Measure it: {command}")
+    if source is not None and hashlib.sha256(source.read_bytes()).hexdigest() != found.source_hash:
+        raise FactsError(
+            f"the facts of recipe {recipe!r} in {path.name} are stale: {source.name} was changed since. Measure it "
+            f"again: {command}"
+        )
+    facts = found.find(options)
+    if facts is None:
+        known = ", ".join(json.dumps(each["recipe_options"]) for each in found.measurements)
+        raise FactsError(
+            f"there are no facts of recipe {recipe!r} with options {json.dumps(options)} (there are: {known}). "
+            f"Measure it: {command}"
+        )
+    return facts
+
+
+def beside(recipe: str, folder: Path) -> Path:
+    """The facts file in the folder of a pipeline."""
+    return folder / f"{recipe}{SUFFIX}"
+
+
+def recipe_file(recipe: str, folder: Path) -> Path | None:
+    """The source of a recipe: a file of the package, or a module below `folder`; None where it lies elsewhere."""
+    parts = recipe.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    places = [folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")]
+    if len(parts) == 1:
+        places.insert(0, _recipes_folder() / f"{recipe}.py")
+    return next((place for place in places if place.is_file()), None)
+
+
+def _recipes_folder() -> Path:
+    return strategies_folder().parent / "recipes"
+
+
+def recommend_command(recipe: str, options: Mapping[str, Any]) -> str:
+    """What writes the facts that are missing."""
+    more = f" --recipe-options {shlex.quote(json.dumps(options))}" if options else ""
+    return f"drivetrain recommend --recipe {shlex.quote(recipe)}{more} --write"

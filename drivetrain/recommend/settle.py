@@ -1,0 +1,219 @@
+"""What is decided when a pipeline is compiled, because it takes a recipe's facts: `strategy: auto`, and memory.
+
+    pipeline with strategy='auto' -> the same pipeline with the strategy that was chosen, visible in the definition
+
+Memory is checked where facts are: those of the shipped recipes as they are, and those in a file beside the pipeline.
+Who has written such a file wants the check, so there a stale one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import SpecError, UserError
+from drivetrain.catalog.degrees import World, fill
+from drivetrain.catalog.instances import get_instance
+from drivetrain.catalog.json_options import parse_options
+from drivetrain.catalog.strategies import AUTO, all_strategies, read_strategy
+from drivetrain.recommend.choice import check_fits, recommend
+from drivetrain.recommend.facts import Facts, FactsError
+from drivetrain.recommend.facts_places import beside, look_up
+from drivetrain.recommend.memory import stages_of_a_rank
+from drivetrain.recommend.save_time import save_time_note
+from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Plan
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.steps import ConditionStep, ForEachStep, Step, TrainingStep
+from drivetrain.spec.trainings import TRAIN, Training, trainings, ways
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A pipeline without `auto`, and what to tell whoever deploys it."""
+
+    pipeline: Pipeline
+    notes: tuple[str, ...] = ()
+
+
+def settle(pipeline: Pipeline, folder: Path) -> Settled:
+    """Replace `auto` by the strategy that fits, and hold the others against the memory.
+
+    Args:
+        pipeline: the spec; it is left as it is.
+        folder: that of the pipeline's file, where facts and recipes of the user's own lie.
+
+    Raises:
+        SpecError: no strategy fits, a model too large for the one that was named, or facts that are missing or stale;
+            naming the step and what to do.
+    """
+    if next(trainings(pipeline), None) is None:
+        return Settled(pipeline)
+    settler = _Settler(pipeline, folder)
+    steps = settler.settled(pipeline.steps)
+    # Not validated again: what changed are two texts of a training step, which the rules have no more to say about.
+    return Settled(pipeline.model_copy(update={"steps": steps}), tuple(dict.fromkeys(settler.notes)))
+
+
+class _Settler:
+    def __init__(self, pipeline: Pipeline, folder: Path) -> None:
+        self.pipeline = pipeline
+        self.folder = folder
+        self.notes: list[str] = []
+
+    def settled(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        return tuple(self._settled_step(step) for step in steps)
+
+    def _settled_step(self, step: Step) -> Step:
+        if isinstance(step, ConditionStep):
+            return step.model_copy(update={"then": self.settled(step.then), "otherwise": self.settled(step.otherwise)})
+        if isinstance(step, ForEachStep):
+            return step.model_copy(update={"body": self.settled(step.body)})
+        if not isinstance(step, TrainingStep) or step.program.target != TRAIN:
+            return step
+        found = list(ways(step, self.pipeline.parameters))
+        if found[0].strategy == AUTO:
+            return self._chosen(step, found)
+        for training in found:
+            self._check_memory(training)
+        return step
+
+    def _chosen(self, step: TrainingStep, found: Sequence[Training]) -> Step:
+        choices: dict[tuple[str, str], Training] = {}
+        for training in found:
+            try:
+                facts = self._facts(training)
+                if facts is None or training.number("global_batch") is None:
+                    raise UserError(
+                        "strategy 'auto' must know recipe, recipe_options and global_batch when the pipeline is "
+                        "compiled. Give them as values, or as pipeline parameters with a default."
+                    )
+                plan = plan_of(training, facts)
+                if plan is None:
+                    raise UserError(
+                        "strategy 'auto' must know the instance type and the number of hosts and processes when the "
+                        "pipeline is compiled. Give them as values, or as pipeline parameters with a default."
+                    )
+                made = recommend(plan, all_strategies())
+            except UserError as error:
+                raise SpecError(f"{_capital(training.where)}: {error}") from None
+            if made.choice is None:
+                raise SpecError(f"{_capital(training.where)}: strategy 'auto': {made.reason}")
+            choices.setdefault((made.choice.strategy, json.dumps(made.options)), training)
+            self._note_save_time(training, facts)
+        if len(choices) > 1:
+            differing = "; ".join(f"{training.where}: {name}" for (name, _), training in choices.items())
+            raise SpecError(
+                f"Step {step.name!r}: strategy 'auto' would choose differently by pipeline parameter ({differing}). "
+                "Name the strategy, or give the value in the settings."
+            )
+        (strategy, options), _ = next(iter(choices.items()))
+        return step.model_copy(
+            update={"parameters": {**step.parameters, "strategy": strategy, "strategy_options": options}}
+        )
+
+    def _check_memory(self, training: Training) -> None:
+        recipe, strategy, text = training.text("recipe"), training.strategy, training.text("strategy_options")
+        if recipe is None or strategy is None or strategy == AUTO or text is None:
+            return
+        try:
+            try:
+                facts = self._facts(training)
+            except FactsError:
+                if beside(recipe, self.folder).is_file():
+                    raise
+                return  # nobody measured this recipe, and nothing says that somebody wants it checked
+            plan = None if facts is None else plan_of(training, facts)
+            if facts is None or plan is None:
+                return
+            candidate = named_candidate(strategy, text, plan.world)
+            check_model(facts, candidate)
+            check_fits(plan, read_strategy(strategy), candidate)
+        except UserError as error:
+            raise SpecError(f"{_capital(training.where)}: {error}") from None
+        self._note_save_time(training, facts)
+
+    def _facts(self, training: Training) -> Facts | None:
+        recipe, options = training.text("recipe"), training.text("recipe_options")
+        if recipe is None or options is None:
+            return None
+        return look_up(recipe, parse_options(options, "recipe_options"), self.folder)
+
+    def _note_save_time(self, training: Training, facts: Facts) -> None:
+        instance = training.text("instance_type")
+        if training.step.cluster.spot is None or instance is None:
+            return
+        if note := save_time_note(facts, instance):
+            self.notes.append(f"{training.where}: {note}")
+
+
+def named_candidate(name: str, options: str, world: World) -> Candidate:
+    """A strategy as somebody named it, with its options as a JSON text.
+
+    Raises:
+        UserError: degrees that the processes cannot be laid out in.
+    """
+    strategy = read_strategy(name)
+    given: dict[str, Any] = {option.name: option.default for option in strategy.options.values()}
+    given |= parse_options(options, "strategy_options")
+    degrees = fill(name, strategy.dimensions, given, world)
+    stages = degrees.get("stage", 1)
+    default = DEFAULT_MICRO_BATCHES_A_STAGE * stages if stages > 1 else 1
+    return Candidate(name, degrees, int(given.get("micro_batches") or default), given)
+
+
+def check_model(facts: Facts, candidate: Candidate) -> None:
+    """
+    Raises:
+        UserError: a pipeline of a model that cannot be cut into so many stages, sequences of one that cannot be split.
+    """
+    if "context" in candidate.degrees and not facts.has_context_plan:
+        raise UserError(
+            f"strategy {candidate.strategy!r} splits sequences, and recipe {facts.recipe!r} has no context_plan() that "
+            "says how its model is split with them. Give it one, or choose another strategy."
+        )
+    stages = candidate.degree("stage") * stages_of_a_rank(candidate)
+    if candidate.degree("stage") == 1:
+        return
+    if not facts.is_chain:
+        raise UserError(
+            f"strategy {candidate.strategy!r} cuts a model between its layers, and must know their order: the model of "
+            f"recipe {facts.recipe!r} is no nn.Sequential. Choose a strategy without stages."
+        )
+    if stages > facts.most_stages:
+        raise UserError(
+            f"strategy {candidate.strategy!r}: {stages} stages, but the model of recipe {facts.recipe!r} has "
+            f"{facts.most_stages} layers with parameters, and every stage needs one. Lower strategy_options' stage (or "
+            "virtual)."
+        )
+
+
+def plan_of(training: Training, facts: Facts) -> Plan | None:
+    """The plan of a training; None where what it takes is known to the run alone, or the table lacks the instance.
+
+    Raises:
+        UserError: a value that cannot be.
+    """
+    instance, hosts = training.text("instance_type"), training.number("hosts")
+    batch, processes, precision = training.number("global_batch"), training.processes, training.text("precision")
+    accumulation = training.number("accumulation")
+    if instance is None or hosts is None or batch is None or precision is None or accumulation is None:
+        return None
+    if training.strategy != AUTO and training.instance is None:
+        return None  # a type that nothing is known of is nothing against a strategy that was named
+    return Plan(
+        facts=facts,
+        instance=get_instance(instance),
+        hosts=hosts,
+        processes=processes or 0,
+        global_batch=batch,
+        precision=precision,
+        accumulation=accumulation,
+        activation_checkpointing=bool(training.values["activation_checkpointing"]),
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

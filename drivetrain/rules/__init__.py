@@ -1,0 +1,1 @@
+"""What a pipeline must not be: one rule, one function, one test."""

@@ -1,0 +1,230 @@
+"""Rules about the pipeline as a whole: names, references, branches, conditions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from drivetrain.base.errors import did_you_mean
+from drivetrain.catalog import quotas
+from drivetrain.rules.rule_book import RuleBook
+from drivetrain.spec.conditions import All, AnyOf, Comparison, Condition, In, Not
+from drivetrain.spec.graph import Graph, find_cycle
+from drivetrain.spec.steps import ConditionStep, JobStep, LambdaStep, ProcessingStep, RegisterStep
+from drivetrain.spec.values import (
+    TYPE_OF_SCALAR,
+    LambdaOutputRef,
+    MetricRef,
+    OutputRef,
+    ParameterRef,
+    Value,
+    ValueType,
+    value_type,
+)
+
+rule = RuleBook()
+
+PIPELINE_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
+STEP_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
+PARAMETER_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
+NUMBERS: tuple[ValueType, ...] = ("Integer", "Float")
+
+
+@rule
+def pipeline_name_is_legal(graph: Graph) -> Iterator[str]:
+    if not PIPELINE_NAME.fullmatch(graph.pipeline.name):
+        yield "the name is not allowed. Use up to 256 letters, digits and hyphens, beginning and ending without hyphen."
+
+
+@rule
+def step_names_are_legal(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not STEP_NAME.fullmatch(step.name):
+            yield f"step name {step.name!r} is not allowed. Use 1 to 64 letters, digits, hyphens and underscores."
+
+
+@rule
+def step_names_are_unique(graph: Graph) -> Iterator[str]:
+    for name, count in Counter(step.name for step in graph.steps).items():
+        if count > 1:
+            yield f"{count} steps are called {name!r}. Give each its own: step(component, name='...')."
+
+
+@rule
+def parameters_are_legal(graph: Graph) -> Iterator[str]:
+    for parameter in graph.pipeline.parameters:
+        if not PARAMETER_NAME.fullmatch(parameter.name):
+            yield f"parameter name {parameter.name!r} is not allowed. Use up to 64 letters, digits, - and _."
+        for value in (*parameter.choices, *(() if parameter.default is None else (parameter.default,))):
+            if not _fits(TYPE_OF_SCALAR[type(value)], parameter.type):
+                yield f"parameter {parameter.name!r} is {parameter.type}, but {value!r} is not."
+            if isinstance(value, str) and len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:
+                yield (
+                    f"parameter {parameter.name!r} has a value of {len(value):,} characters; at most "
+                    f"{quotas.MAX_PARAMETER_VALUE_CHARACTERS:,} can be given at start. Use a file of an input folder."
+                )
+        if parameter.choices and parameter.default is not None and parameter.default not in parameter.choices:
+            yield f"parameter {parameter.name!r} defaults to {parameter.default!r}. " + did_you_mean(
+                str(parameter.default), map(str, parameter.choices)
+            )
+
+
+@rule
+def parameter_names_are_unique(graph: Graph) -> Iterator[str]:
+    for name, count in Counter(parameter.name for parameter in graph.pipeline.parameters).items():
+        if count > 1:
+            yield f"{count} parameters are called {name!r}."
+
+
+@rule
+def limits_are_kept(graph: Graph) -> Iterator[str]:
+    if (count := len(graph.pipeline.parameters)) > quotas.MAX_PARAMETERS_AT_START:
+        yield f"{count} parameters; at most {quotas.MAX_PARAMETERS_AT_START} can be given at start."
+    if (count := len(graph.pipeline.tags)) > quotas.MAX_TAGS:
+        yield f"{count} tags; at most {quotas.MAX_TAGS}."
+    for step in graph.steps:
+        if isinstance(step, JobStep) and len(step.tags) > quotas.MAX_TAGS:
+            yield f"step {step.name!r} has {len(step.tags)} tags; at most {quotas.MAX_TAGS}."
+
+
+@rule
+def references_find_their_parameter(graph: Graph) -> Iterator[str]:
+    declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
+    for step in graph.steps:
+        for reference in graph.references[step.name]:
+            if not isinstance(reference, ParameterRef):
+                continue
+            if reference.name not in declared:
+                yield (
+                    f"step {step.name!r} uses parameter {reference.name!r}, which is not in Pipeline(parameters=...). "
+                    + did_you_mean(reference.name, declared)
+                )
+            elif declared[reference.name].type != reference.type:
+                yield (
+                    f"step {step.name!r} uses parameter {reference.name!r} as {reference.type}; "
+                    f"it is declared {declared[reference.name].type}."
+                )
+
+
+@rule
+def references_find_their_step(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        for name in sorted(graph.needs[step.name]):
+            if name not in graph.by_name:
+                yield (
+                    f"step {step.name!r} needs step {name!r}, which is not in Pipeline(steps=...). "
+                    + did_you_mean(name, graph.by_name)
+                )
+
+
+@rule
+def references_find_their_output(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        for reference in graph.references[step.name]:
+            if isinstance(reference, OutputRef):
+                allowed = graph.by_name[reference.step].output_names()
+                if reference.output not in allowed:
+                    yield (
+                        f"step {step.name!r} reads output {reference.output!r} of {reference.step!r}, which has none "
+                        f"of that name. {did_you_mean(reference.output, allowed)}"
+                    )
+            elif isinstance(reference, MetricRef):
+                source = graph.by_name[reference.step]
+                names = source.metrics if isinstance(source, ProcessingStep) else ()
+                texts = source.texts if isinstance(source, ProcessingStep) else ()
+                wanted = texts if reference.type == "String" else names
+                if wanted is not None and reference.name not in wanted:
+                    yield (
+                        f"step {step.name!r} reads {'text' if wanted is texts else 'metric'} {reference.name!r} of "
+                        f"{reference.step!r}, which returns none of that name. {did_you_mean(reference.name, wanted)}"
+                    )
+                elif reference.type == "Float" and reference.name in texts:
+                    yield (
+                        f"step {step.name!r} reads {reference.name!r} of {reference.step!r} as a number, but it is a "
+                        "text. Take it by text(...)."
+                    )
+            elif isinstance(reference, LambdaOutputRef):
+                source = graph.by_name[reference.step]
+                outputs = source.outputs if isinstance(source, LambdaStep) else {}
+                if outputs.get(reference.name) != reference.type:
+                    yield (
+                        f"step {step.name!r} reads {reference.name!r} ({reference.type}) of {reference.step!r}, which "
+                        f"returns no such value. {did_you_mean(reference.name, outputs)}"
+                    )
+
+
+@rule
+def steps_make_no_cycle(graph: Graph) -> Iterator[str]:
+    cycle = find_cycle({step.name: graph.waits_for(step.name) for step in graph.steps})
+    if cycle:
+        yield f"the steps wait for each other: {' -> '.join(cycle)}. Remove one of these references or depends_on."
+
+
+@rule
+def branches_do_not_rejoin(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        here = graph.branch[step.name]
+        for name in sorted(graph.needs[step.name]):
+            there = graph.branch[name]
+            if here[: len(there)] == there:
+                continue
+            if name in graph.loops:
+                loop = graph.loops[name].name
+                yield (
+                    f"step {step.name!r} needs {name!r}, which stands in the body of {loop!r} and runs once an item. "
+                    "Take what it gave there: best['...'], of(0, step)['...'], count()."
+                )
+            else:
+                yield (
+                    f"step {step.name!r} needs {name!r}, which runs only in the branch {there[-1]!r}. Move it into "
+                    "that branch: a branch may not have run, and branches cannot rejoin."
+                )
+
+
+@rule
+def conditions_compare_like_with_like(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, ConditionStep):
+            continue
+        for left, right, ordered in _compared(step.condition):
+            a, b = value_type(left), value_type(right)
+            if not (a == b or (a in NUMBERS and b in NUMBERS)):
+                yield f"condition {step.name!r} compares {a} with {b}. Make both of one type."
+            elif ordered and a not in NUMBERS:
+                yield f"condition {step.name!r} orders {a} values; only numbers have an order. Use equals or is_in."
+
+
+@rule
+def conditions_have_a_branch(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, ConditionStep) and not (step.then or step.otherwise):
+            yield f"condition {step.name!r} decides nothing. Give when(..., then=[...]) or otherwise=[...]."
+
+
+@rule
+def registered_models_are_models(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, RegisterStep):
+            for field in ("group", "model", "metrics", "evaluation", "decision", "approval"):
+                value = getattr(step, field)
+                if value is not None and value_type(value) != "String":
+                    yield f"step {step.name!r}: {field} is {value_type(value)}, not String."
+
+
+def _fits(given: ValueType, wanted: ValueType) -> bool:
+    return given == wanted or (given == "Integer" and wanted == "Float")
+
+
+def _compared(condition: Condition) -> Iterator[tuple[Value, Value, bool]]:
+    if isinstance(condition, Comparison):
+        yield condition.left, condition.right, condition.operator != "Equals"
+    elif isinstance(condition, In):
+        for option in condition.options:
+            yield condition.value, option, False
+    elif isinstance(condition, Not):
+        yield from _compared(condition.condition)
+    else:
+        assert isinstance(condition, All | AnyOf)
+        for part in condition.conditions:
+            yield from _compared(part)

@@ -1,0 +1,197 @@
+"""Rules about the steps that run programs: folders, arguments, machines, checkpoints, secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from drivetrain.base.errors import did_you_mean
+from drivetrain.base.secret_names import looks_secret
+from drivetrain.base.secret_shapes import without_shapes
+from drivetrain.catalog import quotas
+from drivetrain.rules.rule_book import RuleBook
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.steps import FolderPath, JobStep, TrainingStep
+from drivetrain.spec.values import ParameterRef, ValueType, value_type
+
+rule = RuleBook()
+
+UNSPEAKABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@rule
+def folders_fit_a_job(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        if "code" in step.inputs:
+            yield f"step {step.name!r}: the input name 'code' is taken by the channel of the program."
+        most = quotas.MAX_CHANNELS if isinstance(step, TrainingStep) else quotas.MAX_PROCESSING_INPUTS
+        if len(step.inputs) + 1 > most:
+            yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
+        if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
+            yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
+        if isinstance(step, TrainingStep) and (others := sorted(set(step.outputs) - {"model", "output"})):
+            yield f"step {step.name!r}: a training job has no output {others[0]!r}. Allowed: model, output."
+        for argument in step.arguments:
+            if isinstance(argument, FolderPath):
+                allowed = tuple(step.inputs) if argument.flow == "input" else step.output_names()
+                if argument.name not in allowed:
+                    yield (
+                        f"step {step.name!r}: its arguments name the {argument.flow} {argument.name!r}. "
+                        + did_you_mean(argument.name, allowed)
+                    )
+
+
+@rule
+def inputs_are_uris(graph: Graph) -> Iterator[str]:
+    defaults = {parameter.name: parameter.default for parameter in graph.pipeline.parameters}
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        for name, value in step.inputs.items():
+            if value_type(value) != "String":
+                yield f"input {name!r} of step {step.name!r} is {value_type(value)}; give a path, URI or output."
+            default = defaults.get(value.name) if isinstance(value, ParameterRef) else None
+            if isinstance(default, str) and not default.startswith("s3://"):
+                yield (
+                    f"input {name!r} of step {step.name!r} is parameter {value.name!r}, whose default "  # type: ignore[union-attr]
+                    f"{default!r} is no S3 URI. A pipeline parameter is read by the service: use s3://..., or give the "
+                    "path in the settings, from where it is uploaded."
+                )
+            if isinstance(value, str) and value.startswith("s3://") and ".." in value.split("/"):
+                yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a URI."
+
+
+@rule
+def arguments_fit(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        limit = (
+            quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
+        )
+        for name, value in (*step.parameters.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
+            if isinstance(value, str) and len(value) > limit:
+                yield (
+                    f"step {step.name!r}: {name} has {len(value)} characters; at most {limit} can be passed. Put it "
+                    "into a file of an input folder."
+                )
+        if isinstance(step, TrainingStep):
+            if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
+                yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
+        else:
+            # two arguments a folder and parameter, and three before them: --code, its hash, the target
+            count = 2 * (len(step.inputs) + len(step.output_names()) + len(step.parameters)) + len(step.arguments) + 3
+            if count > quotas.MAX_ARGUMENTS:
+                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}."
+
+
+@rule
+def texts_can_be_passed(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        given: dict[str, object] = {"display_name": step.display_name, "description": step.description}
+        if isinstance(step, JobStep):
+            given |= {**step.inputs, **step.parameters, **step.environment}
+            given |= {f"argument {number}": value for number, value in enumerate(step.arguments)}
+        for name, value in given.items():
+            if isinstance(value, str) and UNSPEAKABLE.search(value):
+                yield (
+                    f"step {step.name!r}: {name} is {value!r:.80}. Neither an argument, a variable nor a path can hold "
+                    "the character NUL or half a surrogate pair. Take it out."
+                )
+
+
+@rule
+def machines_make_sense(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        for field in ("instance_type", "count"):
+            value = getattr(step.cluster, field)
+            wanted: ValueType = "String" if field == "instance_type" else "Integer"
+            if isinstance(value, ParameterRef) and value.type != wanted:
+                yield f"step {step.name!r}: cluster.{field} is {value.type} parameter {value.name!r}, not {wanted}."
+        longest = quotas.MAX_RUN_SECONDS["Training" if isinstance(step, TrainingStep) else "Processing"]
+        if step.cluster.max_run_seconds > longest:
+            yield (
+                f"step {step.name!r}: cluster.max_run_seconds is {step.cluster.max_run_seconds:,}; the service ends "
+                f"such a job after {longest:,} seconds."
+            )
+        spot = step.cluster.spot
+        if isinstance(spot, ParameterRef):
+            continue  # spot_is_decided_when_compiled tells why not
+        if not isinstance(step, TrainingStep):
+            if spot or step.cluster.warm_pool_seconds:
+                yield f"step {step.name!r}: spot machines and warm pools are for training jobs; remove them here."
+            continue
+        if spot and spot.max_wait_seconds < step.cluster.max_run_seconds:
+            yield (
+                f"step {step.name!r}: spot.max_wait_seconds ({spot.max_wait_seconds}) is less than max_run_seconds "
+                f"({step.cluster.max_run_seconds}), which it includes. Raise it, or lower max_run_seconds."
+            )
+        if spot and step.checkpoint is None:
+            yield (
+                f"step {step.name!r} runs on spot machines without a checkpoint location: an interruption would lose "
+                "everything. Give checkpoint=Checkpoint()."
+            )
+        if spot and step.cluster.warm_pool_seconds:
+            yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
+
+
+@rule
+def processing_jobs_have_the_machine(graph: Graph) -> Iterator[str]:
+    from drivetrain.catalog.instances import find_instance, processing_instance_type
+
+    for step in graph.steps:
+        kind = step.cluster.instance_type if isinstance(step, JobStep) else None
+        if not isinstance(kind, str) or isinstance(step, TrainingStep):
+            continue
+        machine = find_instance(kind)
+        if machine is not None and not machine.processing:
+            other = processing_instance_type(kind)
+            facts = find_instance(other)
+            yield (
+                f"step {step.name!r}: processing jobs have no {kind}; training jobs have. Choose another machine, such "
+                f"as {other}" + (f" ({facts.described()})." if facts else ".")
+            )
+
+
+@rule
+def spot_is_decided_when_compiled(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, JobStep) and isinstance(step.cluster.spot, ParameterRef):
+            yield (
+                f"step {step.name!r}: cluster.spot is parameter {step.cluster.spot.name!r}, whose value is only known "
+                "when the pipeline starts. The service rejects MaxWaitTimeInSeconds without spot machines, and no "
+                "definition that drivetrain writes leaves a field out when it starts. Make it a setting (spot: bool = "
+                "False, and cluster=Cluster(spot=Spot(...) if settings.spot else None)): --set spot=false then "
+                "compiles the pipeline anew, and a training goes on from its checkpoints."
+            )
+
+
+@rule
+def checkpoint_prefixes_end_with_a_slash(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, TrainingStep) and step.checkpoint and isinstance(step.checkpoint.uri, str):
+            uri = step.checkpoint.uri
+            if not (uri.startswith("s3://") and uri.endswith("/")):
+                yield (
+                    f"step {step.name!r}: the checkpoint location {uri!r} must be s3://bucket/prefix/ with a final "
+                    "slash; without it a job also restores the files of every sibling with the same beginning."
+                )
+
+
+@rule
+def secrets_stay_out(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, JobStep):
+            for name, value in {**step.parameters, **step.environment}.items():
+                if not isinstance(value, str) or not value or value.startswith("arn:"):
+                    continue
+                if looks_secret(name) or without_shapes(value) != value:
+                    yield (
+                        f"step {step.name!r}: {name!r} looks like a secret, or holds one. Parameters and environment "
+                        "are readable by everyone who may describe the pipeline; pass the ARN of a Secrets Manager "
+                        "secret instead."
+                    )

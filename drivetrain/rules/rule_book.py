@@ -1,0 +1,17 @@
+"""What a rule is, and the list into which a file of rules writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from drivetrain.spec.graph import Graph
+
+Rule = Callable[[Graph], Iterator[str]]
+
+
+class RuleBook(list[Rule]):
+    """Rules in the order in which they are written, the most basic first; it decorates them: `@rule`."""
+
+    def __call__(self, function: Rule) -> Rule:
+        self.append(function)
+        return function

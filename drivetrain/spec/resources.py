@@ -1,0 +1,207 @@
+"""On what a step runs and under which rules: machines, spot, retries, cache, checkpoints, and where it is deployed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from drivetrain.catalog import quotas
+from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.values import ParameterRef, Pending, Value
+
+_KEY = r"^[a-zA-Z0-9:/_-]{1,2048}$"
+
+
+class Spot(Frozen):
+    """Spare capacity: up to 90 % cheaper, and it can be taken back at any moment."""
+
+    max_wait_seconds: Annotated[int, Field(gt=0)]
+    """Longest time from start to end, waiting for capacity included; at least the run's own limit."""
+    max_interruptions: Annotated[int, Field(ge=1)] | None = None
+    """How often in a row the job may be interrupted before it fails, to go on on demand; as often as it comes unless
+    given."""
+
+
+def _reference(value: Any) -> Any:
+    """A parameter stands for the reference to it; a bare `True` says too little."""
+    if isinstance(value, bool):
+        # Not a ValueError, before whose message pydantic writes its own word.
+        raise PydanticCustomError(
+            "spot", "say how long the job may take with waiting, spot=Spot(max_wait_seconds=...); None is on demand"
+        )
+    ref: Any = getattr(value, "ref", None) if isinstance(value, Pending) else None
+    return value if ref is None else ref()
+
+
+class Network(Frozen):
+    """Where a job's machines stand, and whom its program can reach."""
+
+    subnets: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-z]+$")], ...], Field(max_length=quotas.MAX_SUBNETS)
+    ] = ()
+    """Of the VPC that the machines stand in; the service's own network unless given."""
+    security_groups: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^sg-[0-9a-z]+$")], ...], Field(max_length=quotas.MAX_SECURITY_GROUPS)
+    ] = ()
+    """Of that VPC. Hosts that talk to each other, by EFA above all, need a rule that allows all traffic of the group to
+    itself."""
+    isolated: bool = False
+    """The program reaches nothing but the other hosts of its job; its data is brought and fetched for it."""
+    encrypt_traffic: bool = False
+    """Encrypt what the hosts of a job say to each other; slower by as much as they talk."""
+
+
+class Keys(Frozen):
+    """KMS keys, each an id, an ARN or an alias; the account's keys for SageMaker and S3 unless given."""
+
+    volume: Annotated[str, Field(pattern=_KEY)] | None = None
+    """Of the machines' volumes. Disks that machines have of their own are encrypted by a key in their hardware, and the
+    service takes no other."""
+    output: Annotated[str, Field(pattern=_KEY)] | None = None
+    """Of what jobs write to S3."""
+
+
+class InstanceGroup(Frozen):
+    """More hosts of a training job, of another type."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    instance_type: str
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Alternative(Frozen):
+    """A type of machines to take where there is no capacity of those that stand before it."""
+
+    instance_type: str
+    count: Annotated[int, Field(ge=1)] | None = None
+    """Number of hosts; that of the cluster unless given."""
+
+
+class Cluster(Frozen):
+    """The machines of one step."""
+
+    instance_type: str | ParameterRef = "ml.m5.xlarge"
+    count: Annotated[int, Field(ge=1)] | ParameterRef = 1
+    """Number of hosts."""
+    processes: Annotated[int, Field(ge=1)] | None = None
+    """Processes a host; one a GPU, or one, unless given."""
+    volume_gb: Annotated[int, Field(ge=1)] = 30
+    max_run_seconds: Annotated[int, Field(gt=0)] = 86_400
+    spot: Annotated[Spot | ParameterRef | None, BeforeValidator(_reference)] = None
+    """Never a parameter: it is taken here so that the rule can say why."""
+    warm_pool_seconds: Annotated[int, Field(ge=1, le=quotas.MAX_WARM_POOL_SECONDS)] | None = None
+    """How long the machines of a training job stay for the next one, in seconds."""
+    groups: tuple[InstanceGroup, ...] = ()
+    """Further hosts of a training job, which makes it a heterogeneous cluster; those above are the group `main`. All
+    run the same program, which looks at its group."""
+    alternatives: tuple[Alternative, ...] = ()
+    """What else will do, in this order, where `instance_type` has no capacity."""
+    efa: bool = False
+    """Several hosts of a training job talk by their Elastic Fabric Adapters or not at all: without this a program that
+    finds none falls back to TCP, many times slower, and says so only in its log."""
+    network: Network | None = None
+    """That of the deployment unless given."""
+
+
+ExceptionType = Literal[
+    "Step.SERVICE_FAULT",
+    "Step.THROTTLING",
+    "SageMaker.JOB_INTERNAL_ERROR",
+    "SageMaker.CAPACITY_ERROR",
+    "SageMaker.RESOURCE_LIMIT",
+]
+
+
+class RetryPolicy(Frozen):
+    """When a step is tried again by itself."""
+
+    exceptions: Annotated[tuple[ExceptionType, ...], Field(min_length=1)]
+    max_attempts: Annotated[int, Field(ge=1, le=quotas.MAX_RETRY_ATTEMPTS)] = 3
+    interval_seconds: Annotated[int, Field(ge=1)] = 1
+    backoff_rate: Annotated[float, Field(ge=0)] = 2.0
+
+
+class CachePolicy(Frozen):
+    """Whether an earlier step with the same key may stand in for this one, and how old it may be."""
+
+    enabled: bool = True
+    expire_after: str | None = None
+    """An age such as `P30D`, `30d`, `PT12H`; without one a result never gets too old."""
+
+
+class Checkpoint(Frozen):
+    """Where a training job keeps its checkpoints."""
+
+    uri: Value | None = None
+    """A folder's URI; by default one below the pipeline's own prefix, named by step and configuration."""
+    local_path: str = "/opt/ml/checkpoints"
+
+
+class Mlflow(Frozen):
+    """A tracking server, or an app, of managed MLflow."""
+
+    arn: (
+        Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:mlflow-[a-zA-Z-]*/.+$")] | None
+    ) = None
+    """None is none of them."""
+    experiment: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The MLflow experiment that runs belong to."""
+    run: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The run's name; of one training alone."""
+
+
+class Roles(Frozen):
+    """IAM roles of jobs, of a kind or a step, so that none holds what only another needs (docs/infrastructure.md)."""
+
+    processing: str | None = None
+    """ARN, of processing jobs."""
+    training: str | None = None
+    """ARN, of training and tuning jobs."""
+    registry: str | None = None
+    """Of the processing jobs that ask the model registry, such as `compare`."""
+    steps: FrozenMap[str] = Field(default_factory=dict)
+    """Name of a step -> ARN: of that step's job, whatever its kind."""
+
+
+class Deployment(Frozen):
+    """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
+
+    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
+    """For code, data, records, and what executions write."""
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]((/?[A-Za-z0-9_-])*/?[A-Za-z0-9])?$")] = "pipelines"
+    """Of every key in the bucket."""
+    role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
+    """The pipeline's own role, and that of every job for whose kind `roles` names none."""
+    roles: Roles = Roles()
+    """Of the jobs, one a kind."""
+    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
+    """Where pipeline, jobs and bucket are."""
+    image: str | None = None
+    """The container image of every job whose step names none; by default the stock deep-learning image."""
+    serving_image: str | None = None
+    """The container image that serves registered models; by default the stock inference image."""
+    wheels: str | None = None
+    """A folder of wheels for what the image lacks."""
+    tags: FrozenMap[str] = Field(default_factory=dict)
+    """Of the pipeline and its jobs."""
+    scheduler_role: str | None = None
+    """ARN of the role with which EventBridge Scheduler starts the pipeline; for schedules."""
+    event_queue: str | None = None
+    """ARN of the SQS queue from which the starter Lambda reads; for triggers by events."""
+    dead_letter_queue: str | None = None
+    """ARN of the SQS queue for what could not be delivered."""
+    network: Network = Network()
+    """Of every job whose cluster says nothing else."""
+    keys: Keys = Keys()
+    """Of every job."""
+    experiment: Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,119}$")] | None = None
+    """SageMaker Experiment that executions are trials of; one of the pipeline's name unless given."""
+    mlflow: Mlflow = Mlflow()
+    """Where executions of the pipeline are tracked."""
+
+    @property
+    def root(self) -> str:
+        """The URI below which everything of the pipelines is kept, without a final slash."""
+        return f"s3://{self.bucket}/{self.prefix}"

@@ -1,0 +1,387 @@
+"""The steps of a pipeline: what each needs, makes and takes, in words that no target owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from drivetrain.base.call_site import place_of_caller
+from drivetrain.base.errors import SpecError, did_you_mean
+from drivetrain.catalog import quotas
+from drivetrain.spec.conditions import Condition
+from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.spec.search import Search
+from drivetrain.spec.training_options import TrainingOptions
+from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, PropertyRef, Value, ValueType
+
+
+class Dependency(Frozen):
+    """An edge that no reference makes: run after `step`, or because of how it ended."""
+
+    step: str
+    trigger: Literal["Failed", "Stopped", "Any"] | None = None
+
+
+class Program(Frozen):
+    """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
+
+    kind: Literal["component", "script"]
+    target: str
+    needs: tuple[str, ...] = ()
+    """Distributions that the program imports; those the image lacks travel with the code."""
+
+
+class FolderPath(Frozen):
+    """In a script's arguments: the place where the platform puts this input or collects this output."""
+
+    kind: Literal["folder"] = "folder"
+    flow: Literal["input", "output"]
+    name: str
+
+
+class BaseStep(Frozen):
+    """What every step has."""
+
+    name: str
+    display_name: Annotated[str, Field(max_length=quotas.MAX_DISPLAY_NAME_CHARACTERS)] | None = None
+    description: Annotated[str, Field(max_length=quotas.MAX_DESCRIPTION_CHARACTERS)] | None = None
+    depends_on: tuple[Dependency, ...] = ()
+
+    def output_names(self) -> tuple[str, ...]:
+        """Folders that other steps can read."""
+        return ()
+
+    def __getitem__(self, output: str) -> OutputRef:
+        """The output folder, to be given to another step.
+
+        Raises:
+            SpecError: when the step has no such output.
+        """
+        if output not in self.output_names():
+            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(output, self.output_names())}")
+        return OutputRef(step=self.name, output=output)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        raise SpecError(f"Step {self.name!r} cannot be unpacked; take its outputs by name: step['name'].")
+
+    def property(self, path: str, type: ValueType = "String") -> PropertyRef:
+        """A field of the service's description of the step."""
+        return PropertyRef(step=self.name, path=path, type=type)
+
+
+class JobStep(BaseStep):
+    """A step that runs a program on machines."""
+
+    program: Program
+    inputs: FrozenMap[Value] = Field(default_factory=dict)
+    parameters: FrozenMap[Value] = Field(default_factory=dict)
+    arguments: tuple[Value | FolderPath, ...] = ()
+    """Further arguments of a script, in order."""
+    cluster: Cluster = Cluster()
+    image: str | None = None
+    environment: FrozenMap[Value] = Field(default_factory=dict)
+    tags: FrozenMap[str] = Field(default_factory=dict)
+    cache: CachePolicy | None = None
+    """The pipeline's policy unless given."""
+    retry: tuple[RetryPolicy, ...] = ()
+
+    def model_post_init(self, context: Any, /) -> None:
+        # Beside the fields, as a cached property: no part of its value.
+        object.__setattr__(self, "_place", place_of_caller())
+
+    @property
+    def place(self) -> str:
+        """The line of the user's file that wrote the step; empty where none did."""
+        return self.__dict__.get("_place", "")
+
+
+class ProcessingStep(JobStep):
+    """A job with named input and output folders; numbers that it returns can be decided on."""
+
+    kind: Literal["processing"] = "processing"
+    outputs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = ()
+    """Names of what comes back; None when only the run will tell."""
+    texts: tuple[str, ...] = ()
+    """Those of them that are texts; the others are numbers."""
+
+    def output_names(self) -> tuple[str, ...]:
+        return (*self.outputs, *(("metrics",) if self.metrics != () else ()))
+
+    def metric(self, name: str) -> MetricRef:
+        """A number that the step returns.
+
+        Raises:
+            SpecError: when the step declares its numbers and this is none of them.
+        """
+        if name in self.texts:
+            raise SpecError(f"{name!r} of step {self.name!r} is a text. Take it by step.text({name!r}).")
+        if self.metrics is not None and name not in self.metrics:
+            numbers = [each for each in self.metrics if each not in self.texts]
+            raise SpecError(f"Step {self.name!r} returns no {name!r}. {did_you_mean(name, numbers)}")
+        return MetricRef(step=self.name, name=name)
+
+    def text(self, name: str) -> MetricRef:
+        """A text that the step returns, such as a hash or a reason.
+
+        Raises:
+            SpecError: when the step declares no such text.
+        """
+        if name not in self.texts:
+            raise SpecError(f"Step {self.name!r} returns no text {name!r}. {did_you_mean(name, self.texts)}")
+        return MetricRef(step=self.name, name=name, type="String")
+
+
+class TrainingStep(JobStep):
+    """A training job: channels in, `model` and `output` out, checkpoints beside."""
+
+    kind: Literal["training"] = "training"
+    outputs: tuple[str, ...] = ("model", "output")
+    """The folders that the program takes; what it does not write, nobody can read."""
+    checkpoint: Checkpoint | None = None
+    logs: FrozenMap[str] = Field(default_factory=dict)
+    """Training metrics: name -> regular expression with one group that finds it in the log."""
+    resumable_parameters: tuple[str, ...] = ()
+    """Parameters that may change between a run and its resumption, such as the number of epochs."""
+    options: TrainingOptions = TrainingOptions()
+
+    def output_names(self) -> tuple[str, ...]:
+        return self.outputs
+
+    def logged(self, name: str) -> PropertyRef:
+        """The last value of a training metric found in the log."""
+        if name not in self.logs:
+            raise SpecError(f"Step {self.name!r} logs no {name!r}. {did_you_mean(name, self.logs)}")
+        return PropertyRef(step=self.name, path=f"FinalMetricDataList['{name}'].Value", type="Float")
+
+
+class TuningStep(TrainingStep):
+    """Many trainings of one kind, with hyperparameters that a search chooses; `parameters` are those of all of them.
+
+    Its outputs are those of the best training.
+    """
+
+    kind: Literal["tuning"] = "tuning"  # type: ignore[assignment]
+    search: Search
+
+    def logged(self, name: str) -> PropertyRef:
+        """The best value of the objective."""
+        if name != self.search.objective:
+            raise SpecError(
+                f"Step {self.name!r} tells of its trainings the objective alone, {self.search.objective!r}; given "
+                f"{name!r}."
+            )
+        path = "BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
+        return PropertyRef(step=self.name, path=path, type="Float")
+
+    def best(self, name: str) -> PropertyRef:
+        """What the best training had for a hyperparameter that was searched.
+
+        The service has it as text, like every hyperparameter; a parameter of a step takes it as what it spells.
+
+        Raises:
+            SpecError: it was not searched.
+        """
+        if name not in self.search.ranges:
+            raise SpecError(f"Step {self.name!r} searches no {name!r}. {did_you_mean(name, self.search.ranges)}")
+        path = f"BestTrainingJob.TunedHyperParameters['{name}']"
+        return PropertyRef(step=self.name, path=path, spells=self.search.ranges[name].value_type)
+
+
+class RegisterStep(BaseStep):
+    """A new version of a model group, unless the same content is registered already."""
+
+    kind: Literal["register"] = "register"
+    group: Value
+    model: Value
+    metrics: Value | None = None
+    """The folder with metrics.json."""
+    evaluation: Value | None = None
+    """The report of evaluate, whose model_quality.json becomes the version's; it stands before `metrics`."""
+    decision: Value | None = None
+    """The folder with decision.json."""
+    approval: Value = "PendingManualApproval"
+    image: str | None = None
+    """The container image that serves the model; that of the deployment unless given."""
+    content_types: tuple[str, ...] = ()
+    """What the served model reads; empty for all that the models of `train` do, or JSON for others."""
+    response_types: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ("ml.m5.large",)
+    metadata: FrozenMap[Value] = Field(default_factory=dict)
+    card: FrozenMap[Any] | None = None
+    """The model card, in the service's schema: model_overview, intended_uses, ..."""
+    retry: tuple[RetryPolicy, ...] = ()
+
+
+class ConditionStep(BaseStep):
+    """Runs one branch or the other. Branches do not rejoin."""
+
+    kind: Literal["condition"] = "condition"
+    condition: Condition
+    then: tuple[Step, ...] = ()
+    otherwise: tuple[Step, ...] = ()
+
+
+class FailStep(BaseStep):
+    """Ends the execution as failed, saying why."""
+
+    kind: Literal["fail"] = "fail"
+    message: Value
+
+
+class LambdaStep(BaseStep):
+    """Calls a function with a small payload and takes named values back."""
+
+    kind: Literal["lambda"] = "lambda"
+    function: Value
+    payload: FrozenMap[Value] = Field(default_factory=dict)
+    outputs: FrozenMap[ValueType] = Field(default_factory=dict)
+
+    def value(self, name: str) -> LambdaOutputRef:
+        """A value that the function returns."""
+        if name not in self.outputs:
+            raise SpecError(f"Step {self.name!r} returns no {name!r}. {did_you_mean(name, self.outputs)}")
+        return LambdaOutputRef(step=self.name, name=name, type=self.outputs[name])
+
+
+class Selector(Frozen):
+    """Picks the iteration of a for_each in which a value of a step of its body is the largest or the smallest."""
+
+    pick: Literal["MaxBy", "MinBy"]
+    step: str
+    path: str
+    """Of the value, in the service's description of the step."""
+
+
+class ForEachStep(BaseStep):
+    """Runs the steps of its body once an item; they stand in it alone."""
+
+    kind: Literal["for-each"] = "for-each"
+    items: tuple[Value, ...] | Value
+    """Objects as JSON text; or a reference to the JSON text of a list."""
+    body: tuple[Step, ...]
+    max_concurrency: Annotated[int, Field(ge=1, le=quotas.MAX_FOREACH_CONCURRENCY)]
+    key: str = ""
+    """The field of an item that names its iteration in places of outputs and checkpoints; the item itself unless
+    given."""
+    selector: Selector | None = None
+
+    @property
+    def best(self) -> IterationOutputs:
+        """What the selected step gave in the iteration that was picked.
+
+        Raises:
+            SpecError: nothing is selected.
+        """
+        if self.selector is None:
+            raise SpecError(f"Step {self.name!r} selects nothing. Give for_each(..., best=largest(...)).")
+        return IterationOutputs(self.name, "Selected", self._step(self.selector.step))
+
+    def of(self, index: int, step: BaseStep) -> IterationOutputs:
+        """What a step of the body gave in one iteration, counted from 0.
+
+        Raises:
+            SpecError: there is no such iteration or step.
+        """
+        if index < 0 or (isinstance(self.items, tuple) and index >= len(self.items)):
+            has = f"has {len(self.items)} items" if isinstance(self.items, tuple) else "counts from 0"
+            raise SpecError(f"{self.name!r}: of({index}, ...): there is no such iteration; it {has}.")
+        return IterationOutputs(self.name, f"IterationOutputs[{index}].{step.name}", self._step(step.name))
+
+    def count(self, which: Literal["Total", "Succeeded", "Failed", "Stopped"] = "Succeeded") -> PropertyRef:
+        """How many steps of iterations there were, or ended so."""
+        return PropertyRef(step=self.name, path=f"{which}StepCount", type="Integer")
+
+    def _step(self, name: str) -> BaseStep:
+        names = {step.name: step for step in self.body}
+        if name not in names:
+            raise SpecError(f"The body of {self.name!r} has no step {name!r}. {did_you_mean(name, names)}")
+        return names[name]
+
+
+@dataclass(frozen=True)
+class IterationOutputs:
+    """The outputs of a step in one iteration of a for_each, as other steps refer to them."""
+
+    loop: str
+    prefix: str
+    step: BaseStep
+
+    def __getitem__(self, output: str) -> PropertyRef:
+        """The output folder, to be given to another step.
+
+        Raises:
+            SpecError: the step has no such output, or the service names it nowhere.
+        """
+        self.step[output]
+        if isinstance(self.step, ProcessingStep):
+            return self.property(f"ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
+        if isinstance(self.step, TuningStep):
+            raise SpecError(
+                f"Output {output!r} of tuning {self.step.name!r} cannot be taken from an iteration: the service's "
+                "description of a tuning says which training was the best, and nothing of where its outputs are. Tune "
+                "outside of the for_each, or train there."
+            )
+        if output == "model":
+            return self.property("ModelArtifacts.S3ModelArtifacts")
+        raise SpecError(
+            f"Output {output!r} of step {self.step.name!r} cannot be taken from an iteration: the service's "
+            "description of a training job names the model alone."
+        )
+
+    def property(self, path: str, type: ValueType = "String") -> PropertyRef:
+        """A field of the service's description of the step."""
+        return PropertyRef(step=self.loop, path=f"{self.prefix}.{path}", type=type)
+
+    def value(self, name: str) -> PropertyRef:
+        """A value that a Lambda function returned."""
+        if not isinstance(self.step, LambdaStep):
+            raise SpecError(f"Step {self.step.name!r} calls no function. Take its outputs: ...['name'].")
+        return self.property(f"OutputParameters['{name}']", self.step.value(name).type)
+
+    def logged(self, name: str) -> PropertyRef:
+        """The last value of a training metric found in the log."""
+        if not isinstance(self.step, TrainingStep):
+            raise SpecError(f"Step {self.step.name!r} is no training, so nothing is logged.")
+        return self.property(self.step.logged(name).path, "Float")
+
+
+class NativeStep(BaseStep):
+    """A step of the service that the spec has no words for yet, carried through as it is."""
+
+    kind: Literal["native"] = "native"
+    type: str
+    fields: FrozenMap[Any] = Field(default_factory=dict)
+    """The step's JSON without Name, Type, DisplayName, Description and DependsOn."""
+
+
+Step = Annotated[
+    ProcessingStep
+    | TrainingStep
+    | TuningStep
+    | RegisterStep
+    | ConditionStep
+    | FailStep
+    | LambdaStep
+    | ForEachStep
+    | NativeStep,
+    Field(discriminator="kind"),
+]
+ConditionStep.model_rebuild()
+ForEachStep.model_rebuild()
+
+
+def flatten(steps: tuple[Step, ...]) -> list[Step]:
+    """Every step, those in branches and bodies included, in the order in which they were written."""
+    found: list[Step] = []
+    for step in steps:
+        found.append(step)
+        if isinstance(step, ConditionStep):
+            found += flatten((*step.then, *step.otherwise))
+        elif isinstance(step, ForEachStep):
+            found += flatten(step.body)
+    return found

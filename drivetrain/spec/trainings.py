@@ -1,0 +1,112 @@
+"""The training steps of a pipeline that run drivetrain's own train component, with the values they will run with.
+
+A value that a pipeline parameter gives is looked at for its default and each of its choices, one parameter at a time
+with the others at their defaults; the launcher looks at the combination that is really started. A value that only the
+run will know (a parameter without default, another step's output) is None and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drivetrain.catalog.degrees import World
+from drivetrain.catalog.instances import Instance, find_instance
+from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.steps import TrainingStep, flatten
+from drivetrain.spec.values import ParameterRef, Scalar
+
+# What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
+TRAIN = "drivetrain.components.train:train"
+# What these parameters are where the component does not declare them (yet).
+FIELDS: Mapping[str, Scalar | None] = {
+    "recipe": None,
+    "recipe_options": "{}",
+    "strategy": None,
+    "strategy_options": "{}",
+    "global_batch": None,
+    "accumulation": 1,
+    "precision": "fp32",
+    "activation_checkpointing": False,
+    "processes": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One way in which a training step can run."""
+
+    step: TrainingStep
+    given: Mapping[str, Scalar]
+    """The pipeline parameters that it depends on, with their values."""
+    values: Mapping[str, Scalar | None]
+
+    def text(self, name: str) -> str | None:
+        value = self.values[name]
+        return value if isinstance(value, str) else None
+
+    def number(self, name: str) -> int | None:
+        value = self.values[name]
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def where(self) -> str:
+        """`step 'train'`, and with which values of the pipeline's parameters."""
+        given = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
+        return f"step {self.step.name!r}" + (f" (with {given})" if given else "")
+
+    @property
+    def strategy(self) -> str | None:
+        return self.text("strategy")
+
+    @property
+    def instance(self) -> Instance | None:
+        name = self.text("instance_type")
+        return None if name is None else find_instance(name)
+
+    @property
+    def processes(self) -> int | None:
+        """Processes a host, as the launcher will count them: those given, else one a GPU, else one."""
+        if (given := self.number("processes")) is None:
+            return None
+        if processes := given or self.step.cluster.processes:
+            return processes
+        return self.instance.default_processes if self.instance else None
+
+    @property
+    def world(self) -> World | None:
+        hosts, processes = self.number("hosts"), self.processes
+        return None if hosts is None or processes is None else World(hosts, processes)
+
+
+def trainings(pipeline: Pipeline) -> Iterator[Training]:
+    """Every way in which each of a pipeline's training steps can run."""
+    for step in flatten(pipeline.steps):
+        if isinstance(step, TrainingStep) and step.program.target == TRAIN:
+            yield from ways(step, pipeline.parameters)
+
+
+def ways(step: TrainingStep, parameters: tuple[Parameter, ...]) -> Iterator[Training]:
+    """The way in which a training step runs by default, and those that differ from it in one pipeline parameter."""
+    fields: dict[str, Any] = {name: step.parameters.get(name, default) for name, default in FIELDS.items()}
+    fields |= {"instance_type": step.cluster.instance_type, "hosts": step.cluster.count}
+    declared = {parameter.name: parameter for parameter in parameters}
+    wanted = {value.name for value in fields.values() if isinstance(value, ParameterRef) and value.name in declared}
+    choices = {name: known for name in sorted(wanted) if (known := _known(declared[name]))}
+    first = {name: values[0] for name, values in choices.items()}
+    others = [{**first, name: value} for name, values in choices.items() for value in values[1:]]
+    for given in (first, *others):
+        values = {name: _value(value, given) for name, value in fields.items()}
+        yield Training(step=step, given=given, values=values)
+
+
+def _known(parameter: Parameter) -> tuple[Scalar, ...]:
+    default = () if parameter.default is None else (parameter.default,)
+    return tuple(dict.fromkeys((*default, *parameter.choices)))
+
+
+def _value(value: Any, given: Mapping[str, Scalar]) -> Scalar | None:
+    if isinstance(value, ParameterRef):
+        return given.get(value.name)
+    return value if isinstance(value, str | int | float | bool) else None

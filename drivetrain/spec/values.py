@@ -1,0 +1,268 @@
+"""Values of a pipeline: plain ones, and references to what is only known while it runs.
+
+A reference is data, not a promise of a Python value: it can be passed on, joined into text and compared (which gives
+a condition), but it cannot be tested with `if` or put into an f-string, because its value does not exist yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from drivetrain.base.errors import SpecError, shown
+from drivetrain.spec.frozen import Frozen
+
+if TYPE_CHECKING:
+    from drivetrain.spec.conditions import Comparison, In
+
+ValueType = Literal["String", "Integer", "Float", "Boolean"]
+Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
+
+TYPE_OF_SCALAR: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
+
+
+class Pending(Frozen):
+    """A value that is not there yet while the pipeline is built: a reference, or a parameter, which stands for one."""
+
+    def __bool__(self) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so `if`, `and`, `or` and `not` cannot test "
+            "it. Build a condition (`reference >= 0.9`, `reference.equals('yes')`) and branch with "
+            "`when(condition, then=[...], otherwise=[...])`."
+        )
+
+    def __format__(self, _: str) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so an f-string cannot hold it. "
+            "Use `join('s3://', bucket, '/data')`."
+        )
+
+    # Without these, str() and "%s" would put the model's own text into a path, and `in` and `for` would go through the
+    # model's fields: wrong without a word. repr() stays, for a look at what a reference is.
+    def __str__(self) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so no text can be made of it. "
+            "Use `join('s3://', bucket, '/data')`; `repr(reference)` shows the reference itself."
+        )
+
+    def __add__(self, _: Any) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so nothing can be added to it. "
+            "Use `join('s3://', bucket, '/data')` for text; a step can reckon with numbers."
+        )
+
+    __radd__ = __add__
+
+    def __iter__(self) -> NoReturn:
+        raise SpecError(
+            f"{self.described()} has no value while the pipeline is built, so `in`, `for` and `list` cannot look into "
+            "it. Compare it (`reference.is_in(['a', 'b'])`, `reference.equals('yes')`) and branch with "
+            "`when(condition, then=[...])`."
+        )
+
+    def described(self) -> str:
+        """The reference in an author's words, for messages."""
+        return f"This {type(self).__name__}"
+
+    # Comparisons build conditions. Equality of two specs must stay what it is in Python, hence `equals`.
+    def __ge__(self, other: Any) -> Comparison:
+        return _compare("GreaterThanOrEqualTo", self, other)
+
+    def __gt__(self, other: Any) -> Comparison:
+        return _compare("GreaterThan", self, other)
+
+    def __le__(self, other: Any) -> Comparison:
+        return _compare("LessThanOrEqualTo", self, other)
+
+    def __lt__(self, other: Any) -> Comparison:
+        return _compare("LessThan", self, other)
+
+    def equals(self, other: Any) -> Comparison:
+        """The condition that both values are equal when the pipeline runs."""
+        return _compare("Equals", self, other)
+
+    def is_in(self, options: Any) -> In:
+        """The condition that the value is one of `options`."""
+        from drivetrain.spec.conditions import In
+
+        return In(value=as_value(self), options=tuple(as_value(option) for option in options))
+
+
+class Reference(Pending):
+    """Base of everything that stands for a value of the running pipeline."""
+
+    def value_type(self) -> ValueType:
+        """The type of the value when it is known."""
+        return "String"
+
+
+class ParameterRef(Reference):
+    """A parameter of the pipeline, given when it is started."""
+
+    kind: Literal["parameter"] = "parameter"
+    name: str
+    type: ValueType
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Parameter {self.name!r}"
+
+
+ExecutionField = Literal[
+    "PipelineName",
+    "PipelineArn",
+    "PipelineExecutionId",
+    "PipelineExecutionArn",
+    "StartDateTime",
+    "CurrentDateTime",
+]
+
+
+class ExecutionRef(Reference):
+    """A fact about the running execution, such as its id."""
+
+    kind: Literal["execution"] = "execution"
+    field: ExecutionField
+
+    def described(self) -> str:
+        return f"Execution value {self.field!r}"
+
+
+class OutputRef(Reference):
+    """The URI of a step's output folder (of a training job's model: of its model.tar.gz)."""
+
+    kind: Literal["output"] = "output"
+    step: str
+    output: str
+
+    def described(self) -> str:
+        return f"Output {self.output!r} of step {self.step!r}"
+
+
+class MetricRef(Reference):
+    """A number or text that a processing step returned, read from its property file."""
+
+    kind: Literal["metric"] = "metric"
+    step: str
+    name: str
+    type: Literal["Float", "String"] = "Float"
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"{'Text' if self.type == 'String' else 'Metric'} {self.name!r} of step {self.step!r}"
+
+
+class PropertyRef(Reference):
+    """A field of what the service says of a step, such as `TrainingJobName` or `FinalMetricDataList['loss'].Value`."""
+
+    kind: Literal["property"] = "property"
+    step: str
+    path: str
+    type: ValueType = "String"
+    spells: ValueType | None = None
+    """What its text is a value of, where the service has numbers as texts, as in all hyperparameters."""
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Property {self.path!r} of step {self.step!r}"
+
+
+class LambdaOutputRef(Reference):
+    """A named output of a Lambda step."""
+
+    kind: Literal["lambda-output"] = "lambda-output"
+    step: str
+    name: str
+    type: ValueType = "String"
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Output {self.name!r} of step {self.step!r}"
+
+
+class ItemRef(Reference):
+    """The item of the iteration in which a step of a for_each stands, or a field of it (`a.b`)."""
+
+    kind: Literal["item"] = "item"
+    path: str = ""
+    type: ValueType = "String"
+
+    def value_type(self) -> ValueType:
+        return self.type
+
+    def described(self) -> str:
+        return f"Field {self.path!r} of the current item" if self.path else "The current item"
+
+
+class Join(Reference):
+    """Text put together when the pipeline runs; `on` stands between the values."""
+
+    kind: Literal["join"] = "join"
+    on: str = ""
+    values: tuple[Value, ...]
+
+    def described(self) -> str:
+        return "A join"
+
+
+AnyReference = Annotated[
+    ParameterRef | ExecutionRef | OutputRef | MetricRef | PropertyRef | LambdaOutputRef | ItemRef | Join,
+    Field(discriminator="kind"),
+]
+Value = Scalar | AnyReference
+Join.model_rebuild()
+
+
+def as_value(given: Any) -> Value:
+    """A literal or reference as a Value; pipeline parameters stand for their reference.
+
+    Raises:
+        SpecError: for anything else, naming the type.
+    """
+    if _has_reference(given):
+        given = given.ref()
+    if isinstance(given, Reference | bool | int | float | str):
+        return cast(Value, given)
+    raise SpecError(
+        f"{shown(given)} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
+        "pipeline parameter, or a reference to a step's output, metric or property."
+    )
+
+
+def _has_reference(given: object) -> bool:
+    return hasattr(type(given), "ref")  # not of the object itself, which may raise
+
+
+def value_type(value: Value) -> ValueType:
+    """The pipeline type of a literal or reference."""
+    return value.value_type() if isinstance(value, Reference) else TYPE_OF_SCALAR[type(value)]
+
+
+def references_in(value: Any) -> list[Any]:
+    """Every reference inside a value, model, mapping or sequence, joins opened, in order of appearance."""
+    if isinstance(value, Join):
+        return [value, *(found for part in value.values for found in references_in(part))]
+    if isinstance(value, Reference):
+        return [value]
+    if isinstance(value, Frozen):
+        return [found for item in value.__dict__.values() for found in references_in(item)]
+    if isinstance(value, dict):
+        return [found for item in value.values() for found in references_in(item)]  # type: ignore[reportUnknownVariableType]
+    if isinstance(value, tuple | list):
+        return [found for item in value for found in references_in(item)]  # type: ignore[reportUnknownVariableType]
+    return []
+
+
+def _compare(operator: Any, left: Any, right: Any) -> Comparison:
+    from drivetrain.spec.conditions import Comparison
+
+    return Comparison(operator=operator, left=as_value(left), right=as_value(right))

@@ -1,0 +1,82 @@
+"""What a trigger looks for in events: the pattern of its EventBridge rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drivetrain.spec.triggers import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Upload
+from drivetrain.triggers import detail_types
+
+
+@dataclass(frozen=True)
+class Where:
+    """The account and region whose events are looked at."""
+
+    region: str
+    account: str
+    partition: str = "aws"
+
+    def pipeline_arn(self, name: str) -> str:
+        return f"arn:{self.partition}:sagemaker:{self.region}:{self.account}:pipeline/{name}"
+
+
+def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str, Any]:
+    """The event pattern of a trigger of the pipeline with that ARN."""
+    if isinstance(trigger, RegistryEvent):
+        return _registry(trigger, pipeline_arn)
+    if isinstance(trigger, Upload):
+        return _upload(trigger)
+    if isinstance(trigger, PipelineFinished):
+        return {
+            "source": ["aws.sagemaker"],
+            "detail-type": [detail_types.EXECUTION],
+            "detail": {
+                "currentPipelineExecutionStatus": [trigger.outcome],
+                # SageMaker writes some ARNs in lower case, whatever the pipeline was called.
+                "pipelineArn": [{"equals-ignore-case": where.pipeline_arn(trigger.pipeline)}],
+            },
+        }
+    assert isinstance(trigger, Alarm)
+    return {
+        "source": ["aws.cloudwatch"],
+        "detail-type": [detail_types.ALARM],
+        "detail": {"alarmName": [trigger.alarm], "state": {"value": ["ALARM"]}},
+    }
+
+
+def _registry(trigger: RegistryEvent, pipeline_arn: str) -> dict[str, Any]:
+    detail: dict[str, Any] = {"ModelPackageGroupName": [trigger.group]}
+    if trigger.status is not None:
+        detail["ModelApprovalStatus"] = [trigger.status]
+    stage = {"Stage": trigger.stage, "StageStatus": trigger.stage_status}
+    if given := {name: [value] for name, value in stage.items() if value is not None}:
+        detail["ModelLifeCycle"] = given
+    if changes := trigger.changes():
+        detail["UpdatedModelPackageFields"] = list(changes)
+    if trigger.loop_guard:
+        # The Lambda guards too, in any spelling; here it is for not calling it at all.
+        own = [f"{arn}/execution/" for arn in dict.fromkeys((pipeline_arn, pipeline_arn.lower()))]
+        detail["MetadataProperties"] = {"GeneratedBy": [{"exists": False}, {"anything-but": {"prefix": own}}]}
+    return {"source": ["aws.sagemaker"], "detail-type": [detail_types.MODEL_PACKAGE], "detail": detail}
+
+
+def _upload(trigger: Upload) -> dict[str, Any]:
+    found: Mapping[str, Any] = {}
+    if trigger.prefix and trigger.suffix:
+        found = {"object": {"key": [{"wildcard": f"{_plain(trigger.prefix)}*{_plain(trigger.suffix)}"}]}}
+    elif trigger.prefix:
+        found = {"object": {"key": [{"prefix": trigger.prefix}]}}
+    elif trigger.suffix:
+        found = {"object": {"key": [{"suffix": trigger.suffix}]}}
+    return {
+        "source": ["aws.s3"],
+        "detail-type": [detail_types.OBJECT_CREATED],
+        "detail": {"bucket": {"name": [trigger.bucket]}, **found},
+    }
+
+
+def _plain(text: str) -> str:
+    """A text in which a wildcard pattern takes every character for itself."""
+    return text.replace("\\", "\\\\").replace("*", "\\*")

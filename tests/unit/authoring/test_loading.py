@@ -1,0 +1,272 @@
+"""Finding a pipeline by name or file, and saying what is wrong with the file."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from drivetrain import SpecError, UserError
+from drivetrain.authoring.loading import load, ready_pipelines
+from drivetrain.pipelines.cli.errors import explain
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.spec.steps import ProcessingStep
+
+GOOD = """
+from drivetrain.components import Output, component
+from drivetrain import Pipeline, Settings, step
+
+class Mine(Settings):
+    rows: int = 3
+
+@component
+def load(data: Output, rows: int) -> None:
+    ...
+
+def nightly(settings: Mine) -> Pipeline:
+    return Pipeline(name="nightly", steps=[step(load, rows=settings.rows)])
+"""
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_a_place_that_is_given_is_the_pipelines(tmp_path: Path) -> None:
+    """Also where the author does not hand it on; what the author says stands."""
+    place = ["deployment.bucket=mine", "deployment.region=eu-west-1"]
+    loaded = load(write(tmp_path, "nightly_placed.py", GOOD), overrides=[*place, "rows=4"])
+    assert (loaded.pipeline.deployment.bucket, loaded.pipeline.deployment.region) == ("mine", "eu-west-1")
+    assert loaded.pipeline.steps == load(str(tmp_path / "nightly_placed.py"), overrides=["rows=4"]).pipeline.steps
+    own = GOOD.replace("import Pipeline", "import Deployment, Pipeline").replace(
+        'name="nightly",', 'name="nightly", deployment=Deployment(bucket="own"),'
+    )
+    assert load(write(tmp_path, "nightly_own.py", own), overrides=place).pipeline.deployment.bucket == "own"
+
+
+def test_a_file_with_its_settings(tmp_path: Path) -> None:
+    target = write(tmp_path, "nightly_one.py", GOOD)
+    write(tmp_path, "nightly_one.yaml", "rows: 5\n")
+    loaded = load(target)
+    assert loaded.pipeline.steps[0].parameters["rows"] == 5  # type: ignore[union-attr]
+    assert loaded.source == tmp_path
+    assert load(target, overrides=["rows=6"]).pipeline.steps[0].parameters["rows"] == 6  # type: ignore[union-attr]
+    assert load(target + ":nightly").pipeline.name == "nightly"
+
+
+def test_two_pipelines_need_a_name(tmp_path: Path) -> None:
+    second = "\ndef weekly() -> Pipeline:\n    return Pipeline(name='weekly')\n"
+    target = write(tmp_path, "nightly_two.py", GOOD + second)
+    with pytest.raises(UserError, match=r"several pipelines \(nightly, weekly\). Name one: .*:nightly"):
+        load(target)
+    assert load(target + ":weekly").pipeline.name == "weekly"
+    with pytest.raises(
+        UserError, match=r"Setting rows \(from --set\) does not exist\..* weekly\(\) takes no settings of"
+    ):
+        load(target + ":weekly", overrides=["rows=1"])
+    with pytest.raises(UserError, match="Did you mean 'weekly'"):
+        load(target + ":weakly")
+
+
+def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) -> None:
+    target = write(
+        tmp_path,
+        "bare_two.py",
+        "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return Pipeline(name='p')\n",
+    )
+    write(tmp_path, "bare_two.yaml", "deployment: {bucket: my-bucket}\nlocal: {data: {'s3://b/x': data}}\n")
+    loaded = load(target, overrides=["deployment.region=eu-west-1"])
+    assert (loaded.pipeline.deployment.bucket, loaded.pipeline.deployment.region) == ("my-bucket", "eu-west-1")
+    assert loaded.settings.local.data == {"s3://b/x": "data"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("syntax_wrong.py", "def f(:\n", r"syntax_wrong.py, line 1: "),
+        ("raises_here.py", "x = 1\n1 / 0\n", r"raises_here.py, line 2: ZeroDivisionError"),
+        ("exits_here.py", "raise SystemExit(5)\n", r"exits_here\.py ended the program \(sys\.exit\(5\)\) when it was"),
+        (
+            "exits_later.py",
+            "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    raise SystemExit\n",
+            r"p\(\) ended the program \(sys\.exit\(\)\); it must return a Pipeline",
+        ),
+        ("imports_nothing.py", "import no_such_module_at_all\n", r"line 1: ModuleNotFoundError"),
+        ("has_none.py", "x = 1\n", "no function is annotated `-> Pipeline`"),
+        ("not-a-name.py", GOOD, "must be a Python name"),
+        ("json.py", GOOD, "name of a module that is loaded already"),
+        (
+            "wrong_return.py",
+            "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return 3\n",
+            "must return a Pipeline",
+        ),
+        (
+            "wrong_taking.py",
+            "from drivetrain import Pipeline\ndef p(rows: int) -> Pipeline:\n    return 3\n",
+            "subclass of Settings",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, name: str, text: str, message: str) -> None:
+    import json  # noqa: F401  (a name that is taken)
+
+    with pytest.raises((UserError, SpecError), match=message) as caught:
+        load(write(tmp_path, name, text))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_unknown_names_and_files() -> None:
+    with pytest.raises(UserError, match="Did you mean 'retraining'"):
+        load("retrainin")
+    with pytest.raises(UserError, match="No pipeline file"):
+        load("nowhere.py")
+
+
+def test_ready_pipelines_are_listed_without_importing_them() -> None:
+    assert "Retrain a model" in ready_pipelines()["retraining"]
+
+
+WRONG = """
+from drivetrain.components import Input, component
+from drivetrain import Pipeline, Settings, script, step
+
+class Base(Settings):
+    rate: float = 0.5
+    rows: int = "many"
+
+class Mine(Base):
+    name: str = "x"
+    limit: int = None
+
+class Good(Settings):
+    rate: float = 1
+    limit: int = None
+
+@component
+def load(raw: Input, rows: int = 3) -> None:
+    ...
+
+def returned() -> Pipeline:
+    return 1
+
+def ended() -> Pipeline:
+    raise SystemExit(3)
+
+def taking(a, b) -> Pipeline:
+    return Pipeline(name="p")
+
+def default(settings: Mine) -> Pipeline:
+    return Pipeline(name="p", steps=[step(load, raw="s3://b/raw", rows=settings.rows)])
+
+def unknown(settings: Good) -> Pipeline:
+    return Pipeline(name=settings.rats)
+
+def data(settings: Good) -> Pipeline:
+    made = step(
+        load, raw="nowhere")
+    return Pipeline(name="p", steps=[made])
+
+def missing() -> Pipeline:
+    return Pipeline(name="p", steps=[script("nowhere.py")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "said"),
+    [
+        ("returned", "def returned", "returned() returned 1; it must return a Pipeline."),
+        ("ended", "    raise SystemExit", "ended() ended the program (sys.exit(3))"),
+        ("taking", "def taking", "taking() must take no parameter"),
+        ("default", "    rows: int", "The default of setting rows in Mine is 'many': Input should be a valid integer"),
+        ("unknown", "    return Pipeline(name=settings", "Setting 'rats' does not exist in Good. Did you mean 'rate'?"),
+        ("data", "    made = step", "Input 'nowhere': no such file or folder in"),
+        ("missing", '    return Pipeline(name="p", steps=[script', "Step 'nowhere': there is no script"),
+    ],
+)
+def test_what_an_author_got_wrong_is_told_with_its_line(function: str, line: str, said: str, tmp_path: Path) -> None:
+    target = write(tmp_path, f"wrong_{function}.py", WRONG)
+    number = next(n for n, text in enumerate(WRONG.splitlines(), 1) if text.startswith(line))
+    with pytest.raises(UserError) as caught:
+        loaded = load(f"{target}:{function}")
+        compile_pipeline(loaded.pipeline, source=loaded.source, base=loaded.base)
+    told = explain(caught.value)[1]
+    assert told.startswith(f"error: wrong_{function}.py, line {number}: {said}"), told
+
+
+def test_the_place_of_a_step_is_no_part_of_its_value(tmp_path: Path) -> None:
+    one, other = (load(write(tmp_path, f"nightly_{name}.py", GOOD)).pipeline.steps[0] for name in ("here", "there"))
+    assert isinstance(one, ProcessingStep) and isinstance(other, ProcessingStep)
+    assert (one.place, other.place) == ("nightly_here.py, line 13", "nightly_there.py, line 13")
+    same = other.model_copy(update={"program": one.program})
+    assert same == one and same.place == other.place
+    assert "_place" not in one.model_dump() and "_place" not in repr(one) and "_place" not in one.model_dump_json()
+
+
+def test_a_setting_is_asked_for_as_any_attribute(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, "nightly_asked.py", GOOD)).settings
+    assert not hasattr(settings, "nothing") and getattr(settings, "nothing", 3) == 3 and not hasattr(settings, "_one")
+    assert copy.deepcopy(settings) == settings
+
+
+RAISING = """
+from drivetrain.components import Input, component
+from drivetrain import Cluster, Pipeline, step
+
+class Bad:
+    def __getattr__(self, name):
+        raise RuntimeError("not now")
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+class Lazy:
+    @property
+    def __class__(self):
+        raise RuntimeError("not configured")
+
+lazy = Lazy()
+
+class Empty:
+    def __len__(self):
+        raise RuntimeError("no len")
+    def cluster(self):
+        return Cluster(nonsense=3)
+
+class Loud(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+@component
+def load(raw: Input, rows: int = 3) -> None:
+    ...
+
+def loud():
+    raise Loud
+
+def author() -> Pipeline:
+    return GIVEN
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("Bad()", "author() returned <a Bad, whose repr raises RuntimeError>; it must return a Pipeline."),
+        ("step(load, raw=Bad())", "is a Bad, which a pipeline cannot carry."),
+        ("step(Bad())", "whose repr raises RuntimeError>): not a component."),
+        ("step(load, raw='x', after=[Bad()])", "after=<a Bad, whose repr raises RuntimeError>: no step."),
+        ("step(load, raw='x', cluster=Bad())", "ProcessingStep.cluster is <a Bad, whose repr raises RuntimeError>"),
+        ("Empty().cluster()", "Cluster.nonsense does not exist. Allowed: "),
+        ("loud()", "Loud, whose message raises RuntimeError"),
+    ],
+)
+def test_an_object_that_raises_when_it_is_looked_at_does_not_hide_the_error(
+    given: str, said: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    name = f"raising_{request.node.callspec.indices['given']}"
+    target = write(tmp_path, f"{name}.py", RAISING.replace("GIVEN", given))
+    with pytest.raises(Exception) as caught:
+        load(target)
+    code, told = explain(caught.value)
+    assert code == 2 and told.startswith(f"error: {name}.py, line ") and said in told

@@ -1,0 +1,146 @@
+"""Settings: four sources, one winner, and a clear word about what does not fit."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from drivetrain import Settings, UserError
+from drivetrain.authoring.plain_yaml import read_yaml
+from drivetrain.authoring.settings import build
+
+
+class Example(Settings):
+    epochs: int = 10
+    rate: float = 0.1
+    name: str = "a"
+    fast: bool = False
+    must: str
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "settings.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = write(tmp_path, "must: file\nepochs: 20\nrate: 0.2\ndeployment:\n  bucket: my-bucket\n  prefix: x\n")
+    environment = {
+        "DRIVETRAIN_RATE": "0.3",
+        "DRIVETRAIN_EPOCHS": "30",
+        "DRIVETRAIN_DEPLOYMENT__PREFIX": "y",
+        "DRIVETRAIN_HOME": "/elsewhere",
+        "DRIVETRAIN_SOMETHING_ELSE": "1",
+    }
+    built = build(Example, file, ["epochs=40", "fast=true"], environment)
+    assert (built.must, built.epochs, built.rate, built.fast) == ("file", 40, 0.3, True)
+    assert (built.deployment.bucket, built.deployment.prefix) == ("my-bucket", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        ("epoch: 3\nmust: x\n", [], r"Setting epoch \(from .*settings.yaml\) does not exist. Did you mean 'epochs'"),
+        ("must: x\n", ["epocs=3"], r"Setting epocs \(from --set\) does not exist. Did you mean 'epochs'"),
+        ("must: x\nepochs: many\n", [], r"Setting epochs \(from .*\) is 'many': Input should be a valid integer"),
+        ("must: x\ndeployment:\n  buckt: y\n", [], "Did you mean 'bucket'"),
+        ("epochs: 3\n", [], "Setting must is required"),
+        ("must: x\n", ["epochs"], "give key=value"),
+        ("must: [x\n", [], "line 2, column 1: not YAML"),
+        ("- a\n- b\n", [], "must be `key: value` lines"),
+        ("must: x\nmust: y\n", [], "line 2: 'must' is given twice"),
+        ("must: !!python/object/apply:os.system [echo]\n", [], "tags are not allowed"),
+        (f"must: x\nepochs: 1{':59' * 3000}\n", [], "is '1:59:59.*Input should be a valid integer"),
+        (f"must: x\nepochs: 0x{'f' * 5000}\n", [], "a number of 20,000 bits"),
+        ("must: x\n", [f"epochs=0b{'1' * 5000}"], "a number of 5,000 bits"),
+        ("must: &a x\nname: *a\n", [], "anchors and aliases are not allowed"),
+        (b"must: \xff\n", [], "is not UTF-8"),
+        ("must: x\nname: " + "[" * 60 + "]" * 60 + "\n", [], "nested deeper than 50"),
+        ("must: x\n#" + "x" * 2**20 + "\n", [], "Allowed: 1,048,576 bytes"),
+        ("? [1, 2]\n: x\n", [], "line 1: a list or mapping cannot be a key"),
+        ("must: 2026-13-45\n", [], r"month must be in 1\.\.12\. Put text in quotes"),
+        ("must: x\nepochs: " + "9" * 5000 + "\n", [], r"Exceeds the limit .* Put text in quotes"),
+        ("must: 2026-11-20\n", [], r"Setting must .* is datetime\.date.*\. Put it in quotes"),
+        ("must: x\nrate: .nan\n", [], "Setting rate .* is nan: Input should be a finite number"),
+        ("must: x\n", ["name=!!python/name:os.system"], "tags are not allowed"),
+    ],
+)
+def test_bad_input_is_named(tmp_path: Path, text: str | bytes, overrides: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        build(Example, write(tmp_path, text), overrides, {})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere.yaml: No such file"):
+        read_yaml(tmp_path / "nowhere.yaml")
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(UserError, match="/dev/zero is too large"):
+        read_yaml(Path("/dev/zero"))
+
+
+def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
+    aliases = "a: &a [x,x]\n" + "".join(f"b{i}: &b{i} [*a,*a]\n" for i in range(40))
+    deep = "a: " + "[" * 200_000
+    started = time.process_time()
+    for text in (aliases, deep):
+        with pytest.raises(UserError):
+            read_yaml(write(tmp_path, text))
+    assert time.process_time() - started < 5
+
+
+def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:
+    assert read_yaml(write(tmp_path, "# nothing\n")) == {}
+
+
+@pytest.mark.parametrize("text", ["12:30", "1:59:59.5", "-1:00", "0:30"])
+def test_a_time_of_day_is_a_text(tmp_path: Path, text: str) -> None:
+    assert read_yaml(write(tmp_path, f"at: {text}\nnumber: 12_300\nshare: -1.5e+3\n")) == {
+        "at": text,
+        "number": 12_300,
+        "share": -1500.0,
+    }
+
+
+class Nested(Settings):
+    options: str = "{}"
+    note: str | None = None
+    names: tuple[str, ...] = ()
+    epochs: int = 1
+
+
+@pytest.mark.parametrize("text", ['{"tensor": 2}', "{}", "[1, 2]", "2026-11-20", "12:30", "7", "true", "1e3"])
+def test_a_field_of_text_keeps_what_is_typed(text: str) -> None:
+    assert build(Nested, None, [f"options={text}"], {}).options == text
+    assert build(Nested, None, [], {"DRIVETRAIN_OPTIONS": text}).options == text
+    assert build(Nested, None, [f"note={text}"], {}).note == text
+
+
+def test_other_fields_and_plain_text_are_read_as_before() -> None:
+    built = build(Nested, None, ["options='{}'", "note=null", "names=[a, b]", "epochs=3"], {})
+    assert (built.options, built.note, built.names, built.epochs) == ("{}", None, ("a", "b"), 3)
+    assert build(Nested, None, ["deployment.bucket=123"], {}).deployment.bucket == "123"
+
+
+def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
+    file = write(tmp_path, "options:\n  tensor: 2\n  split: [1, 2]\nnames: [a]\ndeployment:\n  bucket: my-bucket\n")
+    built = build(Nested, file, [], {})
+    assert json.loads(built.options) == {"tensor": 2, "split": [1, 2]}
+    assert (built.names, built.deployment.bucket) == (("a",), "my-bucket")
+
+
+class Hidden(Settings):
+    api_key: int = 0
+
+
+@pytest.mark.parametrize("given", ["canary-1234", "[canary-1234]", "{a: canary-1234}"])
+def test_the_value_of_a_secret_is_not_said(given: str) -> None:
+    with pytest.raises(UserError, match=r"Setting api_key \(from --set\) is not of the right kind: ") as caught:
+        build(Hidden, None, [f"api_key={given}"], {})
+    assert "canary" not in str(caught.value)

@@ -1,0 +1,301 @@
+"""The author's words: what they build, and what they refuse where it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NotRequired, TypedDict
+
+import pytest
+
+from drivetrain import (
+    CachePolicy,
+    Cluster,
+    Dependency,
+    Parameter,
+    Pipeline,
+    SpecError,
+    call_lambda,
+    execution,
+    fail,
+    folder_in,
+    folder_out,
+    join,
+    register,
+    script,
+    step,
+    when,
+)
+from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.spec.steps import ProcessingStep, TrainingStep
+from drivetrain.spec.values import LambdaOutputRef, MetricRef, PropertyRef
+
+
+@component
+def load(raw: Input, data: Output, note: Input | None = None, limit: int | None = None) -> None:
+    """Load the data."""
+
+
+@component(job="training")
+def fit_at_once(data: Input, model: Output) -> None:
+    """Fit without checkpoints."""
+
+
+@component(job="training", logs={"loss": r"loss=([0-9.]+)"}, resumable=["epochs"])
+def fit(
+    data: Input,
+    model: Output,
+    checkpoints: Checkpoints,
+    rate: float = 0.1,
+    epochs: int = 1,
+    kind: Literal["a", "b"] = "a",
+) -> None:
+    """Fit a model."""
+
+
+@component
+def measure(model: Input) -> dict[str, float]:
+    return {"accuracy": 1.0}
+
+
+class Told(TypedDict):
+    good: int
+    content_hash: str
+    data_hash: str
+    verdict: str
+    note: NotRequired[str]
+
+
+@component(cached=False)
+def judge(report: Input, decision: Output, registry: str = "auto") -> Told:
+    return {"good": 1, "content_hash": "x", "data_hash": "y", "verdict": "z"}
+
+
+@component
+def measure_fully(model: Input, report: Output) -> dict[str, float]:
+    return {}
+
+
+def test_a_step_takes_its_declaration() -> None:
+    loaded = step(load, raw="s3://bucket/raw/", limit=3)
+    assert isinstance(loaded, ProcessingStep)
+    assert loaded.name == "load"
+    assert loaded.description == "Load the data."
+    assert loaded.outputs == ("data",)
+    assert loaded.inputs == {"raw": "s3://bucket/raw/"}
+    assert loaded.parameters == {"limit": 3}
+    assert loaded.program.target.endswith(":load")
+
+
+def test_a_training_step_keeps_checkpoints_logs_and_what_may_grow() -> None:
+    fitted = step(fit, data="s3://b/k", rate=1)
+    assert isinstance(fitted, TrainingStep)
+    assert fitted.checkpoint is not None
+    assert fitted.resumable_parameters == ("epochs",)
+    assert fitted.parameters == {"rate": 1.0, "epochs": 1, "kind": "a"}
+    assert isinstance(fitted.parameters["rate"], float)
+    assert fitted.logged("loss") == PropertyRef(step="fit", path="FinalMetricDataList['loss'].Value", type="Float")
+    with pytest.raises(SpecError, match="Did you mean 'loss'"):
+        fitted.logged("los")
+
+
+def test_a_path_is_an_input() -> None:
+    assert step(load, raw=Path("data") / "x.csv").inputs == {"raw": "data/x.csv"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rwa": "s3://b/k"}, "Did you mean 'raw'"),
+        ({}, "needs the input folder 'raw'"),
+        ({"raw": "s3://b/k", "limit": "three"}, "limit is Integer, but 'three' is String"),
+        ({"raw": "s3://b/k", "limit": True}, "limit is Integer, but True is Boolean"),
+        ({"raw": "s3://b/k", "limit": [1]}, "is a list"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        step(load, **given)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_whole_step_is_no_input() -> None:
+    with pytest.raises(SpecError, match=r"Name one of its outputs: data=load\['...'\]"):
+        step(fit, data=step(load, raw="s3://b/k"))
+
+
+def test_choices_are_checked() -> None:
+    with pytest.raises(SpecError, match=r"kind is 'c'"):
+        step(fit, data="s3://b/k", kind="c")
+
+
+def test_a_parameter_of_another_type_is_refused() -> None:
+    assert step(fit, data="s3://b/k", rate=Parameter.integer("Rate")).parameters["rate"].name == "Rate"
+    with pytest.raises(SpecError, match="epochs is Integer, but Parameter 'Epochs' is Float"):
+        step(fit, data="s3://b/k", epochs=Parameter.number("Epochs"))
+
+
+def test_outputs_and_metrics_are_taken_by_name() -> None:
+    loaded, measured = step(load, raw="s3://b/k"), step(measure, model="s3://b/k")
+    with pytest.raises(SpecError, match="Did you mean 'data'"):
+        loaded["dta"]
+    with pytest.raises(SpecError, match="has no output"):
+        loaded["metrics"]
+    assert measured["metrics"].output == "metrics"
+    assert measured.metric("anything").name == "anything"  # a dict's names are known when it runs
+    with pytest.raises(SpecError, match="take its outputs by name"):
+        list(loaded)
+
+
+def test_only_components_are_steps() -> None:
+    with pytest.raises(SpecError, match="@component"):
+        step(len)  # type: ignore[arg-type]
+
+
+def test_a_script_is_a_step() -> None:
+    cleaned = script(
+        "jobs/clean_up.py",
+        inputs={"raw": "s3://b/k"},
+        outputs=["clean"],
+        arguments=["--from", folder_in("raw"), "--to", folder_out("clean"), "--rows", 3],
+    )
+    assert cleaned.name == "clean-up"
+    assert cleaned["clean"].output == "clean"
+    for path in ("/abs.py", "../up.py"):
+        with pytest.raises(SpecError, match="below the folder"):
+            script(path)
+
+
+def test_edges_conditions_and_the_rest() -> None:
+    loaded, measured = step(load, raw="s3://b/k"), step(measure, model="s3://b/k")
+    asked = call_lambda("arn:aws:lambda:us-east-1:1:function:f", name="ask", outputs={"go": "Boolean"}, who="x")
+    assert asked.value("go") == LambdaOutputRef(step="ask", name="go", type="Boolean")
+    with pytest.raises(SpecError, match="returns no 'gone'"):
+        asked.value("gone")
+    late = step(measure, name="late", model="s3://b/k", after=[loaded, Dependency(step="load", trigger="Failed")])
+    assert [item.trigger for item in late.depends_on] == [None, "Failed"]
+    version = register(model="s3://b/m.tar.gz", group=join("g-", execution("PipelineExecutionId")), metrics=measured)
+    gate = when(measured.metric("a") > 1, measured.metric("b") > 2, then=[version], otherwise=[fail("x")])
+    built = Pipeline(name="p", steps=[loaded, measured, asked, late, gate], cache=CachePolicy(enabled=False))
+    assert [one.name for one in built.steps] == ["load", "measure", "ask", "late", "decide"]
+    with pytest.raises(SpecError, match="no condition"):
+        when(then=[fail("x")])
+
+
+@pytest.mark.parametrize("after", ["load", ["load"], [load]])
+def test_what_comes_before_is_a_step(after: object) -> None:
+    with pytest.raises(SpecError, match=r"no step\. Give the steps themselves: after=\[cleaned\]"):
+        step(load, raw="s3://b/k", after=after)  # type: ignore[arg-type]
+
+
+def test_a_single_step_before_needs_no_list() -> None:
+    loaded = step(load, raw="s3://b/k")
+    assert step(load, name="again", raw="s3://b/k", after=loaded).depends_on == (Dependency(step="load"),)  # type: ignore[arg-type]
+
+
+def test_checkpoints_are_for_training() -> None:
+    from drivetrain import Checkpoint
+
+    with pytest.raises(SpecError, match="no checkpoints"):
+        step(load, raw="s3://b/k", checkpoint=Checkpoint())
+
+
+def test_checkpoints_are_for_programs_that_keep_some() -> None:
+    from drivetrain import Checkpoint
+
+    with pytest.raises(SpecError, match="its component keeps none"):
+        step(fit_at_once, data="s3://b/k", checkpoint=Checkpoint())
+
+
+def test_a_training_step_has_the_outputs_that_its_program_writes() -> None:
+    fitted = step(fit_at_once, data="s3://b/k")
+    assert fitted["model"].output == "model"
+    with pytest.raises(SpecError, match="has no output 'output'"):
+        fitted["output"]
+
+
+def test_a_spec_does_not_change() -> None:
+    loaded = step(load, raw="s3://b/k", cluster=Cluster(count=2))
+    with pytest.raises(Exception, match="frozen"):
+        loaded.name = "other"
+    with pytest.raises(TypeError, match="immutable"):
+        loaded.inputs["raw"] = "s3://b/other"
+
+
+def test_texts_are_taken_as_texts() -> None:
+    judged = step(judge, report="s3://b/report/")
+    assert judged.text("verdict") == MetricRef(step="judge", name="verdict", type="String")
+    assert judged.metric("good") == MetricRef(step="judge", name="good")
+    with pytest.raises(SpecError, match=r"'verdict' of step 'judge' is a text. Take it by step.text\('verdict'\)"):
+        judged.metric("verdict")
+    with pytest.raises(SpecError, match="Did you mean 'verdict'"):
+        judged.text("verdikt")
+    with pytest.raises(SpecError, match="returns no text 'good'"):
+        judged.text("good")
+    with pytest.raises(SpecError, match="returns no text 'note'"):  # it may be missing
+        judged.text("note")
+
+
+def test_a_text_is_checked_again_where_it_is_used() -> None:
+    judged = step(judge, report="s3://b/report/")
+    for wrong, part in (
+        (MetricRef(step="judge", name="verdict"), "as a number, but it is a text"),
+        (MetricRef(step="judge", name="good", type="String"), "reads text 'good' of 'judge', which returns none"),
+    ):
+        with pytest.raises(SpecError, match=part):
+            Pipeline(name="p", steps=[judged, fail(wrong)])
+    with pytest.raises(SpecError, match="orders String values"):
+        Pipeline(name="p", steps=[judged, when(judged.text("verdict") >= "a", then=[fail("x")])])
+    with pytest.raises(SpecError, match="compares String with Integer"):
+        Pipeline(name="p", steps=[judged, when(judged.text("verdict").equals(1), then=[fail("x")])])
+    Pipeline(name="p", steps=[judged, when(judged.text("verdict").equals("register"), then=[fail("x")])])
+
+
+def test_what_looks_at_more_than_its_inputs_is_not_cached() -> None:
+    assert step(judge, report="s3://b/report/").cache == CachePolicy(enabled=False)
+    assert step(judge, report="s3://b/report/", cache=CachePolicy(enabled=False)).cache == CachePolicy(enabled=False)
+    with pytest.raises(SpecError, match="looks at more than its inputs"):
+        step(judge, report="s3://b/report/", cache=CachePolicy(expire_after="P1D"))
+
+
+def test_a_version_is_registered_with_what_is_known_of_it() -> None:
+    scores = step(measure_fully, model="s3://b/model.tar.gz")
+    judged = step(judge, report=scores["report"])
+    made = register(
+        model="s3://b/model.tar.gz", evaluation=scores, decision=judged, group="g", metadata={"team": "north"}
+    )
+    assert (made.evaluation, made.decision) == (scores["report"], judged["decision"])
+    assert made.metadata == {
+        "drivetrain-content-hash": judged.text("content_hash"),
+        "drivetrain-lineage-data": judged.text("data_hash"),
+        "drivetrain-decision-verdict": judged.text("verdict"),
+        "team": "north",
+    }
+    folder = register(model="s3://b/m.tar.gz", decision="s3://b/decision/", group="g", metadata={"drivetrain-x": "1"})
+    assert (folder.decision, folder.metadata) == ("s3://b/decision/", {"drivetrain-x": "1"})
+    with pytest.raises(SpecError, match="is no step that compares: it returns no content_hash"):
+        register(model="s3://b/model.tar.gz", decision=scores, group="g")
+    with pytest.raises(SpecError, match="has no output 'report'"):
+        register(model="s3://b/model.tar.gz", evaluation=step(measure, model="s3://b/m"), group="g")
+
+
+def test_a_model_card() -> None:
+    business = {"business_problem": "letters wait"}
+    made = register(
+        model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"business_details": business}
+    )
+    assert made.card == {"business_details": business, "intended_uses": {"intended_uses": "Reads digits."}}
+    assert register(model="s3://b/m.tar.gz", group="g").card is None
+    with pytest.raises(SpecError, match=r"no section 'intended_use'\. Did you mean 'intended_uses'"):
+        register(model="s3://b/m.tar.gz", group="g", card={"intended_use": {}})
+    with pytest.raises(
+        SpecError, match=r"^card\['business_details'\] of the model card has no field 'nope'\. Allowed: "
+    ):
+        register(model="s3://b/m.tar.gz", group="g", card={"business_details": {"nope": 1}})
+    with pytest.raises(SpecError, match="Give an object with purpose_of_model, intended_uses"):
+        register(model="s3://b/m.tar.gz", group="g", intended_use="Reads digits.", card={"intended_uses": "digits"})
+
+
+@pytest.mark.parametrize("field", ["instance_type", "volume_gb"])
+def test_fields_of_a_cluster_point_to_it(field: str) -> None:
+    with pytest.raises(SpecError, match=rf"does not take '{field}'.* cluster=Cluster\({field}=\.\.\.\)"):
+        step(load, raw="s3://bucket/raw/", **{field: "ml.m5.large"})

@@ -1,0 +1,211 @@
+"""What compilation decides: auto becomes a strategy, a model that does not fit is refused, a slow save is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, Spot, fail, step, when
+from drivetrain.catalog import strategies as strategies_module
+from drivetrain.catalog.instances import get_instance
+from drivetrain.catalog.strategies import all_strategies
+from drivetrain.components.train import train
+from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.recommend.choice import options_of, recommend
+from drivetrain.recommend.facts import read_file
+from drivetrain.recommend.facts_places import SHIPPED
+from drivetrain.recommend.framework import framework_problem
+from drivetrain.recommend.settle import settle
+from drivetrain.recommend.sizing import Plan
+from drivetrain.spec.steps import ConditionStep, TrainingStep
+
+P4D = Cluster(instance_type="ml.p4d.24xlarge")
+LARGE = 6_400_000_000  # 102 GB with gradients and state
+Write = Callable[..., Path]
+
+
+def training(**fields: Any) -> TrainingStep:
+    options = fields.pop("options", None)
+    given = {"recipe": "mine", "strategy": "auto", "global_batch": 64, "cluster": P4D, **fields}
+    made = step(train, train="s3://b/k/", **given)
+    more = {} if options is None else {"strategy_options": json.dumps(options)}
+    return made.model_copy(update={"parameters": {**made.parameters, **more}})
+
+
+def settled(folder: Path, made: Any, *parameters: Parameter) -> Any:
+    return settle(Pipeline(name="p", steps=[made], parameters=parameters), folder)
+
+
+def refusal(folder: Path, made: Any, *parameters: Parameter) -> str:
+    with pytest.raises(SpecError) as caught:
+        settled(folder, made, *parameters)
+    return str(caught.value)
+
+
+def test_auto_becomes_what_fits(write_facts: Write) -> None:
+    (made,) = settled(write_facts(), training()).pipeline.steps
+    assert (made.parameters["strategy"], made.parameters["strategy_options"]) == ("ddp", "{}")
+    (made,) = settled(write_facts(), training(cluster=Cluster())).pipeline.steps
+    assert made.parameters["strategy"] == "single"
+    (made,) = settled(write_facts(LARGE), training()).pipeline.steps
+    assert made.parameters["strategy"] == "fsdp"
+
+
+def test_auto_is_settled_in_branches_too(write_facts: Write) -> None:
+    branch = when(Parameter.integer("N", default=1) >= 1, then=[training()], otherwise=[fail("no")])
+    (made,) = settled(write_facts(), branch, Parameter.integer("N", default=1)).pipeline.steps
+    assert isinstance(made, ConditionStep)
+    assert made.then[0].parameters["strategy"] == "ddp"  # type: ignore[union-attr]
+
+
+def test_a_pipeline_without_a_training_of_ours_stays_as_it_is(tmp_path: Path) -> None:
+    pipeline = Pipeline(name="p", steps=[fail("no")])
+    assert settle(pipeline, tmp_path).pipeline is pipeline
+
+
+def test_auto_asks_for_facts_that_are_true(write_facts: Write, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("")
+    message = refusal(tmp_path, training())
+    assert message.startswith("Step 'train': there are no facts of recipe 'mine' in ")
+    assert message.endswith("Measure it: drivetrain recommend --recipe mine --write")
+    write_facts()
+    (tmp_path / "mine.py").write_text("edited")
+    assert "are stale" in refusal(tmp_path, training())
+
+
+def test_auto_says_that_nothing_fits(write_facts: Write) -> None:
+    message = refusal(write_facts(LARGE), training(cluster=Cluster(instance_type="ml.g5.xlarge")))
+    assert "strategy 'auto': nothing fits: the least is single with" in message
+
+
+def test_auto_must_know_recipe_batch_and_machines(write_facts: Write) -> None:
+    batch, instance = Parameter.integer("Batch"), Parameter.string("Instance")
+    assert "must know recipe, recipe_options and global_batch" in refusal(
+        write_facts(), training(global_batch=batch), batch
+    )
+    made = training(cluster=Cluster(instance_type=instance.ref()))
+    assert "must know the instance type" in refusal(write_facts(), made, instance)
+    made = training(cluster=Cluster(instance_type="ml.r5.large"))
+    assert "No facts of instance type 'ml.r5.large'" in refusal(write_facts(), made)
+
+
+def test_auto_must_be_the_same_for_every_value_of_a_parameter(write_facts: Write) -> None:
+    same = Parameter.integer("Batch", default=64, choices=(64, 128))
+    (made,) = settled(write_facts(), training(global_batch=same), same).pipeline.steps
+    assert made.parameters["strategy"] == "ddp"
+    instance = Parameter.string("Instance", default="ml.p4d.24xlarge", choices=("ml.p4d.24xlarge", "ml.m5.xlarge"))
+    message = refusal(write_facts(), training(cluster=Cluster(instance_type=instance.ref())), instance)
+    assert "would choose differently by pipeline parameter" in message
+    assert "(with Instance='ml.m5.xlarge'): single" in message
+
+
+def test_a_model_too_large_is_refused(write_facts: Write) -> None:
+    message = refusal(write_facts(LARGE), training(strategy="ddp"))
+    assert "Step 'train': strategy 'ddp' needs an estimated" in message and "'fsdp' would fit" in message
+    instance = Parameter.string("Instance", default="ml.p5.48xlarge", choices=("ml.p5.48xlarge", "ml.p4d.24xlarge"))
+    made = training(strategy="fsdp", cluster=Cluster(instance_type=instance.ref()))
+    assert settled(write_facts(LARGE), made, instance).notes == ()
+    made = training(strategy="ddp", cluster=Cluster(instance_type=instance.ref()))
+    assert "Step 'train' (with Instance=" in refusal(write_facts(LARGE * 2), made, instance)
+
+
+def test_memory_is_not_checked_where_nobody_asked(write_facts: Write, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("")
+    assert settled(tmp_path, training(strategy="ddp")).notes == ()  # no facts
+    write_facts(LARGE)
+    unlisted = Cluster(instance_type="ml.g7.12xlarge")
+    assert settled(tmp_path, training(strategy="ddp", cluster=unlisted)).notes == ()  # no facts of the machine
+
+
+def test_stale_facts_beside_the_pipeline_are_refused(write_facts: Write, tmp_path: Path) -> None:
+    write_facts()
+    (tmp_path / "mine.py").write_text("edited")
+    assert "are stale" in refusal(tmp_path, training(strategy="ddp"))
+
+
+def test_stages_that_the_model_does_not_have_are_refused(
+    write_facts: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "strategies"
+    folder.mkdir()
+    head = "DIMENSIONS = ('stage',)\nMIN_TORCH = '2.6'\nSUMMARY = ''\n"
+    (folder / "line.py").write_text(head + "class Options:\n    stage: int = 0\n    virtual: int = 0\n")
+    monkeypatch.setattr(strategies_module, "strategies_folder", lambda: folder)
+    made = training(strategy="line", options={"virtual": 5})
+    assert "40 stages, but the model of recipe 'mine' has 32 layers with parameters" in refusal(write_facts(), made)
+    message = refusal(write_facts(is_chain=False), training(strategy="line"))
+    assert "the model of recipe 'mine' is no nn.Sequential" in message
+
+
+def test_sequences_of_a_recipe_without_a_plan_are_not_split(write_facts: Write) -> None:
+    message = refusal(write_facts(), training(strategy="cp"))
+    assert "Step 'train': strategy 'cp' splits sequences, and recipe 'mine' has no context_plan()" in message
+    assert settled(write_facts(has_context_plan=True), training(strategy="cp")).notes == ()
+
+
+def test_a_slow_save_is_said_and_never_refused(write_facts: Write) -> None:
+    spot = Cluster(instance_type="ml.p4d.24xlarge", max_run_seconds=100, spot=Spot(max_wait_seconds=200))
+    made = training(strategy="fsdp", cluster=spot)
+    (note,) = settled(write_facts(LARGE), made).notes
+    assert "step 'train': a checkpoint of 71.5 GiB takes about 768 s" in note
+    assert "*assumed*: not measured on ml.p4d.24xlarge" in note
+    (note,) = settled(write_facts(LARGE, speed={"ml.p4d.24xlarge": 5e8}), made).notes
+    assert "*assumed*" not in note and "154 s to save at the 500 MB/s measured on ml.p4d.24xlarge" in note
+    assert settled(write_facts(LARGE, speed={"ml.p4d.24xlarge": 5e9}), made).notes == ()
+    assert settled(write_facts(), made).notes == ()  # at any speed a moment
+    assert settled(write_facts(LARGE), training(strategy="fsdp")).notes == ()  # not on spot machines
+
+
+@pytest.mark.parametrize("recipe", sorted(path.name.partition(".")[0] for path in SHIPPED.glob("*.facts.json")))
+@pytest.mark.parametrize("batch", [1, 24, 192])
+def test_every_row_that_can_be_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:
+    """Also those that are not chosen: who reads the table may name any of them."""
+    strategies = all_strategies()
+    facts = read_file(SHIPPED / f"{recipe}.facts.json").find({})
+    assert facts is not None
+    for instance, hosts in (("ml.m5.xlarge", 1), ("ml.g5.12xlarge", 1), ("ml.p4d.24xlarge", 1), ("ml.p4d.24xlarge", 3)):
+        plan = Plan(facts=facts, instance=get_instance(instance), hosts=hosts, global_batch=batch)
+        made = recommend(plan, strategies)
+        assert made.choice is not None
+        for row in made.rows:
+            if row.candidate is None or not row.fits:
+                continue
+            named = training(
+                recipe=recipe,
+                strategy=row.strategy,
+                options=options_of(row.candidate, strategies[row.strategy], plan.world),
+                global_batch=batch,
+                cluster=Cluster(instance_type=instance, count=hosts),
+            )
+            (same,) = settled(tmp_path, named).pipeline.steps
+            assert same.parameters["strategy"] == row.strategy
+
+
+def test_the_choice_is_visible_in_the_definition(write_facts: Write) -> None:
+    folder = write_facts(LARGE)
+    pipeline = Pipeline(name="p", steps=[training()])
+    built = compile_pipeline(pipeline, source=folder, wheels_optional=True)
+    parameters = built.definition["Steps"][0]["Arguments"]["HyperParameters"]
+    assert (parameters["strategy"], parameters["strategy_options"]) == ("fsdp", "{}")
+    assert '"strategy": "auto"' not in built.text
+
+
+def test_a_framework_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, version in (("ddp", "2.6"), ("newest", "9.9")):
+        (tmp_path / f"{name}.py").write_text(
+            f"DIMENSIONS = ()\nMIN_TORCH = {version!r}\nSUMMARY = ''\nclass Options:\n    pass\n"
+        )
+    monkeypatch.setattr(strategies_module, "strategies_folder", lambda: tmp_path)
+    named = Parameter.string("Strategy", default="ddp", choices=("ddp", "newest"))
+    made = training(strategy=named, cluster=Cluster(instance_type="ml.g5.xlarge"))
+    problem = framework_problem(made, (named,), "2.13")
+    assert problem is not None and problem.startswith("strategy 'newest' needs torch 9.9, and the image has 2.13.")
+    assert problem.endswith("or one of these strategies: ddp.")
+    assert framework_problem(made, (named,), "9.10") is None
+    pipeline = Pipeline(name="p", steps=[training(strategy="newest", recipe="digits_cnn", cluster=Cluster())])
+    with pytest.raises(SpecError, match=r"Step 'train': strategy 'newest' needs torch 9.9"):
+        compile_pipeline(pipeline, source=tmp_path, wheels_optional=True)
