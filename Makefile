@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists).
 TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/test_serving_in_toolkit.py \
-  tests/unit/pipelines/targets/local/containers/test_toolkit.py
+  tests/unit/targets/local/containers/test_toolkit.py
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
@@ -131,7 +131,7 @@ facts: setup  ## Measure the shipped recipes anew; review the diff
 	$(BIN)/python -m drivetrain.recommend.profile
 
 shapes: setup  ## Extract the service's input shapes from the installed botocore
-	$(BIN)/python -m drivetrain.pipelines.targets.sagemaker.extract_shapes
+	$(BIN)/python -m drivetrain.targets.sagemaker.document.service.extract_shapes
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)

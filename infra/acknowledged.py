@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from aws_cdk import Acknowledgment, Validations
 from constructs import IConstruct
 
-from drivetrain.pipelines.targets.sagemaker.permissions.policies import why_wild
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Statement
+from drivetrain.targets.sagemaker.permissions.policies import why_wild
+from drivetrain.targets.sagemaker.permissions.policy import Statement
 
 WILDCARDS = "AwsSolutions-IAM5"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aws_cdk import App
 
     from drivetrain.infra.options import Options
-    from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 CONTEXT = {
     "aws:cdk:enable-path-metadata": False,
@@ -92,7 +92,7 @@ def _synthesize(given: argparse.Namespace) -> None:
     from drivetrain.authoring.loading import load
     from drivetrain.infra.options import read_options
     from drivetrain.pipelines.studio.compiling import compile_edited
-    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
+    from drivetrain.targets.sagemaker.deploy.desired import check_place
 
     options = read_options(given.infra)
     loaded = load(given.pipeline, given.config, given.set)

@@ -21,8 +21,8 @@ from drivetrain.infra.acknowledged import acknowledge
 from drivetrain.infra.logs import log_group
 from drivetrain.infra.options import Options
 from drivetrain.infra.starter.bundle import HANDLER, write_archive
-from drivetrain.pipelines.targets.sagemaker.permissions.names import MAX_ROLE_NAME, Names
-from drivetrain.pipelines.targets.sagemaker.permissions.operators import starter_log
+from drivetrain.targets.sagemaker.permissions.names import MAX_ROLE_NAME, Names
+from drivetrain.targets.sagemaker.permissions.operators import starter_log
 
 SECONDS = 60
 """Of the starter; it lists executions and starts one."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from drivetrain.base.errors import UserError
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.triggers import Upload
+from drivetrain.targets.sagemaker.permissions.names import Names
 
 
 def check_given(names: Names, roles: Iterable[str]) -> None:

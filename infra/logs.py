@@ -9,8 +9,8 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.targets.sagemaker.permissions.job_roles import JOB_LOGS
-from drivetrain.pipelines.targets.sagemaker.permissions.uses import Use
+from drivetrain.targets.sagemaker.permissions.job_roles import JOB_LOGS
+from drivetrain.targets.sagemaker.permissions.uses import Use
 
 
 class JobLogs(Construct):

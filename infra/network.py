@@ -11,7 +11,7 @@ from constructs import Construct
 
 from drivetrain.infra.logs import log_group
 from drivetrain.infra.options import Options, PrivateNetwork
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.names import Names
 
 # What a job in a private network asks:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html and infrastructure-give-access.html

@@ -17,7 +17,7 @@ from constructs import Construct
 
 from drivetrain.infra.options import Options
 from drivetrain.infra.storage import let_services_notify
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.triggers import detail_types
 
 

@@ -9,9 +9,9 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.targets.sagemaker.permissions.uses import Use
 from drivetrain.spec.model_groups import model_group
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.uses import Use
 
 
 class Groups(Construct):

@@ -10,9 +10,9 @@ from constructs import Construct
 
 from drivetrain.infra.acknowledged import acknowledge_wildcards
 from drivetrain.infra.options import ContinuousIntegration
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.targets.sagemaker.permissions.operators import trust_token
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Policy, Trust, conditions_json
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.operators import trust_token
+from drivetrain.targets.sagemaker.permissions.policy import Policy, Trust, conditions_json
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"

@@ -18,12 +18,12 @@ from drivetrain.infra.roles import Roles, deployer_trust
 from drivetrain.infra.storage import Storage
 from drivetrain.infra.studio import Studio
 from drivetrain.infra.triggers import Triggers
-from drivetrain.pipelines.definition.document import from_json
-from drivetrain.pipelines.targets.sagemaker.compile import Compiled
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.targets.sagemaker.permissions.places import PATTERNS
-from drivetrain.pipelines.targets.sagemaker.permissions.policies import CI, derive
-from drivetrain.pipelines.targets.sagemaker.permissions.reading import read_uses
+from drivetrain.targets.sagemaker.compile.compile import Compiled
+from drivetrain.targets.sagemaker.document.document import from_json
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.places import PATTERNS
+from drivetrain.targets.sagemaker.permissions.policies import CI, derive
+from drivetrain.targets.sagemaker.permissions.reading import read_uses
 
 
 class PipelineStack(Stack):

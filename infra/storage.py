@@ -9,9 +9,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.triggers import Upload
+from drivetrain.targets.sagemaker.permissions.names import Names
 
 UPLOAD_DAYS = 7
 """Parts of an upload that was never finished are deleted after so many days."""

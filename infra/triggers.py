@@ -10,8 +10,8 @@ from typing import Any
 from aws_cdk import CfnResource
 from constructs import Construct, IDependable
 
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
 from drivetrain.spec.pipeline import Pipeline
+from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.triggers.resources import Rule, TriggerSite, resources
 
 

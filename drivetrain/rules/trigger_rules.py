@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.rules.written_places import written_places
 from drivetrain.spec.graph import Graph
@@ -21,6 +20,7 @@ from drivetrain.spec.model_groups import model_group, synced_group
 from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
+from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Parameter

@@ -14,7 +14,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from drivetrain.infra.options import Spaces
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.names import Names
 
 SCRIPT = Path(__file__).parent / "start.sh"
 MAX_BYTES = 16_384

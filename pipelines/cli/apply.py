@@ -14,8 +14,8 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.sagemaker.deploying.applying import Applied
-    from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
+    from drivetrain.targets.sagemaker.deploy.applying.applying import Applied
+    from drivetrain.targets.sagemaker.deploy.planning.planning import Plan
 
 app = new_app()
 
@@ -49,7 +49,7 @@ def apply(
     from drivetrain.pipelines.cli.deployment import confirm, look
     from drivetrain.pipelines.cli.plan import in_words, planned
     from drivetrain.pipelines.cli.terminal import say
-    from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply as write
+    from drivetrain.targets.sagemaker.deploy.applying.applying import apply as write
 
     saved = None
     if plan is not None:
@@ -78,7 +78,7 @@ def apply(
 
 
 def _read(file: Path) -> Plan:
-    from drivetrain.pipelines.targets.sagemaker.deploying.plan_files import read_plan
+    from drivetrain.targets.sagemaker.deploy.planning.plan_files import read_plan
 
     try:
         return read_plan(file.read_bytes(), str(file))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.run_options import pairs
 from drivetrain.pipelines.cli.terminal import say, say_json
-from drivetrain.pipelines.targets.local import callbacks
+from drivetrain.targets.local import callbacks
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.targets.local.home import Home
 
 
 def show_waiting(home: Home, output: Sequence[str] | None, fail: str | None, *, as_json: bool) -> None:

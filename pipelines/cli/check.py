@@ -11,7 +11,7 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.definition.document import Definition
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 app = new_app()
 
@@ -61,6 +61,6 @@ def _definition(target: str, config: Path | None, overrides: list[str] | None) -
 
     if is_definition(target):
         return definition_file(Path(target))
-    from drivetrain.pipelines.definition.document import from_json
+    from drivetrain.targets.sagemaker.document.document import from_json
 
     return from_json(dict(compiled(target, config, overrides, local=True).definition), target)

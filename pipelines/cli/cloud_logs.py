@@ -12,7 +12,7 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.sagemaker.deploying.logs import Line
+    from drivetrain.targets.sagemaker.deploy.executions.logs import Line
 
 app = new_app()
 
@@ -55,15 +55,15 @@ def logs(
     if target == LATEST and execution == LATEST and region is config is None and not set_:
         from drivetrain.pipelines.cli.home import local_home
         from drivetrain.pipelines.cli.logs import print_logs
-        from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+        from drivetrain.targets.local.ledger.reader import Ledger
 
         with Ledger(local_home(None)) as ledger:
             print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
         return
     from drivetrain.base.masking import without_secrets
     from drivetrain.pipelines.cli.deployment import account_of
-    from drivetrain.pipelines.targets.sagemaker.deploying import executions
-    from drivetrain.pipelines.targets.sagemaker.deploying.logs import read_log, step_with_logs
+    from drivetrain.targets.sagemaker.deploy.executions import executions
+    from drivetrain.targets.sagemaker.deploy.executions.logs import read_log, step_with_logs
 
     account, pipeline = account_of(target, config, set_, region)
     found = executions.describe(account, executions.find(account, pipeline, execution))

@@ -13,7 +13,7 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Home, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 app = new_app()
 
@@ -51,7 +51,7 @@ def compile_(
     from datetime import UTC, datetime
 
     from drivetrain.pipelines.cli.targets import compiled
-    from drivetrain.pipelines.targets.sagemaker.images import unpatched
+    from drivetrain.targets.sagemaker.images import unpatched
 
     definition = compiled(target, config, set_)
     if output is None:
@@ -65,8 +65,8 @@ def compile_(
 def _write(output: Path, definition: Compiled, home: Path | None) -> None:
     from drivetrain.base.files import write_text
     from drivetrain.pipelines.cli.home import local_home
-    from drivetrain.pipelines.targets.local.runner import put_assets
-    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+    from drivetrain.targets.local.runner import put_assets
+    from drivetrain.targets.local.storage.objects import ObjectStore
 
     write_text(output, definition.text)
     folder = local_home(home)
@@ -82,7 +82,7 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> None:
 def _list_code(target: str, config: Path | None, overrides: list[str] | None) -> None:
     """Print path and size of each file that travels, and how much that is of what may."""
     from drivetrain.authoring.loading import load
-    from drivetrain.pipelines.targets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
+    from drivetrain.targets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
 
     source = load(target, config, overrides or ()).source
     if source is None:

@@ -14,10 +14,10 @@ import typer
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-    from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed as There
-    from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
     from drivetrain.spec.resources import Deployment
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy.deployed import Deployed as There
+    from drivetrain.targets.sagemaker.deploy.desired import Desired
 
 Target = Annotated[
     str | None,
@@ -90,9 +90,9 @@ def look(
         "set": kept,
         "withheld": list(withheld),
     }
-    from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
-    from drivetrain.pipelines.targets.sagemaker.deploying import desired as wishing
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy import deployed as reading
+    from drivetrain.targets.sagemaker.deploy import desired as wishing
 
     if definition is not None:
         from drivetrain.authoring.settings import Settings, build
@@ -127,7 +127,7 @@ def one_of_both(command: str) -> str:
 def without_secrets(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The `key=value` texts that may be kept in a file, and the keys of those that look like secrets."""
     from drivetrain.authoring.plain_yaml import load_yaml
-    from drivetrain.pipelines.definition.value_words import without_secrets as masked
+    from drivetrain.targets.sagemaker.document.difference.value_words import without_secrets as masked
 
     kept: list[str] = []
     withheld: list[str] = []
@@ -177,7 +177,7 @@ def account_of(
         UserError: wrong settings, or no region.
     """
     from drivetrain.pipelines.cli.targets import is_pipeline
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, checked_region, region_or_default
+    from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 
     if region is not None:
         checked_region(region)
@@ -193,8 +193,8 @@ def follow_to_end(account: Account, arn: str, *, as_json: bool) -> int:
     from drivetrain.pipelines.cli.executed import shown
     from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.cli.watched import FAILED, new_progress
-    from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import report
-    from drivetrain.pipelines.targets.sagemaker.deploying.following import follow
+    from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
+    from drivetrain.targets.sagemaker.deploy.executions.following import follow
 
     with new_progress(as_json=as_json) as progress:
         ended = follow(account, arn, progress)

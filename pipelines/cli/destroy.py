@@ -36,9 +36,9 @@ def destroy(
     """
     from drivetrain.pipelines.cli.deployment import confirm, place_of
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.sagemaker.deploying import destroying
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy.applying import destroying
+    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
 
     def say_kept(lines: tuple[str, ...]) -> None:
         for line in lines:

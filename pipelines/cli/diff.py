@@ -39,11 +39,11 @@ def diff(
     """
     from drivetrain.base.formatting import printable
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.definition.difference import describe_all, differences
+    from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:
-        from drivetrain.pipelines.definition.value_words import masked
+        from drivetrain.targets.sagemaker.document.difference.value_words import masked
 
         say_json([masked(change).to_json() for change in changes])
     else:

@@ -75,7 +75,7 @@ def _read(what: str, home: Path | None) -> tuple[str, tuple[EvaluationFacts, ...
         return _of_folder(folder)
     from drivetrain.pipelines.cli.home import local_home
     from drivetrain.pipelines.report.from_ledger import run_facts
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         run = run_facts(ledger, what)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import duration, moment, share, status_word
 from drivetrain.pipelines.cli.terminal import paint, table
-from drivetrain.pipelines.prices.lines import money
 from drivetrain.pipelines.report.reasons import in_a_line
 from drivetrain.pipelines.report.text_picture import SIGNS
+from drivetrain.targets.sagemaker.prices.lines import money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import Report, StepReport
-    from drivetrain.pipelines.targets.sagemaker.deploying.executions import Execution
+    from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report, StepReport
+    from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
 
 
 def shown(report: Report) -> str:

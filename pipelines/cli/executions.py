@@ -11,7 +11,7 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.sagemaker.deploying.executions import Execution
+    from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
 
 app = new_app()
 
@@ -35,7 +35,7 @@ def executions(
     from drivetrain.pipelines.cli.deployment import account_of
     from drivetrain.pipelines.cli.executed import listed
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.sagemaker.deploying.executions import executions as find
+    from drivetrain.targets.sagemaker.deploy.executions.executions import executions as find
 
     account, pipeline = account_of(target, config, set_, region)
     found = find(account, pipeline, limit)

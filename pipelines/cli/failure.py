@@ -13,12 +13,12 @@ from drivetrain.pipelines.cli.outcome import shown_path
 from drivetrain.pipelines.cli.terminal import paint
 from drivetrain.pipelines.report.logs import tail
 from drivetrain.pipelines.report.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
-from drivetrain.pipelines.targets.local.outcomes import for_run
-from drivetrain.pipelines.targets.local.request import masking_of
+from drivetrain.targets.local.execution.outcomes import for_run
+from drivetrain.targets.local.resume.request import masking_of
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.report.facts import StepFacts
-    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.targets.local.home import Home
 
 MAX_LINES = 15
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.targets.local.home import VARIABLE, Home
+from drivetrain.targets.local.home import VARIABLE, Home
 
 
 def local_home(given: Path | None) -> Home:

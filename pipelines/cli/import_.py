@@ -41,7 +41,7 @@ def import_(
     found = inspect(definition)
     if output is not None:
         from drivetrain.base.files import write_text
-        from drivetrain.pipelines.definition.document import write
+        from drivetrain.targets.sagemaker.document.document import write
 
         write_text(output, write(definition))
     if as_json:

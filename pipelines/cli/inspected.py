@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import count, printable
-from drivetrain.pipelines.definition.expressions import FUNCTIONS
-from drivetrain.pipelines.definition.step_types import STEP_TYPES
+from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS
+from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.definition.document import Definition
     from drivetrain.pipelines.studio.inspection import Inspection
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 _MOST_SHOWN = 20
 

@@ -10,7 +10,7 @@ from drivetrain.pipelines.cli.terminal import paint, say, say_json, table, width
 from drivetrain.pipelines.report.text_picture import SIGNS
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.sagemaker.deploying.listing import Listed
+    from drivetrain.targets.sagemaker.deploy.listing import Listed
 
 # The state of a pipeline -> the style of the status that it is like.
 _STYLES = {"as applied": "Succeeded", "edited": "Interrupted", "being applied": "Executing"}
@@ -28,8 +28,8 @@ def list_deployed(region: str | None, limit: int, *, as_json: bool) -> None:
     Raises:
         UserError: no region, or AWS refuses.
     """
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account, region_or_default
-    from drivetrain.pipelines.targets.sagemaker.deploying.listing import deployed_pipelines
+    from drivetrain.targets.sagemaker.account import Account, region_or_default
+    from drivetrain.targets.sagemaker.deploy.listing import deployed_pipelines
 
     account = Account(region_or_default(region))
     # One more than is shown, to tell whether there are more.

@@ -13,14 +13,7 @@ from drivetrain.base.formatting import cells, count, duration, printable, status
 from drivetrain.pipelines.cli.plain import explanation
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView
 from drivetrain.pipelines.report.text_picture import SIGNS
-from drivetrain.pipelines.targets.events import (
-    CacheExplained,
-    Event,
-    ExecutionStarted,
-    StepExpanded,
-    StepFinished,
-    StepNoted,
-)
+from drivetrain.targets.events import CacheExplained, Event, ExecutionStarted, StepExpanded, StepFinished, StepNoted
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.targets.local.request import masking_of
+from drivetrain.targets.local.resume.request import masking_of
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-    from drivetrain.pipelines.targets.local.ledger.rows import StepRow
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import StepRow
 
 POLL_S = 0.2
 

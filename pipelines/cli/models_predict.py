@@ -118,8 +118,8 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     import signal
     import subprocess
 
-    from drivetrain.pipelines.targets.local.containers.mounts import CONFINED
-    from drivetrain.pipelines.targets.local.containers.supervised import clean_environment
+    from drivetrain.targets.local.containers.mounts import CONFINED
+    from drivetrain.targets.local.containers.supervised import clean_environment
 
     if importlib.util.find_spec("torch") is None:
         raise UserError(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.runner import Asset
-    from drivetrain.pipelines.targets.sagemaker.requirements import Requirement
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.local.runner import Asset
+    from drivetrain.targets.sagemaker.assets.requirements import Requirement
 
 # Of what reaches AWS. On this machine most runs do without; who opens s3:// or a registry there says what to install.
 _ELSEWHERE = {"boto3"}
@@ -48,10 +48,10 @@ def refuse_lacking(
     Raises:
         UserError: steps or recipes need packages that are not installed; with the command that installs them.
     """
-    from drivetrain.pipelines.targets.sagemaker.requirements import normal
-    from drivetrain.pipelines.targets.sagemaker.wheel_files import wheel_name
     from drivetrain.spec.graph import Graph
     from drivetrain.spec.steps import JobStep
+    from drivetrain.targets.sagemaker.assets.requirements import normal
+    from drivetrain.targets.sagemaker.assets.wheel_files import wheel_name
 
     files = [asset.uri.rpartition("/")[2] for asset in assets]
     there = {normal(wheel_name(name).distribution) for name in files if name.endswith(".whl")}
@@ -81,7 +81,7 @@ def refuse_lacking(
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
     """(distribution, requirement)."""
-    from drivetrain.pipelines.targets.sagemaker.requirements import parse
+    from drivetrain.targets.sagemaker.assets.requirements import parse
 
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     for requirement in map(parse, needs):

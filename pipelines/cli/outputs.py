@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.targets.local.home import Home
 
 _PARTIAL = ".drivetrain-partial"
 
 
 def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
     """Output -> folder or file, of the latest execution of a pipeline; of a cached step those that it took over."""
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.storage.objects import ObjectStore
 
     store = ObjectStore(home.objects)
     with Ledger(home) as ledger:

@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.base.formatting import count, duration, printable, status_word
 from drivetrain.pipelines.cli.progress import Clock, RunView, StepView, interruption
 from drivetrain.pipelines.report.reasons import in_a_line
-from drivetrain.pipelines.targets.events import (
+from drivetrain.targets.events import (
     CacheExplained,
     Event,
     ExecutionFinished,

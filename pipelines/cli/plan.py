@@ -13,7 +13,7 @@ from drivetrain.pipelines.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.cli.deployment import DeploymentRequest
-    from drivetrain.pipelines.targets.sagemaker.deploying.planning import Plan
+    from drivetrain.targets.sagemaker.deploy.planning.planning import Plan
 
 app = new_app()
 
@@ -71,7 +71,7 @@ def plan(
 
 def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
     """The plan for what was named."""
-    from drivetrain.pipelines.targets.sagemaker.deploying.whole_plan import whole_plan
+    from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
 
     discarded = tuple(discard or ())
     return whole_plan(wanted.account, wanted.desired, wanted.deployed, discarded=discarded, origin=wanted.origin)
@@ -79,7 +79,7 @@ def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
 
 def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:
     """The plan's lines."""
-    from drivetrain.pipelines.targets.sagemaker.deploying.plan_words import lines
+    from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
 
     definition = wanted.desired.definition
     return lines(made, num_steps=len(definition["Steps"]), num_parameters=len(definition.get("Parameters") or ()))

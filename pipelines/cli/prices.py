@@ -11,7 +11,7 @@ from drivetrain.pipelines.cli.groups import new_app
 from drivetrain.pipelines.cli.options import Json
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.prices.table import PriceTable, Sheet
+    from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
 
 app = new_app(no_args_is_help=True, help="What SageMaker charges: show what is known, fetch it anew.")
 
@@ -32,7 +32,7 @@ def show(types: Types = None, region: Regions = None, as_json: Json = False) -> 
       drivetrain prices show ml.g5.xlarge --region us-east-1
     """
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.prices.table import PriceTable, current
+    from drivetrain.targets.sagemaker.prices.table import PriceTable, current
 
     table = current()
     for name in region or ():
@@ -69,9 +69,9 @@ def update(
       drivetrain prices update --region eu-west-1
     """
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.prices import update as updating
-    from drivetrain.pipelines.prices.table import user_file
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import checked_region, region_or_default
+    from drivetrain.targets.sagemaker.account import checked_region, region_or_default
+    from drivetrain.targets.sagemaker.prices import update as updating
+    from drivetrain.targets.sagemaker.prices.table import user_file
 
     regions = [checked_region(name) for name in dict.fromkeys(region)] if region else [region_or_default(None)]
     place = user_file()
@@ -90,7 +90,7 @@ def _count(sheet: Sheet) -> int:
 
 
 def _as_json(table: PriceTable) -> dict[str, Any]:
-    from drivetrain.pipelines.prices.table import days_old
+    from drivetrain.targets.sagemaker.prices.table import days_old
 
     said = table.to_json()
     for sheet, entry in zip(table.sheets, said["sheets"], strict=True):
@@ -99,7 +99,7 @@ def _as_json(table: PriceTable) -> dict[str, Any]:
 
 
 def _lines(table: PriceTable) -> list[str]:
-    from drivetrain.pipelines.prices.table import KINDS, age_line
+    from drivetrain.targets.sagemaker.prices.table import KINDS, age_line
 
     if not table.sheets:
         return ["no prices are known; fetch them with drivetrain prices update"]
@@ -120,7 +120,7 @@ def _lines(table: PriceTable) -> list[str]:
 
 
 def _rows(table: PriceTable, region: str) -> list[tuple[str, ...]]:
-    from drivetrain.pipelines.prices.table import KINDS
+    from drivetrain.targets.sagemaker.prices.table import KINDS
 
     sheets = table.of_region(region)
     names = sorted({name for sheet in sheets for prices in sheet.hourly.values() for name in prices}, key=_by_size)

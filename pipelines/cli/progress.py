@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from drivetrain.base.formatting import number
 from drivetrain.pipelines.report.reasons import in_a_line
-from drivetrain.pipelines.targets.events import (
+from drivetrain.targets.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,

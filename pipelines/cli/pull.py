@@ -112,10 +112,10 @@ def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[
     """Take edits out of the file beside the pipeline; no account is asked."""
     from drivetrain.authoring.loading import load
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.definition.change_words import describe_all
-    from drivetrain.pipelines.definition.value_words import masked
     from drivetrain.pipelines.studio import patch as patches
     from drivetrain.pipelines.studio.compiling import edits_file
+    from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
+    from drivetrain.targets.sagemaker.document.difference.value_words import masked
 
     loaded = load(target, config, set_)
     file = edits_file(loaded)
@@ -142,7 +142,7 @@ def _of_definition(
 
 
 def _lines(merged: Merged, sides: Sides, *, written: bool, again: str) -> list[str]:
-    from drivetrain.pipelines.definition.change_words import describe_all
+    from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
 
     if merged.conflicts:
         return [
@@ -162,7 +162,7 @@ def _lines(merged: Merged, sides: Sides, *, written: bool, again: str) -> list[s
 
 
 def _as_json(merged: Merged, sides: Sides, *, written: bool) -> dict[str, Any]:
-    from drivetrain.pipelines.definition.value_words import masked
+    from drivetrain.targets.sagemaker.document.difference.value_words import masked
 
     return {
         "edits": [masked(edit).to_json() for edit in merged.edits],

@@ -99,7 +99,7 @@ def run(
     from drivetrain.pipelines.cli import run_options, watched
     from drivetrain.pipelines.cli.home import home_option, local_home
     from drivetrain.pipelines.cli.needs import refuse_lacking
-    from drivetrain.pipelines.targets.local.options import Options
+    from drivetrain.targets.local.options import Options
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
+    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
 
 
 def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, str]:
@@ -99,7 +99,7 @@ def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
     Raises:
         UserError: none of the allowed forms.
     """
-    from drivetrain.pipelines.targets.local.rehearsal.interruptions import parse_all
+    from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
 
     return parse_all(given) if given else ()
 

@@ -32,7 +32,7 @@ def list_(
 ) -> None:
     """List executions, the newest first."""
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         rows = ledger.executions(limit, pipeline)
@@ -80,7 +80,7 @@ def show(
     from drivetrain.pipelines.cli.interrupted import read_prices
     from drivetrain.pipelines.cli.terminal import say, say_json
     from drivetrain.pipelines.report.from_ledger import REPORT_FILE, run_facts
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:
@@ -116,7 +116,7 @@ def logs(
       drivetrain runs logs latest evaluate -n 50
     """
     from drivetrain.pipelines.cli.logs import print_logs
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
@@ -197,7 +197,7 @@ def report(
     from drivetrain.pipelines.cli.interrupted import read_prices
     from drivetrain.pipelines.cli.terminal import say
     from drivetrain.pipelines.report.from_ledger import run_facts, save_page
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:

@@ -65,15 +65,15 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 
         return Path(target).stem, dag_of(definition_file(Path(target)))
     if is_pipeline(target):
-        from drivetrain.pipelines.definition.document import read
         from drivetrain.pipelines.report.from_definition import dag_of
+        from drivetrain.targets.sagemaker.document.document import read
 
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
     from drivetrain.authoring.loading import ready_pipelines
     from drivetrain.pipelines.cli.home import local_home
     from drivetrain.pipelines.report.from_ledger import run_facts
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         try:

@@ -49,7 +49,7 @@ def start(
     from drivetrain.pipelines.cli import run_options
     from drivetrain.pipelines.cli.deployment import account_of, follow_to_end
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.sagemaker.deploying import executions
+    from drivetrain.targets.sagemaker.deploy.executions import executions
 
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     selected = run_options.selected(select, source)

@@ -35,8 +35,8 @@ def status(
     from drivetrain.pipelines.cli.deployment import account_of, follow_to_end
     from drivetrain.pipelines.cli.executed import shown
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.sagemaker.deploying import executions
-    from drivetrain.pipelines.targets.sagemaker.deploying.execution_report import report
+    from drivetrain.targets.sagemaker.deploy.executions import executions
+    from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
 
     account, pipeline = account_of(target, config, set_, region)
     arn = executions.find(account, pipeline, execution)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.targets.local.home import Home
 
 
 def show_events(home: Home, execution: str, *, as_json: bool) -> None:
@@ -16,7 +16,7 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
     """
     from drivetrain.pipelines.cli.terminal import say, say_json, table
     from drivetrain.pipelines.report.reasons import in_a_line
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id

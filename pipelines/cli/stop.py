@@ -29,7 +29,7 @@ def stop(
     """
     from drivetrain.pipelines.cli.deployment import account_of
     from drivetrain.pipelines.cli.terminal import say, say_json
-    from drivetrain.pipelines.targets.sagemaker.deploying import executions
+    from drivetrain.targets.sagemaker.deploy.executions import executions
 
     account, pipeline = account_of(target, config, set_, region)
     arn = executions.find(account, pipeline, execution)

@@ -17,8 +17,8 @@ from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
-    from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
 
 COMPONENTS = "drivetrain.components"
 # What docs/launcher.md lists; `processes` and the hosts are options of their own.
@@ -69,8 +69,8 @@ def run_here(
     from drivetrain.pipelines.cli import watched
     from drivetrain.pipelines.cli.home import home_option, local_home
     from drivetrain.pipelines.cli.needs import refuse_lacking
-    from drivetrain.pipelines.targets.local.options import Options
-    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+    from drivetrain.targets.local.options import Options
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     pipeline, source = one_step_pipeline(job)
     built = compile_pipeline(pipeline, source, Path.cwd(), wheels_optional=True)

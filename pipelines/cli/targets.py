@@ -13,10 +13,10 @@ from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.pipelines.definition.document import Definition
-    from drivetrain.pipelines.targets.local.runner import Asset
-    from drivetrain.pipelines.targets.sagemaker.compile import Compiled
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.local.runner import Asset
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Work:
         Raises:
             UserError: it cannot be read, or wrong settings.
         """
-        from drivetrain.pipelines.definition.document import read_bytes
+        from drivetrain.targets.sagemaker.document.document import read_bytes
 
         try:
             text = read_bytes(path)
@@ -132,7 +132,7 @@ def definition_file(path: Path) -> Definition:
     Raises:
         UserError: it cannot be read, or is no definition.
     """
-    from drivetrain.pipelines.definition.document import read, read_bytes
+    from drivetrain.targets.sagemaker.document.document import read, read_bytes
 
     try:
         return read(read_bytes(path), str(path))

@@ -159,8 +159,8 @@ def _next(trigger: Trigger, times: list[datetime]) -> str:
 
 
 def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dict[str, Any]:
-    from drivetrain.pipelines.targets.sagemaker.permissions.names import role_account
     from drivetrain.spec.triggers import EventTrigger
+    from drivetrain.targets.sagemaker.permissions.names import role_account
     from drivetrain.triggers.event_values import is_path
     from drivetrain.triggers.formatting import when
     from drivetrain.triggers.patterns import Where, pattern

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.errors import BAD_INPUT, INTERRUPTED
-from drivetrain.pipelines.targets.events import Event
+from drivetrain.targets.events import Event
 
 if TYPE_CHECKING:
     from drivetrain.pipelines.cli.progress import RunView
     from drivetrain.pipelines.report.facts import RunFacts
-    from drivetrain.pipelines.targets.local.home import Home
-    from drivetrain.pipelines.targets.local.options import Options
-    from drivetrain.pipelines.targets.local.rehearsal.interruptions import Interruption
-    from drivetrain.pipelines.targets.local.runner import Asset, Runner, Summary
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+    from drivetrain.targets.local.options import Options
+    from drivetrain.targets.local.runner import Asset, Runner, Summary
 
 FAILED = 1
 
@@ -113,8 +113,8 @@ def resume(
 
 
 def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-    from drivetrain.pipelines.targets.local.request import Request
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.resume.request import Request
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id
@@ -127,7 +127,7 @@ def say_to_user(text: str, *, as_json: bool) -> None:
 
 
 def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, home_option: str) -> int:
-    from drivetrain.pipelines.targets.local.runner import Runner
+    from drivetrain.targets.local.runner import Runner
 
     watcher = Watcher(new_progress(as_json=as_json))
     with watcher, told_of_signals(lambda: watcher.stopping(as_json)):
@@ -233,7 +233,7 @@ def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
 def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, home_option: str) -> int:
     """Write the page, say what came out, and give the exit code."""
     from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.reader import Ledger
 
     record_environment(home, summary.execution)
     with Ledger(home) as ledger:

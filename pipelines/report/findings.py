@@ -12,7 +12,7 @@ from drivetrain.pipelines.report.evaluation import EvaluationFacts, read_evaluat
 from drivetrain.pipelines.report.facts import ArtifactFacts
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.targets.local.home import Home
 
 _Facts = TypeVar("_Facts")
 
@@ -30,7 +30,7 @@ def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionF
 def _found(
     home: Home, artifacts: Iterable[ArtifactFacts], read: Callable[[str, Path], _Facts | None]
 ) -> Iterator[_Facts]:
-    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+    from drivetrain.targets.local.storage.objects import ObjectStore
 
     store = ObjectStore(home.objects)
     for artifact in artifacts:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.document import Definition
-from drivetrain.pipelines.definition.graph import repeated_names
-from drivetrain.pipelines.definition.summary import picture
 from drivetrain.pipelines.report.dag import Dag, Edge, Node
+from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.document.graph import repeated_names
+from drivetrain.targets.sagemaker.document.summary import picture
 
 
 def dag_of(definition: Definition, known: Mapping[str, Node] | None = None) -> Dag:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, printable
-from drivetrain.pipelines.definition.shapes import object_in
 from drivetrain.pipelines.report.dag import Dag, Node
 from drivetrain.pipelines.report.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
 from drivetrain.pipelines.report.findings import decisions, evaluations
@@ -24,12 +23,13 @@ from drivetrain.pipelines.report.reasons import is_bad_input
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
 from drivetrain.pipelines.report.saving import Prices
 from drivetrain.pipelines.report.tuning import TuningFacts, tuning_facts
+from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.definition.document import Definition, StepNode
-    from drivetrain.pipelines.targets.local.home import Home
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-    from drivetrain.pipelines.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 DEFINITION_FILE = "definition.json"
 ENVIRONMENT_FILE = "environment.json"
@@ -145,7 +145,7 @@ def note(step: StepFacts) -> str:
 
 def _definition(home: Home, execution: str) -> Definition | None:
     """The definition that was run, as it lies in the run's folder; None when it is not there any more."""
-    from drivetrain.pipelines.definition.document import read
+    from drivetrain.targets.sagemaker.document.document import read
 
     path = home.run(execution) / DEFINITION_FILE
     try:
@@ -177,7 +177,7 @@ def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
 
 
 def _job_times(home: Home, rows: Iterable[StepRow]) -> Iterator[JobTimes]:
-    from drivetrain.pipelines.targets.local.rehearsal import journal
+    from drivetrain.targets.local.interruption_simulation import journal
 
     for row in rows:
         # What another execution's training went through is told on its page.
@@ -256,7 +256,7 @@ def _output_uri(row: StepRow, output: str) -> str | None:
 
 def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
     """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
-    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+    from drivetrain.targets.local.storage.objects import ObjectStore
 
     try:
         path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")

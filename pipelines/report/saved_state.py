@@ -19,7 +19,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.pipelines.report.facts import SavedState
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
+    from drivetrain.targets.local.home import Home
 
 # As training_scripts.checkpointing.store names them.
 _STEP = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
@@ -29,7 +29,7 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 def newest_checkpoint(home: Home, arguments: Mapping[str, Any]) -> SavedState | None:
     """Where a training with these arguments goes on; None where nothing lies there, or the checkpoints of several
     trainings (other data, other code): which of them goes on the training knows."""
-    from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
+    from drivetrain.targets.local.storage.objects import ObjectStore
 
     config = arguments.get("CheckpointConfig")
     uri = cast("dict[str, Any]", config).get("S3Uri") if isinstance(config, dict) else None

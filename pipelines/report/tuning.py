@@ -140,7 +140,7 @@ def _described(response: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator
 
 def _kept(folder: Path) -> Iterator[TrainingFacts]:
     from drivetrain.base.masking import Masking
-    from drivetrain.pipelines.targets.local.tuning.trials import read_trials
+    from drivetrain.targets.local.tuning.trials import read_trials
 
     for trial in read_trials(folder)[:MAX_TRAININGS]:
         ended = trial.ended if trial.status != "InProgress" else None

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from drivetrain.catalog import quotas
-from drivetrain.pipelines.definition import for_each
-from drivetrain.pipelines.definition.conditions import OPERATORS
-from drivetrain.pipelines.definition.graph import TRIGGERS
-from drivetrain.pipelines.definition.parameters import TYPES
-from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 from drivetrain.pipelines.schemas import DIALECT
-from drivetrain.pipelines.targets.sagemaker.shapes import FILLED_IN
 from drivetrain.spec.resources import ExceptionType
+from drivetrain.targets.sagemaker.document import for_each
+from drivetrain.targets.sagemaker.document.conditions import OPERATORS
+from drivetrain.targets.sagemaker.document.graph import TRIGGERS
+from drivetrain.targets.sagemaker.document.parameters import TYPES
+from drivetrain.targets.sagemaker.document.service.shapes import FILLED_IN
+from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 
 _EXPRESSION = {"$ref": "#/$defs/Expression"}
 _TEXT = {"type": "string"}
@@ -24,7 +24,7 @@ _TEXT_OR_EXPRESSION = {"anyOf": [_TEXT, _EXPRESSION]}
 
 def definition_schema() -> dict[str, Any]:
     """The schema of a definition. Steps of types that are not documented may hold anything."""
-    from drivetrain.pipelines.targets.sagemaker.service_model import service
+    from drivetrain.targets.sagemaker.document.service.service_model import service
 
     shapes = service()["shapes"]
     arguments: dict[str, Any] = {

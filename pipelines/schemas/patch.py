@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.pipelines.definition import place as places
 from drivetrain.pipelines.schemas import DIALECT
+from drivetrain.targets.sagemaker.document.difference import place as places
 
 _SAID = {
     "was": "What the code has there. Without it something is added.",

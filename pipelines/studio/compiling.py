@@ -15,7 +15,7 @@ from drivetrain.pipelines.studio import file_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 
 def compile_edited(loaded: Loaded, *, wheels_optional: bool = False, edits_optional: bool = False) -> Compiled:
@@ -30,7 +30,7 @@ def compile_edited(loaded: Loaded, *, wheels_optional: bool = False, edits_optio
         UserError: a pipeline that cannot be compiled, an edit that does not fit, or edits that make a definition that
             could not run.
     """
-    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=wheels_optional)
     file = edits_file(loaded)
@@ -43,9 +43,9 @@ def edits_file(loaded: Loaded) -> Path:
 
 
 def _edited(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
-    from drivetrain.pipelines.definition.document import from_json
-    from drivetrain.pipelines.definition.graph import check
     from drivetrain.pipelines.studio.patch import read
+    from drivetrain.targets.sagemaker.document.document import from_json
+    from drivetrain.targets.sagemaker.document.graph import check
 
     patch = read(file, built.pipeline.name)
     left_out: list[str] = []

@@ -14,11 +14,11 @@ from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition import graph
-from drivetrain.pipelines.definition.document import Definition, StepNode
-from drivetrain.pipelines.definition.endings import endings
-from drivetrain.pipelines.definition.parameters import problems as problems_of
-from drivetrain.pipelines.definition.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
+from drivetrain.targets.sagemaker.document import graph
+from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.parameters import problems as problems_of
+from drivetrain.targets.sagemaker.document.retirements import endings
+from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 
 MOST = 100
 
@@ -105,7 +105,7 @@ def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iter
 def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
     from drivetrain.base.masking import mask
     from drivetrain.catalog import quotas
-    from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
+    from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 
     for step in steps:
         if len(step.name) > quotas.MAX_STEP_NAME_CHARACTERS:

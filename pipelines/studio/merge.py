@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.pipelines.definition import place as places
-from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.difference import between
-from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
-from drivetrain.pipelines.definition.outline import Outline, assembled, outline
-from drivetrain.pipelines.definition.place import Place, Position
-from drivetrain.pipelines.definition.value_words import hidden, shown, without_secrets
+from drivetrain.targets.sagemaker.document.difference import place as places
+from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
+from drivetrain.targets.sagemaker.document.difference.difference import between
+from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put
+from drivetrain.targets.sagemaker.document.difference.outline import Outline, assembled, outline
+from drivetrain.targets.sagemaker.document.difference.place import Place, Position
+from drivetrain.targets.sagemaker.document.difference.value_words import hidden, shown, without_secrets
 
 Side = Literal["code", "studio"]
 

@@ -17,16 +17,16 @@ from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.pipelines.definition import place as places
-from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.change_words import added_steps, describe_all
-from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find, put
-from drivetrain.pipelines.definition.meaning import is_expression
-from drivetrain.pipelines.definition.outline import assembled, outline
-from drivetrain.pipelines.definition.value_words import hidden, name_of, shown
 from drivetrain.pipelines.studio import patch_text
 from drivetrain.pipelines.studio.comments import NO_EDIT, comments
+from drivetrain.targets.sagemaker.document.difference import place as places
+from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
+from drivetrain.targets.sagemaker.document.difference.change_words import added_steps, describe_all
+from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put
+from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
+from drivetrain.targets.sagemaker.document.difference.outline import assembled, outline
+from drivetrain.targets.sagemaker.document.difference.value_words import hidden, name_of, shown
 
 __all__ = ["Patch", "between", "parse", "read"]
 

@@ -17,11 +17,11 @@ from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.pipelines.definition.document import Definition
     from drivetrain.pipelines.studio.merge import Merged, Side
     from drivetrain.pipelines.studio.patch import Patch
-    from drivetrain.pipelines.targets.sagemaker.deploying.deployed import Deployed
     from drivetrain.spec.resources import Deployment
+    from drivetrain.targets.sagemaker.deploy.deployed import Deployed
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 Json = dict[str, Any]
 
@@ -68,8 +68,8 @@ class Sides:
 
     def _check(self, merged: Merged) -> None:
         """Refuse what no later command would take."""
-        from drivetrain.pipelines.definition.document import from_json
-        from drivetrain.pipelines.definition.graph import check
+        from drivetrain.targets.sagemaker.document.document import from_json
+        from drivetrain.targets.sagemaker.document.graph import check
 
         try:
             check(from_json(merged.definition, f"{self.name} with what was edited in Studio"))
@@ -91,7 +91,7 @@ class Sides:
 
         if self.is_definition:
             from drivetrain.base.files import write_text
-            from drivetrain.pipelines.definition.document import from_json, write
+            from drivetrain.targets.sagemaker.document.document import from_json, write
 
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return
@@ -113,11 +113,11 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     """
     from drivetrain.pipelines.studio.compiling import edits_file
     from drivetrain.pipelines.studio.patch import read
-    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
-    from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import told_by_pull
-    from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+    from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
+    from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside
 
     pipeline = loaded.pipeline
     check_bucket(pipeline.deployment)
@@ -136,10 +136,10 @@ def sides_of_definition(name: str, definition: Definition, file: Path, place: De
     Raises:
         UserError: as `sides_of`.
     """
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-    from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_bucket
-    from drivetrain.pipelines.targets.sagemaker.deploying.surrounding_words import told_by_pull
-    from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import edits_beside_definition
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+    from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
+    from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside_definition
 
     check_bucket(place)
     there, applied = _in_the_account(name, place, f"-d {file}", adopt=adopt)
@@ -150,8 +150,8 @@ def sides_of_definition(name: str, definition: Definition, file: Path, place: De
 
 def _in_the_account(name: str, place: Deployment, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
     """What is deployed, and what apply wrote last."""
-    from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
-    from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy import deployed as reading
 
     account = Account(place.region)
     there = reading.read(account, name)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from drivetrain.base.json_text import Json, text_of
-from drivetrain.pipelines.definition import place as places
-from drivetrain.pipelines.definition.change import ABSENT, Change, Value, kind_of
-from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.definition.editing import NoSuchPlaceError, alike, find
-from drivetrain.pipelines.definition.outline import Outline, outline
-from drivetrain.pipelines.definition.place import Place
+from drivetrain.targets.sagemaker.document.difference import place as places
+from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
+from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find
+from drivetrain.targets.sagemaker.document.difference.outline import Outline, outline
+from drivetrain.targets.sagemaker.document.difference.place import Place
 
 _MARK = 16
 

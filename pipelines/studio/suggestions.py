@@ -18,10 +18,10 @@ from pydantic import BaseModel
 
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.change import Change
-from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.definition.meaning import equal
-from drivetrain.pipelines.definition.value_words import hidden, masked, shown
+from drivetrain.targets.sagemaker.document.difference.change import Change
+from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.difference.meaning import equal
+from drivetrain.targets.sagemaker.document.difference.value_words import hidden, masked, shown
 
 # Compiling takes some 20 ms; whoever edited this much looks at the patch anyway.
 MAX_COMPILES = 60
@@ -76,7 +76,7 @@ def suggest(
         UserError: the pipeline cannot be built as it is.
     """
     from drivetrain.authoring.loading import load
-    from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     loaded = load(target, config, overrides)
 

@@ -10,10 +10,10 @@ import pytest
 
 from drivetrain import Pipeline, folder_in, folder_out, script
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.sagemaker.compile import Compiled, compile_pipeline
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 
 Mode = Literal["auto", "rewrite"]
 MODES = pytest.mark.parametrize("mode", ["auto", "rewrite"])

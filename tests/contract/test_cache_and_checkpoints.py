@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.targets.events import Event, StepFinished
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.events import Event, StepFinished
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 DIGITS = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
 

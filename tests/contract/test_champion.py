@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner, Summary
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import ModelVersion
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner, Summary
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 GROUP = "retraining"
 FEW = ("epochs=1", "processes=1", "min_accuracy=0")

@@ -6,10 +6,10 @@ import pytest
 
 from drivetrain import Pipeline, UserError
 from drivetrain.authoring.loading import load, ready_pipelines
-from drivetrain.pipelines.definition import document, graph
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import ProcessingStep, Program
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document import document, graph
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))

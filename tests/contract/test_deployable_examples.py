@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
-from drivetrain.pipelines.targets.sagemaker.deploying.desired import check_place
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.deploy.desired import check_place
 from drivetrain.triggers.resources import TriggerSite, resources
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
+from drivetrain.targets.sagemaker.account import Account
 from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine
 
 PROGRAM = "import sys; from drivetrain.pipelines.cli.main import main; sys.exit(main())"

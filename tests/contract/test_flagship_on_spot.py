@@ -13,15 +13,15 @@ from drivetrain.authoring.loading import load
 from drivetrain.pipelines.report.from_ledger import run_facts
 from drivetrain.pipelines.report.goodput import account
 from drivetrain.pipelines.report.saving import Prices, saving
-from drivetrain.pipelines.targets.events import Event, StepInterrupted, StepStarted
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.rows import StepRow
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.rehearsal.interruptions import parse_all
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.sagemaker.assets import Asset
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.events import Event, StepInterrupted, StepStarted
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.rows import StepRow
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.assets.assets import Asset
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 SETTINGS = ["spot=true", "epochs=4", "min_accuracy=0", "processes=2"]
 

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drivetrain.pipelines.cli import main
-from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.definition.document import read
+from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.document import read
 from tests.fixtures.changed_definitions import BASES, FIXTURES, RETRAINING, changed
 
 FILES = sorted(FIXTURES.glob("*.json"))

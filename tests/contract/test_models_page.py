@@ -12,13 +12,13 @@ import pytest
 
 from drivetrain import Pipeline, folder_out, script
 from drivetrain.pipelines.cli import main
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.registry.artifacts import fetch
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import kinds, open_registry
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 DOCS = Path(__file__).parents[2] / "docs"
 MODELS = (DOCS / "models.md").read_text(encoding="utf-8")

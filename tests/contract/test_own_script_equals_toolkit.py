@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.local.containers.opt_ml import Cluster, lay_out_training
 from drivetrain.steps.script_mode import is_entry_point
+from drivetrain.targets.local.containers.opt_ml import Cluster, lay_out_training
 
 ROOT = Path(__file__).parents[2]
 TOOLKIT = ROOT / ".venvs" / "toolkit"

@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.sagemaker.assets import code_channel
-from drivetrain.pipelines.targets.sagemaker.images import missing, stock_image
-from drivetrain.pipelines.targets.sagemaker.wheels import find_wheels
 from drivetrain.steps.declaration import Component
+from drivetrain.targets.sagemaker.assets.assets import code_channel
+from drivetrain.targets.sagemaker.assets.wheels import find_wheels
+from drivetrain.targets.sagemaker.images import missing, stock_image
 
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = REPOSITORY / ".venvs" / "image" / "bin" / "python"

@@ -22,11 +22,11 @@ from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.steps.declaration import Component
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 BUCKET = "drivetrain-local"
 

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.paths import descend, parse_path
-from drivetrain.pipelines.targets.local import absent, step_types
-from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.sagemaker.properties import property_type
+from drivetrain.targets.local import step_types
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.step_types import _absent
+from drivetrain.targets.sagemaker.document.paths import descend, parse_path
+from drivetrain.targets.sagemaker.document.service.properties import property_type
 from tests.fixtures.local_runs import LocalRuns
 
 CASES = Path(__file__).parent / "step_types"
@@ -44,7 +45,7 @@ def case_of(file: str) -> ModuleType:
 
 def is_absent(file: str) -> bool:
     module = step_types.find(TYPES[file])
-    return module is not None and module.run is absent.run
+    return module is not None and module.run is _absent.run
 
 
 @pytest.fixture

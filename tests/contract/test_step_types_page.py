@@ -12,7 +12,8 @@ import pytest
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.pipelines.cli.run import run as run_command
 from drivetrain.pipelines.cli.runs import callback as callback_command
-from drivetrain.pipelines.targets.local import absent, step_types
+from drivetrain.targets.local import step_types
+from drivetrain.targets.local.step_types import _absent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "step_types.md").read_text(encoding="utf-8")
@@ -35,7 +36,7 @@ def test_every_type_is_in_the_table(file: str) -> None:
     )
     assert told is not None, f"say in docs/step_types.md what {name} does here"
     module = step_types.find(name)
-    assert module is not None and ("a stub stands for" in told) == (module.run is absent.run)
+    assert module is not None and ("a stub stands for" in told) == (module.run is _absent.run)
 
 
 def test_the_pages_server_stands_for_an_image(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from drivetrain.base import json_text
 from drivetrain.pipelines.cli import main
-from drivetrain.pipelines.definition import document
-from drivetrain.pipelines.definition.difference import describe_all, differences
 from drivetrain.pipelines.studio import file_of
 from drivetrain.pipelines.studio import patch as patches
+from drivetrain.targets.sagemaker.document import document
+from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
 
 PAGE = Path(__file__).parents[2] / "docs" / "studio.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 FILE = '''
 from drivetrain.components import Checkpoints, Input, Output, component

@@ -12,9 +12,9 @@ from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
-from drivetrain.pipelines.targets.local.tuning import strategies
-from drivetrain.pipelines.targets.local.tuning.config import read_config
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.local.tuning import strategies
+from drivetrain.targets.local.tuning.config import read_config
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 PAGE = Path(__file__).parents[2] / "docs" / "tuning.md"
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.targets.sagemaker.assets import Asset
-from drivetrain.pipelines.targets.sagemaker.deploying import deployed as reading
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.applying import apply
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLIED, Deployed
-from drivetrain.pipelines.targets.sagemaker.deploying.desired import Desired
-from drivetrain.pipelines.targets.sagemaker.deploying.planning import make_plan
-from drivetrain.pipelines.targets.sagemaker.deploying.refusals import ServiceError
-from drivetrain.pipelines.targets.sagemaker.deploying.surroundings import APPLIED_AROUND
-from drivetrain.pipelines.targets.sagemaker.deploying.triggers import AccountTrigger
-from drivetrain.pipelines.targets.sagemaker.deploying.wire import digest_of
+from drivetrain.targets.sagemaker.account import Account
+from drivetrain.targets.sagemaker.assets.assets import Asset
+from drivetrain.targets.sagemaker.deploy import deployed as reading
+from drivetrain.targets.sagemaker.deploy.applying.applying import apply
+from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, Deployed
+from drivetrain.targets.sagemaker.deploy.desired import Desired
+from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND
+from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
+from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
+from drivetrain.targets.sagemaker.deploy.wire import digest_of
+from drivetrain.targets.sagemaker.refusals import ServiceError
 from drivetrain.triggers.resource_names import OWNER, resource_name
 from tests.faults.harness.families import Found, Trial
 from tests.fixtures.sagemaker_service.server import sagemaker_service

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load, ready_pipelines
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 HERE = Path(__file__).parent
 HASH = re.compile(r"\b[0-9a-f]{64}\b")

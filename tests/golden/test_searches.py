@@ -22,7 +22,7 @@ from drivetrain import (
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from tests.golden.test_golden import without_code_hashes
 
 GOLDEN = Path(__file__).with_name("searches.json")

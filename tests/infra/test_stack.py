@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from drivetrain.infra.starter import bundle
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
-from drivetrain.pipelines.targets.sagemaker.permissions.policies import UNSCOPED, derive
-from drivetrain.pipelines.targets.sagemaker.permissions.policy import Policy, Statement
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.policies import UNSCOPED, derive
+from drivetrain.targets.sagemaker.permissions.policy import Policy, Statement
 from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
 from tests.fixtures.iam.evaluator import decide
 from tests.fixtures.iam.requests import requests

@@ -315,8 +315,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # The local runner: values that are known while it runs, and which step is next.
     *_of(
-        "pipelines/definition/expressions.py",
-        ("pipelines/definition/test_expressions.py",),
+        "drivetrain/targets/sagemaker/document/expressions.py",
+        ("targets/sagemaker/document/test_expressions.py",),
         ("expressions: the longest text is refused", "> MAX_JOINED:", ">= MAX_JOINED:"),
         (
             "expressions: what joins texts takes no room",
@@ -359,22 +359,22 @@ MUTANTS: tuple[Mutant, ...] = (
         ("expressions: joined by a comma unless said", 'operand.get("On", "")', 'operand.get("On", ",")'),
     ),
     *_of(
-        "pipelines/definition/paths.py",
-        ("pipelines/definition/test_paths.py",),
+        "drivetrain/targets/sagemaker/document/paths.py",
+        ("targets/sagemaker/document/test_paths.py",),
         ("paths: one behind the end of a list", "segment < len(value)", "segment <= len(value)"),
         ("paths: from the first key in brackets to the last", "\\['(.*?)'\\]", "\\['(.*)'\\]"),
     ),
     *_of(
-        "pipelines/definition/conditions.py",
-        ("pipelines/definition/test_conditions.py",),
+        "drivetrain/targets/sagemaker/document/conditions.py",
+        ("targets/sagemaker/document/test_conditions.py",),
         ("conditions: one of a list is enough", "return all(evaluate(item", "return any(evaluate(item"),
         ("conditions: at least is more than", '(">=", operator.ge)', '(">=", operator.gt)'),
         ("conditions: true is more than false", ' or (kinds[0] == "truth value" and kind != "Equals")', ""),
         ("conditions: true equals 1", '    if isinstance(value, bool):\n        return "truth value"\n', ""),
     ),
     *_of(
-        "pipelines/targets/local/scheduler.py",
-        ("pipelines/targets/local/test_scheduler.py",),
+        "drivetrain/targets/local/execution/scheduler.py",
+        ("targets/local/execution/test_scheduler.py",),
         ("scheduler: any end is no success", '("Failed", "Stopped", *DONE)', '("Failed", "Stopped")'),
         ("scheduler: a trigger wants its step to succeed", "needed - triggered - conditions", "needed - conditions"),
         (
@@ -430,7 +430,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # Rules of a specification.
     *_of(
         "drivetrain/rules/graph_rules.py",
-        ("pipelines/spec/test_rules.py",),
+        ("rules/test_rules.py",),
         ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
         ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
         ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
@@ -453,7 +453,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/rules/job_rules.py",
-        ("pipelines/spec/test_rules.py",),
+        ("rules/test_rules.py",),
         ("rules: an argument of 256 characters", "len(value) > limit:", "len(value) >= limit:"),
         ("rules: 100 arguments", "count > quotas.MAX_ARGUMENTS:", "count >= quotas.MAX_ARGUMENTS:"),
         (
@@ -474,7 +474,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/rules/trigger_rules.py",
-        ("pipelines/spec/test_trigger_rules.py",),
+        ("rules/test_trigger_rules.py",),
         (
             "rules: an upload below what the pipeline writes",
             "own.startswith(trigger.prefix) or trigger.prefix.startswith(own)",
@@ -495,15 +495,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Permissions, and patterns of events.
     *_of(
-        "pipelines/targets/sagemaker/permissions/matching.py",
-        ("pipelines/targets/sagemaker/permissions/test_matching.py",),
+        "drivetrain/targets/sagemaker/permissions/matching.py",
+        ("targets/sagemaker/permissions/test_matching.py",),
         ("permissions: ? is a character", 'in ("?", text[at])', "== text[at]"),
         ("permissions: the first * takes too little", "resumed += 1", "resumed = at + 1"),
         ("permissions: a colon in a resource's name", 'resource.split(":", 5)', 'resource.split(":")'),
     ),
     *_of(
-        "pipelines/targets/sagemaker/permissions/condensing.py",
-        ("pipelines/targets/sagemaker/permissions/test_condensing.py",),
+        "drivetrain/targets/sagemaker/permissions/condensing.py",
+        ("targets/sagemaker/permissions/test_condensing.py",),
         (
             "permissions: two conditions that differ are joined",
             "if len(differing) != 1:",
@@ -521,10 +521,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "pipelines/targets/sagemaker/permissions/policy.py",
+        "drivetrain/targets/sagemaker/permissions/policy.py",
         (
-            "pipelines/targets/sagemaker/permissions/test_condensing.py",
-            "pipelines/targets/sagemaker/permissions/test_policies.py",
+            "targets/sagemaker/permissions/test_condensing.py",
+            "targets/sagemaker/permissions/test_policies.py",
         ),
         ("permissions: a resource keeps what covers it", "covering(other, one)", "covering(one, other)"),
         (
@@ -535,14 +535,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/triggers/value_tests.py",
-        ("pipelines/triggers/test_event_pattern.py",),
+        ("triggers/test_event_pattern.py",),
         ("patterns: beginning and end overlap", "if len(text) < len(first) + len(last) or not", "if not"),
         ("patterns: a piece in the text's end", "text.find(piece, place, end)", "text.find(piece, place)"),
         ("patterns: the largest number", "abs(number) > LARGEST_NUMBER", "abs(number) >= LARGEST_NUMBER"),
     ),
     *_of(
         "drivetrain/triggers/pattern_syntax.py",
-        ("pipelines/triggers/test_event_pattern.py",),
+        ("triggers/test_event_pattern.py",),
         ("patterns: a range of one number", "not found[0][1] < found[1][1]", "not found[0][1] <= found[1][1]"),
         ("patterns: one alternative is an $or", "len(cast(list[Any], value)) > 1", "len(cast(list[Any], value)) > 0"),
         ("patterns: 2,048 characters", "if size > MAX_CHARACTERS:", "if size >= MAX_CHARACTERS:"),
@@ -550,7 +550,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # The decision between two models.
     *_of(
         "drivetrain/decision/deciding.py",
-        ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
+        ("decision/test_deciding.py", "decision/test_sureness.py"),
         ("decision: as good is better", "return gained > 0 and gained >=", "return gained >="),
         ("decision: the margin itself is not enough", "gained >= policy.margin and", "gained > policy.margin and"),
         ("decision: not worse is better by the margin", "and lost <= policy.margin", "and lost <= -policy.margin"),
@@ -574,7 +574,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/decision/differences.py",
-        ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
+        ("decision/test_deciding.py", "decision/test_sureness.py"),
         (
             "decision: errors of the values count for nothing",
             "return least - self.bound",
@@ -598,7 +598,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/decision/limits.py",
-        ("components/decision/test_deciding.py",),
+        ("decision/test_deciding.py",),
         ("decision: a floor by the value's better end", "value.value - value.bound >=", "value.value + value.bound >="),
         (
             "decision: a ceiling by the value's better end",
@@ -612,9 +612,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/decision/pairs.py",
         (
-            "components/decision/test_deciding.py",
-            "components/decision/test_pairs.py",
-            "components/decision/test_sureness.py",
+            "decision/test_deciding.py",
+            "decision/test_pairs.py",
+            "decision/test_sureness.py",
         ),
         ("decision: every loss is tested alone", "level / (len(chances) - number)", "level"),
         ("decision: the last test of several is skipped", "range(wins, n + 1)", "range(wins + 1, n + 1)"),
@@ -628,7 +628,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/decision/policy.py",
-        ("components/decision/test_deciding.py", "components/decision/test_sureness.py"),
+        ("decision/test_deciding.py", "decision/test_sureness.py"),
         ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),

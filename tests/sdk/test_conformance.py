@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from drivetrain.pipelines.definition.difference import differences
-from drivetrain.pipelines.targets.sagemaker.jobs import start
+from drivetrain.targets.sagemaker.compile.jobs import start
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 
 pytestmark = pytest.mark.sdk
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.definition.difference import differences
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 from tests.fixtures.sagemaker_service.server import TestAccount
 from tests.sdk.conftest import DEFINITIONS
 

@@ -11,9 +11,9 @@ from drivetrain.spec.triggers import PipelineFinished, RegistryEvent, Schedule, 
 from drivetrain.triggers.detail_types import MODEL_PACKAGE
 
 if TYPE_CHECKING:
-    from drivetrain.pipelines.targets.local.home import Home
-    from drivetrain.pipelines.targets.local.ledger.reader import Ledger
     from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger.reader import Ledger
 
 _NAMESPACE = uuid.UUID("5f3a3c1e-8a53-4b0c-9d5c-6a0d7f1f2b11")
 CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
@@ -48,7 +48,7 @@ class Watch:
             self._last_execution = told.number
 
     def _ledger(self) -> Ledger:
-        from drivetrain.pipelines.targets.local.ledger.reader import Ledger
+        from drivetrain.targets.local.ledger.reader import Ledger
 
         return Ledger(self._home)
 

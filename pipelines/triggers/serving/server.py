@@ -26,8 +26,8 @@ from drivetrain.triggers.starting import start_name
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from drivetrain.pipelines.targets.local.home import Home
     from drivetrain.registry.registry import Registry
+    from drivetrain.targets.local.home import Home
 
 POLL_S = 1.0
 LATE_S = 3_600

@@ -11,7 +11,7 @@ import sys
 import time
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 
 def main() -> None:

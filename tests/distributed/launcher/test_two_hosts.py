@@ -18,10 +18,10 @@ import pytest
 
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.components.train import train
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from drivetrain.pipelines.targets.local import programs
-from drivetrain.pipelines.targets.local.containers import supervised
+from drivetrain.targets.local.containers import supervised
+from drivetrain.targets.local.jobs import programs
 from tests.faults import canary_secrets, malicious_input
 from tests.faults.harness.families import Trial, family
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 SEED = 20261121
 MOST_TRIALS = 12
-LOCAL = "drivetrain.pipelines.targets.local"
+LOCAL = "drivetrain.targets.local"
 PIPELINES = "drivetrain.pipelines"
 
 

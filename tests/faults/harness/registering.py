@@ -22,11 +22,11 @@ from typing import Any
 from unittest import mock
 
 from drivetrain.components.register_model import register_model
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.runner import Runner
 from drivetrain.registry import model_package
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import open_registry
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
 from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.mlflow_server import VARIABLES as MLFLOW_VARIABLES

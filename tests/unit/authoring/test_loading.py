@@ -10,8 +10,8 @@ import pytest
 from drivetrain import SpecError, UserError
 from drivetrain.authoring.loading import load, ready_pipelines
 from drivetrain.pipelines.cli.errors import explain
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.spec.steps import ProcessingStep
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 GOOD = """
 from drivetrain.components import Output, component

@@ -25,8 +25,8 @@ from drivetrain import (
     when,
 )
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.spec.steps import TuningStep
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 
 @component(job="training", logs={"loss": r"loss=([0-9.]+)", "accuracy": r"accuracy=([0-9.]+)"}, resumable=["epochs"])

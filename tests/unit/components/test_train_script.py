@@ -14,9 +14,9 @@ from drivetrain import Cluster, Parameter, Pipeline, join, step
 from drivetrain.base.errors import InputError, SpecError
 from drivetrain.components import train_script as train_script_module
 from drivetrain.components.train_script import train_script
-from drivetrain.pipelines.targets.sagemaker.assets import code_archive
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.steps.command_line import read
+from drivetrain.targets.sagemaker.assets.assets import code_archive
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "own_scripts"
 
@@ -276,6 +276,6 @@ def test_a_script_that_would_not_be_there_is_found_before_anything_runs(script: 
 
 
 def test_its_name_in_the_compiler() -> None:
-    from drivetrain.pipelines.targets.sagemaker.compile import TRAIN_SCRIPT
+    from drivetrain.targets.sagemaker.compile.compile import TRAIN_SCRIPT
 
     assert train_script.target == TRAIN_SCRIPT

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from drivetrain.infra import app
-from drivetrain.pipelines.targets.sagemaker.compile import Compiled
+from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 PIPELINE = """\
 from drivetrain import Deployment, Pipeline, fail

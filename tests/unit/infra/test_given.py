@@ -10,7 +10,7 @@ from drivetrain import Pipeline, Upload
 from drivetrain.base.errors import UserError
 from drivetrain.infra.given import check_given, left_to_the_owner
 from drivetrain.infra.options import Options
-from drivetrain.pipelines.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.names import Names
 
 SQS = "arn:aws:sqs:eu-west-1:123456789012:"
 ROLE = "arn:aws:iam::123456789012:role/"

@@ -14,7 +14,6 @@ from drivetrain.catalog import strategies as strategies_module
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.strategies import all_strategies
 from drivetrain.components.train import train
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.recommend.choice import options_of, recommend
 from drivetrain.recommend.facts import read_file
 from drivetrain.recommend.facts_places import SHIPPED
@@ -22,6 +21,7 @@ from drivetrain.recommend.framework import framework_problem
 from drivetrain.recommend.settle import settle
 from drivetrain.recommend.sizing import Plan
 from drivetrain.spec.steps import ConditionStep, TrainingStep
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 P4D = Cluster(instance_type="ml.p4d.24xlarge")
 LARGE = 6_400_000_000  # 102 GB with gradients and state

@@ -8,11 +8,11 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.register_model import Registered, register_model
-from drivetrain.pipelines.targets.sagemaker.shapes import check_arguments
 from drivetrain.registry import model_package, registration
 from drivetrain.registry.content_hash import content_hash, files_in
 from drivetrain.registry.registration import Evidence
 from drivetrain.registry.registry import open_registry
+from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 
 DESCRIPTION = {
     "format": 1,

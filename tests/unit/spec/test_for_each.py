@@ -21,9 +21,9 @@ from drivetrain import (
     smallest,
     tune,
 )
-from drivetrain.pipelines.definition import document, graph
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.spec.steps import ProcessingStep, Program, TrainingStep
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document import document, graph
 
 
 def training(name: str = "fit", **parameters: Any) -> TrainingStep:

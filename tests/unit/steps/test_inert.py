@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import drivetrain
-from drivetrain.pipelines.targets.sagemaker.assets import code_archive
 from drivetrain.steps import inert
+from drivetrain.targets.sagemaker.assets.assets import code_archive
 
 FILE = """
 from drivetrain.components import Input, Output, component

@@ -259,7 +259,7 @@ def test_in_this_tree_a_change_reaches_what_it_should() -> None:
     tree = Tree(ROOT, files)
     for changed, test in {
         "drivetrain/data/schema.py": "tests/unit/components/test_prepare_data_types.py",
-        "pipelines/targets/sagemaker/shapes.json": "tests/unit/pipelines/targets/sagemaker/test_shapes.py",
+        "drivetrain/targets/sagemaker/images.json": "tests/unit/targets/sagemaker/test_images.py",
         "training_scripts/strategies/ddp.py": "tests/distributed/test_strategies_equal_one_process.py",
         "training_scripts/recipes/digits_cnn.py": "tests/contract/test_recipes.py",
         "pipelines/cli/show.py": "tests/unit/pipelines/cli/test_show.py",

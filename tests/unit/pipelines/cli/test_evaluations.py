@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 
 def test_of_a_folder(drivetrain, findings: Callable[..., Path]) -> None:

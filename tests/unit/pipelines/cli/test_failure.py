@@ -10,10 +10,10 @@ import pytest
 from drivetrain.pipelines.cli import failure
 from drivetrain.pipelines.cli.failure import MAX_LINES, end_of_log, failure_block, telling_lines
 from drivetrain.pipelines.report.facts import StepFacts
-from drivetrain.pipelines.targets.local.bounded_matching import Matcher
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.options import Options
-from drivetrain.pipelines.targets.local.request import Request
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.jobs.bounded_matching import Matcher
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.resume.request import Request
 
 SOURCE = "/tmp/drivetrain-1f/drivetrain-code-2a/code/source"
 DEEP = f"""\

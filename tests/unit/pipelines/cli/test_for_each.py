@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.pipelines.cli.plain import PlainProgress
 from drivetrain.pipelines.cli.progress import RunView
-from drivetrain.pipelines.targets.events import ExecutionStarted, StepExpanded, StepFinished, StepStarted
+from drivetrain.targets.events import ExecutionStarted, StepExpanded, StepFinished, StepStarted
 
 NUMBERS = {"OutputParameters": [{"OutputName": "n", "OutputType": "Integer"}]}
 

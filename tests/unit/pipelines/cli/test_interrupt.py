@@ -13,13 +13,7 @@ from rich.console import Console
 from drivetrain.pipelines.cli.live import LiveProgress
 from drivetrain.pipelines.cli.plain import EventLines, PlainProgress
 from drivetrain.pipelines.cli.progress import RunView
-from drivetrain.pipelines.targets.events import (
-    ExecutionStarted,
-    StepFinished,
-    StepInterrupted,
-    StepRestarted,
-    StepStarted,
-)
+from drivetrain.targets.events import ExecutionStarted, StepFinished, StepInterrupted, StepRestarted, StepStarted
 
 STEPS = (("train", "Training", "train"),)
 REASON = "spot machines taken back, rehearsed (step=120)"

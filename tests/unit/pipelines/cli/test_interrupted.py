@@ -14,8 +14,8 @@ from drivetrain.pipelines.cli.interrupted import MAX_ROWS, interrupted_json, int
 from drivetrain.pipelines.report.goodput import Interruption, JobTimes
 from drivetrain.pipelines.report.job_times import job_times
 from drivetrain.pipelines.report.saving import Prices
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 RESPONSE: dict[str, Any] = {
     "TrainingTimeInSeconds": 30,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.sagemaker.deploying import listing
-from drivetrain.pipelines.targets.sagemaker.deploying.account import Account
-from drivetrain.pipelines.targets.sagemaker.deploying.deployed import APPLYING
-from drivetrain.pipelines.targets.sagemaker.deploying.refusals import AbsentError, DeniedError
+from drivetrain.targets.sagemaker.account import Account
+from drivetrain.targets.sagemaker.deploy import listing
+from drivetrain.targets.sagemaker.deploy.deployed import APPLYING
+from drivetrain.targets.sagemaker.refusals import AbsentError, DeniedError
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 

@@ -5,14 +5,7 @@ import io
 from rich.console import Console
 
 from drivetrain.pipelines.cli.live import LiveProgress
-from drivetrain.pipelines.targets.events import (
-    ExecutionStarted,
-    MetricLogged,
-    StepFinished,
-    StepNoted,
-    StepRetrying,
-    StepStarted,
-)
+from drivetrain.targets.events import ExecutionStarted, MetricLogged, StepFinished, StepNoted, StepRetrying, StepStarted
 
 STEPS = (("prepare", "Processing", "prepare"), ("train", "Training", "Train it"), ("stop", "Fail", "stop"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.pipelines.cli.logs import LogReader, print_logs
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 
 class Reading:

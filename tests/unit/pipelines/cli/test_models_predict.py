@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.targets.local.containers.supervised import DEFAULTS, INHERITED
 from drivetrain.registry import artifacts
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.targets.local.containers.supervised import DEFAULTS, INHERITED
 
 # A model's own code as far as the command line sees it: it answers with the number of its version.
 ENTRY = """

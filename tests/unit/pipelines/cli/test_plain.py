@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from drivetrain.pipelines.cli.plain import METRICS_EVERY_S, EventLines, PlainProgress
-from drivetrain.pipelines.targets.events import (
+from drivetrain.targets.events import (
     CacheExplained,
     Event,
     ExecutionFinished,

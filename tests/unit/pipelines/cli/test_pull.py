@@ -12,10 +12,10 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.cli.pull import _as_json, _lines
-from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.studio.merge import Merged, merge
 from drivetrain.pipelines.studio.pulling import Sides
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 from tests.fixtures.changed_definitions import RETRAINING, altered
 
 Definition = dict[str, Any]

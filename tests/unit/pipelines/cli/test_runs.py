@@ -14,7 +14,7 @@ KILLED = """
 import os, sys
 from drivetrain.pipelines.cli import plain
 from drivetrain.pipelines.cli.main import main
-from drivetrain.pipelines.targets.events import StepFinished
+from drivetrain.targets.events import StepFinished
 
 show = plain.PlainProgress.__call__
 

@@ -17,9 +17,9 @@ from drivetrain.pipelines.cli.submitted import (
     one_step_pipeline,
     shipped_components,
 )
-from drivetrain.pipelines.definition.cache_key import key_fields, key_of
-from drivetrain.pipelines.targets.sagemaker.compile import compile_pipeline
 from drivetrain.steps import declaration
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 
 COUNTING = '''
 from drivetrain.components import Input, Output, component

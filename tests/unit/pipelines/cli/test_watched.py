@@ -9,7 +9,7 @@ import pytest
 from drivetrain.pipelines.cli.progress import RunView
 from drivetrain.pipelines.cli.watched import Watcher, exit_code, told_of_signals
 from drivetrain.pipelines.report.facts import RunFacts, StepFacts
-from drivetrain.pipelines.targets.events import Event, ExecutionStarted, StepStarted
+from drivetrain.targets.events import Event, ExecutionStarted, StepStarted
 
 
 class Display:

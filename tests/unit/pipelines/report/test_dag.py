@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.document import read
 from drivetrain.pipelines.report.dag import Dag, Edge, Node, implied_edges
 from drivetrain.pipelines.report.from_definition import dag_of
+from drivetrain.targets.sagemaker.document.document import read
 
 DEFINITION = """
 {"Version": "2020-12-01", "Steps": [

@@ -11,12 +11,12 @@ import pytest
 from drivetrain.pipelines.report.facts import RunFacts
 from drivetrain.pipelines.report.from_ledger import record_environment, run_facts, save_page, settings
 from drivetrain.pipelines.report.goodput import account
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.entries import ArtifactEntry
-from drivetrain.pipelines.targets.local.ledger.reader import Ledger
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
-from drivetrain.pipelines.targets.local.rehearsal.journal import Journal, told
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.interruption_simulation.journal import Journal, told
+from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 CODE = "c" * 64
 DEFINITION = {

@@ -8,7 +8,7 @@ from drivetrain.pipelines.cli.outcome import remark
 from drivetrain.pipelines.report import reasons
 from drivetrain.pipelines.report.facts import StepFacts
 from drivetrain.pipelines.report.reasons import failing_rank, in_a_line, is_bad_input, known_paths
-from drivetrain.pipelines.targets.local.bounded_matching import Matcher
+from drivetrain.targets.local.jobs.bounded_matching import Matcher
 
 RANK = "rank 1 of 2 on algo-1 failed: ValueError: bad"
 HANG = "rank 3 of 4 on algo-2 hangs: it did not come to a collective before the others timed out"

@@ -7,7 +7,7 @@ import pytest
 
 from drivetrain.pipelines.report.facts import SavedState
 from drivetrain.pipelines.report.saved_state import newest_checkpoint
-from drivetrain.pipelines.targets.local.home import Home
+from drivetrain.targets.local.home import Home
 from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
 from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
 from drivetrain.training_scripts.checkpointing.store import Store

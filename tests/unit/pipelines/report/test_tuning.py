@@ -14,8 +14,8 @@ from drivetrain.pipelines.report.page import render
 from drivetrain.pipelines.report.tuning import TrainingFacts, TuningFacts, tuning_facts
 from drivetrain.pipelines.report.tuning_charts import by_epoch, by_parameter, by_training
 from drivetrain.pipelines.report.tuning_section import tunings_section
-from drivetrain.pipelines.targets.local.storage.objects import ObjectStore
-from drivetrain.pipelines.targets.local.tuning.trials import Trial, Trials
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.local.tuning.trials import Trial, Trials
 
 CONFIG = {
     "Strategy": "Bayesian",

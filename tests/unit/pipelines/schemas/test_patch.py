@@ -7,9 +7,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.change import ABSENT, Change
 from drivetrain.pipelines.schemas.patch import patch_schema
 from drivetrain.pipelines.studio.patch import Patch, parse
+from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
 
 EPOCHS = "steps.train.Arguments.HyperParameters.epochs"
 

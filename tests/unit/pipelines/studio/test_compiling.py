@@ -16,7 +16,7 @@ WITHOUT_EDITS = {
     "pipelines/studio/suggestions.py": "asks which setting gives a value of the code",
     "pipelines/studio/pulling.py": "tells what the code says from what was edited, and lays them on itself",
     "pipelines/cli/submitted.py": "a pipeline of one step, of which nothing is kept",
-    "pipelines/targets/sagemaker/sdk/__init__.py": "a spec, which has no place beside which edits could lie",
+    "drivetrain/targets/sagemaker/sdk/__init__.py": "a spec, which has no place beside which edits could lie",
 }
 PIPELINE = """\
 from drivetrain import Pipeline, fail

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from drivetrain.pipelines.cli.inspected import notes
-from drivetrain.pipelines.definition.document import from_json
 from drivetrain.pipelines.studio.inspection import inspect
+from drivetrain.targets.sagemaker.document.document import from_json
 
 
 def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import parse, text_of
-from drivetrain.pipelines.definition.change_words import describe_all
-from drivetrain.pipelines.definition.difference import ABSENT, Change, differences
 from drivetrain.pipelines.studio.merge import merge
+from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
+from drivetrain.targets.sagemaker.document.difference.difference import ABSENT, Change, differences
 from tests.fixtures.changed_definitions import BASES, RETRAINING, altered, versions
 
 Definition = dict[str, Any]

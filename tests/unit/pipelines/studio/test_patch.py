@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.change import ABSENT, Change
-from drivetrain.pipelines.definition.change_words import describe_all
-from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.studio import file_of, patch_text
 from drivetrain.pipelines.studio import patch as patches
 from drivetrain.pipelines.studio.merge import merge
 from drivetrain.pipelines.studio.patch import Patch
+from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
+from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 from tests.fixtures.changed_definitions import JSON, RETRAINING, altered, versions
 
 Definition = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.definition.difference import differences
 from drivetrain.pipelines.studio.suggestions import Suggestion, find, suggest
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 
 
 class Retraining(Settings):
@@ -120,7 +120,7 @@ def test_the_code_is_compiled_a_bounded_number_of_times() -> None:
 
 def test_a_pipeline_of_the_package() -> None:
     from drivetrain.pipelines.cli.targets import compiled as compiled_target
-    from drivetrain.pipelines.definition.document import read
+    from drivetrain.targets.sagemaker.document.document import read
 
     code = read(compiled_target("retraining", None, (), local=True).text).raw
     deployed = read(compiled_target("retraining", None, ["epochs=30", "min_accuracy=0.9"], local=True).text).raw

@@ -28,15 +28,15 @@ from drivetrain import (
     Upload,
     UserError,
 )
-from drivetrain.pipelines.targets.local.facts import Facts
-from drivetrain.pipelines.targets.local.home import Home
-from drivetrain.pipelines.targets.local.ledger.writer import LedgerWriter
 from drivetrain.pipelines.triggers.serving.history import FILE, History
 from drivetrain.pipelines.triggers.serving.local_events import CHANGES, is_seen, package_event
 from drivetrain.pipelines.triggers.serving.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.pipelines.triggers.serving.server import ClockTrigger, Server
 from drivetrain.registry.registry import RegistryError, open_registry
 from drivetrain.spec.triggers import Trigger
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.triggers.schedules import clock
 
 OWN = "arn:aws:sagemaker:us-east-1:000000000000:pipeline/retrain/execution/abc"

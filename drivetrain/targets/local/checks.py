@@ -1,0 +1,269 @@
+"""Everything that could not run on this machine, found before anything starts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
+from drivetrain.targets.local import step_types, stubs
+from drivetrain.targets.local.execution.context import Plan
+from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document import for_each, graph
+from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS, Scope, UnresolvedReference
+from drivetrain.targets.sagemaker.document.paths import path_text
+
+_MOST_SHOWN = 20
+# In JSON's spelling, and not after a backslash that is one itself.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def check(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> None:
+    """Refuse a definition that cannot run here, with all its problems.
+
+    Raises:
+        UserError: one line a problem.
+    """
+    graph.check(definition)
+    _check_text(definition, scope)
+    # Not all of them: a definition with a thousand mistakes is refused as quickly as one with twenty.
+    problems = list(islice(_all_problems(definition, scope, options, store), _MOST_SHOWN + 1))
+    if problems:
+        more = "\n(and more)" if len(problems) > _MOST_SHOWN else ""
+        raise UserError("\n".join(problems[:_MOST_SHOWN]) + more)
+
+
+def _all_problems(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> Iterator[str]:
+    steps = [step for step in definition.walk() if not options.selected or step.name in options.selected]
+    inner, problems = _iterated(steps, scope, options)
+    yield from problems
+    nodes = {**definition.by_name, **{one.step.name: one.step for one in inner}}
+    for step in [*steps, *(inner_step for outer in steps for inner_step in outer.body)]:
+        if (problem := graph.name_problem(step)) is not None:
+            yield problem
+        for function in step.unknown_functions:
+            yield (
+                f"step {step.name!r}: function {function!r} is not known here, so what it gives cannot be worked out. "
+                f"{did_you_mean(function, FUNCTIONS)}"
+            )
+    bodies = {body_step.name for step in definition.walk() for body_step in step.body}
+    for name in options.stubs:
+        if name not in nodes and name not in bodies and name.rpartition("-")[0] not in bodies:
+            yield f"--stub {name}: there is no such step. {did_you_mean(name, [*definition.by_name, *bodies])}"
+    asking = {step.name for step in definition.all_steps if step.type == "Callback"}
+    for name in options.callbacks:
+        if name not in asking and name.rpartition("-")[0] not in asking & bodies:
+            yield f"--callback {name}: there is no such Callback step. {did_you_mean(name, asking)}"
+    yield from _interruption_problems(definition, scope, options)
+    checked = [*(_Checked(step, scope, options, step.name) for step in steps), *inner]
+    for one in checked:
+        yield from _lost_references(one.step, nodes, one.options)
+    known = {one.step.name: _known(one) for one in checked if one.step.type != "Condition"}
+    written = {one.step.name: _written(one.step, known.get(one.step.name, {}), one.options) for one in checked}
+    for uri in (uri for uris in written.values() for uri in uris):
+        if uri.startswith("s3://") and store.is_local_data(uri):
+            yield f"{uri} is given as local data, which is read only, and a step writes there."
+    told: set[str] = set()
+    for one in checked:
+        plan = Plan(
+            arguments=known.get(one.step.name, {}),
+            raw={key: resolve_known(value, one.scope) for key, value in one.step.raw.items() if key != "Arguments"},
+            options=one.options,
+            store=store,
+            # What a step brings itself is not there when it begins.
+            written=[uri for name, uris in written.items() if name != one.step.name for uri in uris],
+            others=known,
+        )
+        # What is wrong with a step of a ForEach's body is told of its first iteration.
+        if one.written_as not in told and (found := _problems(one.step, plan) or _wrong_types(one.step, plan)):
+            told.add(one.written_as)
+            yield from (_of_the_body(problem, one) for problem in found)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A step that is looked at: a step of a body once an iteration where the items are known by now, else once."""
+
+    step: StepNode
+    scope: Scope
+    options: Options
+    written_as: str
+
+
+def _of_the_body(problem: str, one: _Checked) -> str:
+    """What is wrong with a step in the first iteration is said of the step as it is written."""
+    if one.step.name != for_each.child_name(one.written_as, 0):
+        return problem
+    return problem.replace(repr(one.step.name), repr(one.written_as)).replace(
+        f"--stub {one.step.name}", f"--stub {one.written_as}"
+    )
+
+
+def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options) -> tuple[list[_Checked], list[str]]:
+    """The steps of the bodies of ForEach steps, as far as they are known; and what is wrong with items."""
+    found: list[_Checked] = []
+    problems: list[str] = []
+    for step in steps:
+        if step.type != for_each.TYPE or step.name in options.stubs:
+            continue
+        given = step.arguments["IterableItems"]
+        try:
+            items = for_each.items_of(scope.arguments(given), literal=isinstance(given, list))
+        except UnresolvedReference:
+            found += [_Checked(one, scope, options, one.name) for one in step.body]
+            continue
+        except UserError as error:
+            problems.append(f"step {step.name!r}: {error}")
+            continue
+        if len(items) * len(step.body) > for_each.MAX_CHILDREN:
+            problems.append(f"step {step.name!r}: {for_each.too_many(items, step)}")
+            continue
+        own = options.for_iterations(for_each.body_names(step, len(items)))
+        for index, item in enumerate(items):
+            for child, body_step in zip(for_each.children(step, index), step.body, strict=True):
+                found.append(_Checked(child, IterationScope(scope, item), own, body_step.name))
+                problems += _lost_items(child, item)
+    return found, problems
+
+
+def _lost_items(step: StepNode, item: Json) -> Iterator[str]:
+    """References to what the item of an iteration has not got."""
+    for get in step.references:
+        if get.root == for_each.TYPE:
+            try:
+                for_each.current_item(item, get)
+            except UnresolvedReference as error:
+                yield f"step {step.name!r}: {error}"
+
+
+def _known(one: _Checked) -> dict[str, Any]:
+    arguments = one.step.arguments
+    if one.step.type == for_each.TYPE:  # the steps of its body are looked at as steps
+        arguments = {key: value for key, value in arguments.items() if key not in for_each.OF_THE_BODY}
+    return resolve_known(arguments, one.scope)
+
+
+def _interruption_problems(definition: Definition, scope: ExecutionScope, options: Options) -> list[str]:
+    if not options.interruptions:
+        return []
+    from drivetrain.targets.local.interruption_simulation.interruptions import problems
+
+    steps = [step for step in definition.walk() if not options.selected or step.name in options.selected]
+    no_checkpoints = {
+        step.name: "keeps no checkpoints (CheckpointConfig): it would begin at its first step each time. Give the step "
+        "checkpoint=Checkpoint(), and keep them there."
+        for step in steps
+        if step.type == "Training" and not resolve_known(step.arguments, scope).get("CheckpointConfig")
+    }
+    return problems(options.interruptions, {step.name: step.type for step in steps}, no_checkpoints, options.stubs)
+
+
+def _check_text(definition: Definition, scope: ExecutionScope) -> None:
+    """Refuse text that no file, argument or variable can hold.
+
+    Raises:
+        UserError: half of a surrogate pair, or a NUL.
+    """
+    for what, value in [
+        *((f"step {step.name!r}", step.own_fields) for step in definition.walk()),
+        ("a parameter's value", scope.parameters),
+    ]:
+        text = json.dumps(value, ensure_ascii=False)
+        if not text.isascii():
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise UserError(f"{what} holds {text[error.start]!r}, half of a character. Remove it.") from None
+        if _NUL.search(text):
+            raise UserError(f"{what} holds a NUL character, which no argument or file name can hold. Remove it.")
+
+
+def _wrong_types(step: StepNode, plan: Plan) -> list[str]:
+    """Values of another kind than the service's model has in their place: a text where an object must be."""
+    from drivetrain.targets.sagemaker.document.service.shapes import check_types
+
+    if step.name in plan.options.stubs:
+        return []
+    return [f"step {step.name!r}: {problem}" for problem in check_types(step.type, plan.arguments)]
+
+
+def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Options) -> Iterator[str]:
+    """References to what no step of that type gives."""
+    from drivetrain.targets.sagemaker.document.service.properties import UnknownPropertyError, property_type
+
+    for get in step.references:
+        source = None if get.step is None else nodes.get(get.step)
+        if get.step is None or source is None:
+            continue  # within a body of which the iterations are not known yet; graph.check has seen it
+        if get.property_file is not None:
+            stub = options.stubs.get(get.step)
+            if stub is not None and not step.branch and not stubs.gives_file(source, stub, get.property_file):
+                yield (
+                    f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no property file "
+                    f"{get.property_file!r}. Give its content in the stub's file: "
+                    f'{{"{STUBBED_FILES}": {{"{get.property_file}": {{...}}}}}}'
+                )
+            continue
+        if get.step in options.stubs:
+            # Where a condition decides whether a step runs at all, its stub may be meant for the other branch.
+            if not step.branch and not stubs.gives(source, options.stubs[get.step], get.path):
+                yield (
+                    f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it in the "
+                    "stub's file."
+                )
+            continue
+        if (lost := _lost_member(source, get.path)) is not None:
+            yield f"step {step.name!r}: Get {get.text!r}: {lost}"
+            continue
+        if get.path[0] in source.arguments:  # perhaps newer than our model, and given back by every describe call
+            continue
+        try:
+            property_type(source.type, path_text(get.path))
+        except UnknownPropertyError as error:
+            yield f"step {step.name!r}: Get {get.text!r}: {error}"
+
+
+def _lost_member(source: StepNode, path: Sequence[str | int]) -> str | None:
+    """Why a step gives no such output parameter or iteration, as far as its definition tells; None where it may."""
+    if path[0] == "OutputParameters" and len(path) > 1 and source.type in ("Lambda", "Callback"):
+        declared = [output.name for output in source.output_parameters]
+        if path[1] not in declared:
+            return f"{source.name!r} declares no output {path[1]!r}. {did_you_mean(str(path[1]), declared)}"
+    if path[0] == "IterationOutputs" and len(path) > 1 and source.type == for_each.TYPE:
+        items: Json = source.arguments["IterableItems"]
+        if isinstance(items, list) and isinstance(path[1], int) and not 0 <= path[1] < len(items):
+            return f"{source.name!r} has {len(items)} items, so its iterations are 0 to {len(items) - 1}."
+    return None
+
+
+def _problems(step: StepNode, plan: Plan) -> list[str]:
+    if step.name in plan.options.stubs:
+        return stubs.check(step, plan)
+    module = step_types.find(step.type)
+    if module is None:
+        return [
+            f"step {step.name!r} is of type {step.type}, which is not known here. "
+            f"{did_you_mean(step.type, step_types.known().values())} Or give its results with --stub "
+            f"{step.name}=outputs.json (--stub {step.name}, where no step needs any)."
+        ]
+    return module.check(step, plan)
+
+
+def _written(step: StepNode, arguments: Mapping[str, Any], options: Options) -> list[str]:
+    """URIs that a step brings, as far as they are known."""
+    if step.name in options.stubs:
+        folders: Any = options.stubs[step.name].get(stubs.FOLDERS) or {}
+        found = [name for name in folders if str(name).startswith("s3://")]
+    else:
+        found = list[str]()
+    module = step_types.find(step.type)
+    lists = getattr(module, "written", None)
+    return [*found, *(lists(arguments) if lists is not None else [])]

@@ -1,0 +1,177 @@
+"""What a command writes, brought to its log without secrets (standard library only; the guard of a host uses it).
+
+The command writes to a pipe. The guard reads it, since it lives longer than the runner and than all that writes: so
+what is printed in the last moments before a kill arrives, and nobody's write fails when the runner dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import sys
+
+import ending
+
+TYPE_CHECKING = False  # typing itself would cost a tenth of the start
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_AT_ONCE = 1 << 16
+# The kernel keeps as much while nobody reads; a command that prints a lot waits less often.
+_PIPE_BYTES = 1 << 20
+# Of a line, or of a private key, is held back until its end is seen.
+_LONGEST = 64 * 1024
+_KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY")
+_KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+# As much of a beginning may be there without its end.
+_KEY_HEADER = b"-----BEGIN "
+_KEY_HEADER_BYTES = 80
+
+
+class Scribe:
+    """A pipe and what stands behind it. `write` is the command's end."""
+
+    def __init__(self, secrets: Iterable[str], log: int = 2) -> None:
+        self.read, self.write = os.pipe()
+        self._log = log
+        self._lines = MaskedLines(secrets)
+        self._lost = 0
+        os.set_blocking(self.read, False)
+        try:
+            fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        except OSError:
+            return  # the user has many pipes already; a small one does it, too
+
+    def copy_until_end(self, other: int) -> bytes:
+        """Bring what comes to the log until the pipe `other` ends; gives what came through that."""
+        poll = select.poll()
+        poll.register(other, select.POLLIN)
+        poll.register(self.read, select.POLLIN)
+        told = b""
+        _without("", ())  # loads what masks, while the command is still starting
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self.read:
+                    if self._copy() == b"":
+                        poll.unregister(self.read)
+                elif chunk := os.read(other, _AT_ONCE):
+                    told += chunk
+                else:
+                    return told
+
+    def finish(self) -> None:
+        """Bring what is left to the log. Nobody waits for who may still hold the other end."""
+        left = 2 * _PIPE_BYTES
+        while left > 0 and (data := self._copy()):
+            left -= len(data)
+        self._put(self._lines.rest())
+        self._say_lost()
+
+    def _copy(self) -> bytes | None:
+        """What was there to read; None when there is nothing at the moment."""
+        try:
+            data = os.read(self.read, _AT_ONCE)
+        except BlockingIOError:
+            return None
+        self._put(self._lines.feed(data))
+        return data
+
+    def _put(self, data: bytes) -> None:
+        if data and self._lost:
+            self._say_lost()
+        while data:
+            try:
+                data = data[os.write(self._log, data) :]
+            except OSError:  # a full disk must not change how the job ends
+                self._lost += len(data)
+                return
+
+    def _say_lost(self) -> None:
+        lost = f"drivetrain: {self._lost:,} bytes of this log could not be written\n"
+        if self._lost and ending.write(lost, self._log):
+            self._lost = 0
+
+
+class MaskedLines:
+    """Gives the lines that were fed to it, without secrets, as soon as no secret can go on in what follows."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        each = tuple(secrets)
+        # A terminal's lines end in two characters.
+        self._secrets = (*(one.replace("\n", "\r\n") for one in each if "\n" in one), *each)
+        self._bytes = [secret.encode("utf-8", "surrogateescape") for secret in self._secrets]
+        # Beginnings of secrets of several lines, each up to the end of a line.
+        self._beginnings = [one[: end + 1] for one in self._bytes for end in range(len(one) - 1) if one[end] in b"\r\n"]
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be written now."""
+        self._held += data
+        # A carriage return ends a line, too: that is how progress bars write over themselves.
+        if len(self._held) < _LONGEST and b"\n" not in data and b"\r" not in data:
+            return b""
+        return self._take(self._cut())
+
+    def rest(self) -> bytes:
+        """What was held back, at the end."""
+        return self._take(len(self._held))
+
+    def _cut(self) -> int:
+        held = self._held
+        cut = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
+        if not cut and len(held) >= _LONGEST:
+            cut = self._cut_in_a_line()
+        key = self._open_key(cut)
+        if key is not None and len(held) - key < _LONGEST:
+            cut = key
+        begun = [len(one) for one in self._beginnings if held.endswith(one, 0, cut)]
+        return cut - max(begun) if begun and len(held) < 2 * _LONGEST else cut
+
+    def _open_key(self, cut: int) -> int | None:
+        """Where a private key begins whose end is not there yet."""
+        ended = max((match.end() for match in _KEY_ENDS.finditer(self._held, 0, cut)), default=0)
+        begun = _KEY_BEGINS.search(self._held, ended, cut)
+        return None if begun is None else begun.start()
+
+    def _cut_in_a_line(self) -> int:
+        """A place in a very long line that divides no secret, also none of which only the beginning is there."""
+        size = len(self._held)
+        held = bytes(self._held)
+        end = size - max((_overlap(held, one) for one in self._bytes), default=0)
+        key = held.rfind(_KEY_HEADER, max(0, size - _KEY_HEADER_BYTES))
+        begun = [size - _overlap(held, _KEY_HEADER), key if key >= 0 else size, self._open_key(size)]
+        end = min(end, *(place for place in begun if place is not None)) or size
+        whole = self._masked(held[:end])
+        for place in (held.rfind(b" ", 0, end) + 1, end - _LONGEST // 16, end - _LONGEST // 8):
+            if place > end // 2 and self._masked(held[:place]) + self._masked(held[place:end]) == whole:
+                return place
+        return end
+
+    def _take(self, cut: int) -> bytes:
+        data = bytes(self._held[:cut])
+        del self._held[:cut]
+        return self._masked(data) if data else b""
+
+    def _masked(self, data: bytes) -> bytes:
+        text = data.decode("utf-8", "surrogateescape")
+        return _without(text, self._secrets).encode("utf-8", "surrogateescape")
+
+
+def _overlap(held: bytes, secret: bytes) -> int:
+    """How many bytes at the end are a beginning of the secret, but not all of it."""
+    return next((size for size in range(len(secret) - 1, 0, -1) if held.endswith(secret[:size])), 0)
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    """As texts are masked everywhere."""
+    if "drivetrain" not in sys.modules:  # its own __init__ is not needed
+        folder = __file__
+        for _ in range(4):
+            folder = os.path.dirname(folder)
+        package = sys.modules["drivetrain"] = type(sys)("drivetrain")
+        package.__path__ = [folder]
+    from drivetrain.base.secret_shapes import without
+
+    return without(text, secrets)

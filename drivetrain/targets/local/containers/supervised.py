@@ -1,0 +1,184 @@
+"""One host of a job and its supervisor: how it is started, what it is told, what it tells at the end."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import secrets
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from drivetrain.targets.local.containers import mounts
+from drivetrain.targets.local.containers.job import Host, HostResult, Job
+from drivetrain.targets.local.containers.processes import (
+    TOKEN_VARIABLE,
+    ProcessRecord,
+    end_survivors,
+    mark_of,
+    record_of,
+    temporary_folder,
+)
+
+# All that a container sees of the runner's environment beyond PATH: where things are, never what is secret.
+INHERITED = (
+    "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
+    "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+)  # fmt: skip
+# As the stock images set it: a log shows lines when they are printed, and a traceback after what came before it.
+DEFAULTS = {"PYTHONUNBUFFERED": "1"}
+PORT_VARIABLE = "DRIVETRAIN_PORT"
+# Where programs say why they failed; the service shows at most this many characters.
+FAILURE_FILES = ("output/failure", "output/message")
+FAILURE_CHARACTERS = 1024
+LOG_TAIL_LINES = 14  # with the line above them 15
+
+
+@dataclass
+class Supervised:
+    """One host's supervisor, what tells us of its end, and where its log begins."""
+
+    host: Host
+    process: subprocess.Popen[bytes]
+    record_file: Path
+    log: Path
+    log_start: int
+    record: ProcessRecord
+    result: HostResult | None = None
+    command_ended_at: float = float("inf")
+
+    @property
+    def stdout(self) -> int:
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+
+def supervise(host: Host, job: Job) -> Supervised:
+    host.root.mkdir(parents=True, exist_ok=True)
+    for name in FAILURE_FILES:  # of an earlier attempt
+        (host.root / name).unlink(missing_ok=True)
+    record_file = job.log_folder / f"{host.name}.ended"
+    record_file.unlink(missing_ok=True)
+    log = job.log_folder / f"{host.name}.log"
+    with open(log, "ab", opener=_for_the_owner) as file:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(mounts.SUPERVISOR)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            cwd="/",
+            env={},
+            start_new_session=True,  # Ctrl-C reaches the runner, which decides
+        )
+        return Supervised(
+            host=host,
+            process=process,
+            record_file=record_file,
+            log=log,
+            log_start=file.tell(),
+            record=record_of(process.pid, secrets.token_hex(8)),
+        )
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def specification(one: Supervised, job: Job, isolation: mounts.Isolation, port: int | None) -> dict[str, Any]:
+    root, rewritten = one.host.root.resolve(), isolation == "none"
+    host = replace(one.host, root=root)
+    temporary = temporary_folder(one.record.token)
+    environment = container_environment(
+        job,
+        host,
+        token=one.record.token,
+        temporary=temporary,
+        rewritten=rewritten,
+        port=port,
+    )
+    words = [mounts.rewrite(word, root) if rewritten else word for word in (*job.command, job.working_folder)]
+    return {
+        "command": words[:-1],
+        "working_folder": words[-1],
+        "environment": environment,
+        "record": str(one.record_file.resolve()),
+        "time_limit_s": job.time_limit_s,
+        "grace_s": job.grace_s,
+        "mounts": None if rewritten else str(root),
+        "pid_namespace": isolation == "pid",
+        "temporary": temporary,
+        "mark": mark_of(one.record.token),
+        "secrets": list(job.secrets),
+    }
+
+
+def clean_environment(temporary: str) -> dict[str, str]:
+    """What any program of a user's or a model's sees of the runner's environment."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**DEFAULTS, **inherited, "PATH": mounts.search_path(), "TMPDIR": temporary}
+
+
+def container_environment(
+    job: Job, host: Host, *, token: str, temporary: str, rewritten: bool, port: int | None
+) -> dict[str, str]:
+    """Everything the command's environment holds."""
+    environment = {**clean_environment(temporary), **job.environment, **host.environment}
+    if port is not None:
+        environment[PORT_VARIABLE] = str(port)
+    if rewritten:
+        environment[mounts.BASE_VARIABLE] = str(host.root)
+        environment = {name: mounts.rewrite(value, host.root) for name, value in environment.items()}
+    return {**environment, TOKEN_VARIABLE: token}
+
+
+def read_result(one: Supervised, job: Job) -> HostResult:
+    try:
+        told: dict[str, Any] = marshal.loads(one.record_file.read_bytes())  # our supervisor wrote it  # nosec B302
+    except FileNotFoundError:  # it was killed, or could not write (its log says why)
+        end_survivors([one.record])  # the kernel closes its files before it kills the rest of its namespace
+        now = time.time()
+        error = "its supervisor was killed or could not write its record"
+        told = {"error": error, "started_at": now, "ended_at": now}
+    exit_code, signal = told.get("exit_code"), told.get("signal")
+    timed_out, stopped = bool(told.get("timed_out")), bool(told.get("stopped"))
+    reason: str | None = None
+    if timed_out:
+        reason = f"exceeded its time limit of {job.time_limit_s:g} s"
+    elif stopped:
+        reason = "stopped"
+    elif told.get("error"):
+        reason = str(told["error"])
+    elif exit_code != 0:
+        reason = failure_reason(one.host.root, one.log, one.log_start, exit_code, signal)
+    one.command_ended_at = told.get("command_ended_at") or told["ended_at"]
+    return HostResult(
+        host=one.host.name,
+        exit_code=exit_code,
+        signal=signal,
+        timed_out=timed_out,
+        stopped=stopped,
+        failure_reason=reason,
+        cpu_s=float(told.get("user_s", 0.0)) + float(told.get("system_s", 0.0)),
+        max_rss_bytes=int(told.get("max_rss_bytes", 0)),
+        started_at=told["started_at"],
+        ended_at=told["ended_at"],
+    )
+
+
+def failure_reason(root: Path, log: Path, log_start: int, exit_code: int | None, signal: int | None) -> str:
+    """What the program wrote for its platform, else how it ended and the last lines of its log."""
+    for name in FAILURE_FILES:
+        if (root / name).is_file():
+            with (root / name).open("rb") as file:
+                if text := file.read(4 * FAILURE_CHARACTERS).decode("utf-8", "replace").strip():
+                    return text[:FAILURE_CHARACTERS]
+    how = f"ended by signal {signal}" if signal is not None else f"exit code {exit_code}"
+    if signal == 9:
+        how += " (SIGKILL: often the kernel, out of memory)"
+    with log.open("rb") as file:
+        file.seek(max(log_start, log.stat().st_size - 16 * FAILURE_CHARACTERS))
+        lines = file.read().decode("utf-8", "replace").rstrip().splitlines()[-LOG_TAIL_LINES:]
+    return "\n".join([how, *lines])

@@ -1,0 +1,1 @@
+"""One execution: which step runs next, with which values, and how each step ends."""

@@ -1,0 +1,137 @@
+"""Step caching as SageMaker does it, and a plain account of why a step hit or missed.
+
+A step's result is taken from an earlier execution of the same pipeline in which the step of that name succeeded with
+equal key attributes and not too long ago. What lies behind a URI does not count, nor do outputs, instance types or the
+role: that is the service's rule, and what ran here must run alike there. What it overlooks is said in warnings.
+https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html and pipelines-default-keys.html there
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.masking import Masking
+from drivetrain.targets.local.execution.cache_differences import Difference, differences, overlooked, reasons
+from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
+from drivetrain.targets.sagemaker.document.cache_key import KEY_ATTRIBUTES, key_fields, key_of
+from drivetrain.targets.sagemaker.document.document import StepNode
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger.entries import ObjectEntry
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import EarlierStep
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a step was taken from the cache or has to run.
+
+    `fields` are the key attributes that differ from the latest success; `reasons` say the same in few words;
+    `warnings` name differences that the cache does not look at.
+    """
+
+    hit: bool
+    reasons: tuple[str, ...] = ()
+    fields: tuple[Difference, ...] = ()
+    warnings: tuple[str, ...] = ()
+    earlier: EarlierStep | None = None
+
+
+def look_up(
+    step: StepNode,
+    arguments: Mapping[str, Any],
+    *,
+    execution: str,
+    pipeline: str,
+    ledger: Ledger,
+    store: ObjectStore,
+    masking: Masking,
+    now: float | None = None,
+) -> Explanation:
+    """Find the result of an earlier execution, or say why there is none.
+
+    Args:
+        arguments: the step's, resolved.
+        execution: the present one, for naming upstream steps that ran again.
+        now: seconds since the epoch.
+    """
+    if step.type == "Transform":
+        # It asks a model of the same execution (step_types/transform.py), which the service gives a new name each time.
+        return Explanation(False, ("the model that it asks is made anew in each execution",))
+    fields = key_fields(step.type, arguments)
+    if fields is None:
+        return Explanation(False, (f"steps of type {step.type} are not cached",))
+    key = key_of(step.type, fields)
+    earlier = ledger.earlier_success(pipeline, step.name, key)
+    if earlier is None:
+        return _missed(step, fields, execution, pipeline, ledger, masking)
+    age = (time.time() if now is None else now) - earlier.ended
+    limit = step.cache.expire_after_seconds
+    if limit is not None and age > limit:
+        given = step.raw["CacheConfig"]["ExpireAfter"]
+        return Explanation(False, (f"the result of {earlier.execution} is older than {given}",))
+    for uri in damaged(earlier.execution, step.name, ledger, store):
+        return Explanation(False, (gone_or_changed(uri, earlier.execution),))
+    warnings = (
+        *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, masking(arguments)),
+        *_changed_bytes(earlier, ledger, store),
+    )
+    return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)
+
+
+def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:
+    """The URIs that a step wrote and under which something else lies now, or nothing."""
+    for written in ledger.written(execution, step):
+        if not _is_as_written(written, store.path(written.uri)):
+            yield written.uri
+
+
+def gone_or_changed(uri: str, execution: str) -> str:
+    """As it is said to people."""
+    return f"{uri}, which {execution} wrote, is gone or changed"
+
+
+def _missed(
+    step: StepNode, fields: Mapping[str, Any], execution: str, pipeline: str, ledger: Ledger, masking: Masking
+) -> Explanation:
+    latest = ledger.earlier_success(pipeline, step.name)
+    if latest is None:
+        return Explanation(False, ("it has not succeeded before",))
+    found = differences(latest.key_fields, masking(fields))
+
+    def ran_again(uri: str) -> str | None:
+        writer_execution, writer_step = ledger.writer_of(uri)
+        return writer_step if writer_execution == execution else None
+
+    told = reasons(found, ran_again) or ("a value that is not kept, since it looks like a secret, has changed",)
+    return Explanation(False, told, found)
+
+
+def _is_as_written(written: ObjectEntry, path: Path) -> bool:
+    """Whether a file still is what a step wrote; it is only read where its time is another."""
+    try:
+        found = path.stat()
+        if not S_ISREG(found.st_mode) or found.st_size != written.bytes:
+            return False
+        return found.st_mtime_ns == written.mtime_ns or sha256_of(path) == written.sha256
+    except OSError:
+        return False
+
+
+def _changed_bytes(earlier: EarlierStep, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:
+    """Inputs whose bytes are not those that the earlier execution read."""
+    found: list[str] = []
+    for name, uri, stamp, digest in ledger.inputs_read(earlier.execution, earlier.step):
+        objects = store.find(uri)
+        # Only where size or time of a file differ the bytes are read.
+        if stamp_of(objects) != stamp and digest_of((item.name, sha256_of(item.path)) for item in objects) != digest:
+            found.append(
+                f"input {name}: the bytes under {uri} are not those that {earlier.execution} read; the cache goes by "
+                "the URI alone"
+            )
+    return tuple(found)

@@ -1,0 +1,390 @@
+"""One execution, from its first step to its last: the loop of the main thread.
+
+Steps work in threads (worker.py); this loop takes what may start from the scheduler, takes results from the cache,
+hands the rest to workers, and tells the observer what the ledger has. It alone calls the observer.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.events import (
+    CacheExplained,
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    ExecutionStatus,
+    Observer,
+    StepExpanded,
+    StepFinished,
+    StepStarted,
+)
+from drivetrain.targets.local.execution import cache, iterating, moments
+from drivetrain.targets.local.execution.context import Control
+from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError
+from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
+from drivetrain.targets.local.execution.scope import ExecutionScope
+from drivetrain.targets.local.execution.selecting import Selection
+from drivetrain.targets.local.execution.slots import Slots
+from drivetrain.targets.local.execution.stop_signals import stop_on_signals
+from drivetrain.targets.local.execution.worker import Done, Worker
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.interruption_simulation.interruptions import of_step
+from drivetrain.targets.local.ledger.full import LedgerFullError
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.resume.resuming import take_up
+from drivetrain.targets.local.step_types import condition, find
+from drivetrain.targets.local.step_types import for_each as for_each_step
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document import for_each
+from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
+from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+
+NOT_SELECTED = "not selected"
+
+
+@dataclass(frozen=True)
+class _StopRequested:
+    """A signal arrived."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A step that may start as soon as a worker is free: its resolved fields, and what the cache said."""
+
+    step: StepNode
+    arguments: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    key_fields: Mapping[str, Any] | None = None
+    explanation: cache.Explanation | None = None
+
+
+class Execution:
+    """The running of one execution by this process, which holds its lock."""
+
+    def __init__(
+        self,
+        *,
+        home: Home,
+        definition: Definition,
+        facts: Facts,
+        scope: ExecutionScope,
+        options: Options,
+        store: ObjectStore,
+        ledger: LedgerWriter,
+        observer: Observer,
+        selection: Selection | None = None,
+        damaged: Mapping[str, str] | None = None,
+    ) -> None:
+        """`damaged`: steps that run again though they were done -> why."""
+        self._definition = definition
+        self._facts = facts
+        self._options = options
+        self._store = store
+        self._ledger = ledger
+        self._observe = observer
+        self._home = home
+        self._scope = scope
+        self._selection = selection
+        self._damaged = dict(damaged or {})
+        self._scheduler = Scheduler(definition)
+        self._control = Control(Slots(options.workers))
+        self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
+        self._running: dict[str, threading.Thread] = {}
+        self._ready: dict[str, _Ready] = {}
+        self._fatal: BaseException | None = None
+        self._worker = Worker(
+            facts=facts,
+            home=home,
+            store=store,
+            options=options,
+            ledger=ledger,
+            control=self._control,
+            post=self._inbox.put,
+        )
+
+    def run(self, *, resumed: bool) -> tuple[ExecutionStatus, float, str | None]:
+        """Run what is left to run.
+
+        Raises:
+            UserError: the disk is full; the execution can be resumed.
+        """
+        began = time.monotonic()
+        finished, failed = (
+            take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
+            if resumed
+            else ((), ())
+        )
+        steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
+        self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
+        for event in failed:
+            self._observe(event)
+        self._leave_out()
+        grace_s, asked = self._options.stop_grace_s, lambda: self._inbox.put(_StopRequested())
+        with stop_on_signals(self._control, grace_s, asked, self._tell_stopping):
+            try:
+                self._loop()
+            except BaseException:
+                self._end_running(0.0)
+                raise
+        if self._fatal is not None:
+            raise self._fatal
+        stopped = self._control.stopping.is_set()
+        rest = self._scheduler.rest()
+        for step in rest:
+            if not self._scheduler.is_expanded(step):
+                self._not_executed(step, "the run was stopped" if stopped else "the pipeline's Fail step was reached")
+        for loop in self._scheduler.ended_loops():
+            self._end_loop(loop, cut_off={step.name for step in rest})
+        status, reason = self._scheduler.status(stopped=stopped)
+        self._ledger.finish(self._facts.id, status, reason)
+        seconds = time.monotonic() - began
+        self._observe(ExecutionFinished(self._facts.id, status, seconds, reason))
+        return status, seconds, reason
+
+    def _leave_out(self) -> None:
+        """Settle the steps that are not selected: with what an earlier execution made of them where they are needed."""
+        if self._selection is None:
+            return
+        settled: list[str] = []
+        for step in self._definition.walk():
+            if step.name in self._selection.steps or step.name in self._scheduler.statuses:
+                continue
+            settled.append(step.name)
+            row = self._selection.reused.get(step.name)
+            if row is None:
+                self._not_executed(step, NOT_SELECTED)
+                continue
+            earlier = row.cache_of or row.execution
+            self._ledger.settle_step(
+                self._facts.id,
+                step.name,
+                "Cached",
+                arguments=row.arguments,
+                response=row.response,
+                value=row.value,
+                cache_of=earlier,
+                why=(NOT_SELECTED,),
+                reused=True,
+            )
+            self._scope.finished(step.name, row.response)
+            outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
+            self._scheduler.settle(step.name, "Cached", outcome=outcome)
+            self._observe(
+                StepFinished(step.name, "Cached", 0.0, cache_of=earlier, why=(NOT_SELECTED,), value=row.value)
+            )
+        self._scheduler.forget(settled)
+
+    def _loop(self) -> None:
+        while True:
+            while not self._control.stopping.is_set() and self._start_what_can():
+                pass
+            if not self._running:
+                return
+            message = self._inbox.get()
+            if isinstance(message, Done):
+                self._running.pop(message.step.name).join()
+                self._control.slots.give()
+                self._settle(message)
+            elif isinstance(message, _StopRequested):
+                continue  # the handler has stopped the jobs; their ends arrive here
+            else:
+                self._observe(message)
+
+    def _start_what_can(self) -> bool:
+        """Start or settle what is possible now; whether something was settled, which may make more possible."""
+        progress = False
+        for step, reason in self._scheduler.take_blocked():
+            self._not_executed(step, reason)
+            progress = True
+        for loop in self._scheduler.ended_loops():
+            self._end_loop(loop)
+            progress = True
+        for step in self._scheduler.take():
+            if self._control.stopping.is_set() or self._scheduler.halted:
+                self._scheduler.put_back(step)
+                continue
+            ready = self._ready.pop(step.name, None) or self._prepare(step)
+            if ready is None:
+                progress = True
+            elif self._control.slots.take():
+                self._start(ready)
+            else:
+                self._ready[step.name] = ready
+                self._scheduler.put_back(step)
+        return progress
+
+    def _prepare(self, step: StepNode) -> _Ready | None:
+        """What a step needs to start; None when it could be settled at once, without a worker."""
+        try:
+            if step.type == for_each.TYPE and step.name not in self._options.stubs:
+                self._begin_loop(step)
+                return None
+            given: dict[str, Any] = step.own_fields.get("Arguments") or {}
+            if step.type == for_each.TYPE:
+                given = {key: value for key, value in given.items() if key not in for_each.OF_THE_BODY}
+            now = partial(moments.of_step, self._home, self._facts.id, step.name)
+            arguments = self._scope.arguments(given, step.name, now)
+            fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
+            fields = self._scope.arguments(fields, step.name, now)
+        except UserError as error:
+            reason = self._ledger.masking.message(f"{BAD_INPUT}{error}")
+            self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=reason)
+            self._failed(step, reason)
+            return None
+        if step.name in self._options.stubs:
+            return _Ready(step, arguments, fields)
+        if getattr(find(step.type), "INLINE", False):
+            self._run_inline(step, arguments, fields)
+            return None
+        explanation = None
+        # Who wants to see a training interrupted wants to see it run.
+        if self._options.cache and step.cache.enabled and not of_step(self._options.interruptions, step):
+            explanation = cache.look_up(
+                step,
+                arguments,
+                execution=self._facts.id,
+                pipeline=self._facts.pipeline,
+                ledger=self._ledger,
+                store=self._store,
+                masking=self._ledger.masking,
+            )
+            if explanation.hit:
+                self._take_from_cache(step, arguments, explanation)
+                return None
+        return _Ready(step, arguments, fields, key_fields(step.type, arguments), explanation)
+
+    def _begin_loop(self, step: StepNode) -> None:
+        """Let the steps of a ForEach's iterations come; those that an earlier process has done are done.
+
+        Raises:
+            UserError: its items have no value, or are no list.
+        """
+        begun = iterating.begin(step, self._home, self._facts.id, self._scope, self._ledger, self._scheduler)
+        self._options = self._options.for_iterations(begun.bodies)
+        self._worker = replace(self._worker, options=self._options)
+        self._observe(StepStarted(step.name, 1))
+        self._observe(StepExpanded(step.name, begun.steps, begun.done))
+
+    def _end_loop(self, loop: Loop, cut_off: Collection[str] = ()) -> None:
+        """A ForEach has ended, since the steps of its iterations have."""
+        step = loop.step
+        context = replace(
+            self._worker.context(step, step.arguments, {}, 0),
+            iterations=iterating.ends(loop, self._scheduler.statuses, self._scope.responses, cut_off),
+        )
+        status, response, value, said = for_each_step.end(context)
+        reason = None if said is None else self._ledger.masking.message(said)
+        seconds = self._ledger.close_step(
+            self._facts.id, step.name, status, response=response, value=value, reason=reason
+        )
+        self._scope.finished(step.name, response)
+        self._scheduler.settle(step.name, status, reason=reason)
+        self._observe(StepFinished(step.name, status, seconds, reason=reason, value=value))
+
+    def _start(self, ready: _Ready) -> None:
+        step, explanation = ready.step, ready.explanation
+        why = explanation.reasons if explanation is not None and explanation.fields else ()
+        if lost := self._damaged.pop(step.name, None):
+            why = (lost,)
+        number = self._ledger.start_step(
+            self._facts.id,
+            step.name,
+            arguments=ready.arguments,
+            why=why,
+            cache_key=None if ready.key_fields is None else key_of(step.type, ready.key_fields),
+            cache_fields=ready.key_fields,
+        )
+        if explanation is not None:
+            self._explain(step, explanation)
+        self._observe(StepStarted(step.name, number, why))
+        thread = threading.Thread(
+            target=self._worker.run, args=(step, ready.arguments, ready.fields, number), name=f"step {step.name}"
+        )
+        self._running[step.name] = thread
+        thread.start()
+
+    def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        module = find(step.type)
+        assert module is not None
+        try:
+            result = module.run(self._worker.context(step, arguments, fields, 0))
+        except (StepFailedError, UserError) as error:
+            reason = f"{BAD_INPUT}{error}" if isinstance(error, UserError) else str(error)
+            reason = self._ledger.masking.message(reason)
+            self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=reason)
+            self._failed(step, reason)
+            return
+        self._ledger.settle_step(
+            self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value
+        )
+        self._scope.finished(step.name, result.response)
+        outcome = result.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
+        self._scheduler.settle(step.name, "Succeeded", outcome=outcome)
+        self._observe(StepFinished(step.name, "Succeeded", 0.0, value=result.value))
+
+    def _take_from_cache(self, step: StepNode, arguments: Mapping[str, Any], found: cache.Explanation) -> None:
+        earlier = found.earlier
+        assert earlier is not None
+        self._ledger.settle_step(
+            self._facts.id,
+            step.name,
+            "Cached",
+            arguments=arguments,
+            response=earlier.response,
+            value=earlier.value,
+            cache_of=earlier.execution,
+            why=found.warnings,
+        )
+        self._explain(step, found)
+        self._scope.finished(step.name, earlier.response)
+        self._scheduler.settle(step.name, "Cached")
+        self._observe(
+            StepFinished(step.name, "Cached", 0.0, cache_of=earlier.execution, why=found.warnings, value=earlier.value)
+        )
+
+    def _explain(self, step: StepNode, explanation: cache.Explanation) -> None:
+        if self._options.explain_cache:
+            import json
+
+            fields = tuple((one.attribute, json.dumps(one.old), json.dumps(one.new)) for one in explanation.fields)
+            self._observe(CacheExplained(step.name, explanation.hit, explanation.reasons, fields, explanation.warnings))
+
+    def _settle(self, done: Done) -> None:
+        if done.fatal is not None:
+            self._fatal = self._fatal or done.fatal
+            self._control.stop(0.0)
+            return
+        if done.response:
+            self._scope.finished(done.step.name, done.response)
+        self._scheduler.settle(done.step.name, done.status, reason=done.reason)
+
+    def _failed(self, step: StepNode, reason: str) -> None:
+        self._scope.finished(step.name, {"FailureReason": reason})
+        self._scheduler.settle(step.name, "Failed", reason=reason)
+        self._observe(StepFinished(step.name, "Failed", 0.0, reason=reason))
+
+    def _not_executed(self, step: StepNode, reason: str) -> None:
+        self._ledger.settle_step(self._facts.id, step.name, "NotExecuted", reason=reason)
+        self._scheduler.settle(step.name, "NotExecuted", reason=reason)
+        self._observe(StepFinished(step.name, "NotExecuted", 0.0, reason=reason))
+
+    def _tell_stopping(self) -> None:
+        with suppress(LedgerFullError):  # the end of the execution meets it, too, and says it
+            self._ledger.stop(self._facts.id)
+
+    def _end_running(self, grace_s: float) -> None:
+        """End the jobs at work and wait for their threads, before an error leaves this process without them."""
+        self._control.stop(grace_s)
+        for thread in self._running.values():
+            thread.join()

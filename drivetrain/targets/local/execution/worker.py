@@ -1,0 +1,191 @@
+"""One step at work, in a thread: its attempts, its retries, and bringing its outputs to their places."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
+from drivetrain.targets.local import stubs
+from drivetrain.targets.local.execution.context import Control, StepContext
+from drivetrain.targets.local.execution.outcomes import (
+    BAD_INPUT,
+    StepFailedError,
+    StepResult,
+    StepStoppedError,
+    for_run,
+)
+from drivetrain.targets.local.execution.retry import Retries
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.jobs import jobs
+from drivetrain.targets.local.jobs.masked_logs import mask_logs
+from drivetrain.targets.local.ledger.entries import Move
+from drivetrain.targets.local.ledger.full import LedgerFullError
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.step_types import find
+from drivetrain.targets.local.storage.disk import DiskFullError, go_on, no_space
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.local.storage.outputs import STAGE
+from drivetrain.targets.sagemaker.document.document import StepNode
+
+# Data that this user may not read, names that no file can have: the step's trouble, not the runner's.
+_REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a step ended; `fatal` is what ends the whole run."""
+
+    step: StepNode
+    status: StepStatus
+    response: Mapping[str, Any]
+    reason: str | None = None
+    fatal: BaseException | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """Runs steps of one execution; `post` hands events and ends to the main thread."""
+
+    facts: Facts
+    home: Home
+    store: ObjectStore
+    options: Options
+    ledger: LedgerWriter
+    control: Control
+    post: Callable[[Event | Done], None]
+
+    def run(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any], number: int) -> None:
+        """Run a step, whose first attempt the ledger has, to its end, and post it. Raises nothing."""
+        try:
+            done = self._attempts(step, arguments, fields, number)
+        except BaseException as error:
+            # Not hidden: the main thread raises it once the other steps have been stopped.
+            done = Done(step=step, status="Failed", response={}, fatal=error)
+        self.post(done)
+
+    def _attempts(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any], number: int) -> Done:
+        retries = Retries(step.retry_policies)
+        while True:
+            context = self.context(step, arguments, fields, number)
+            try:
+                result = self._attempt(context)
+                return self.succeed(context, result)
+            except StepStoppedError:
+                return self.end(step, "Stopped", number, "stopped by the user")
+            except StepFailedError as error:
+                wait_s = retries.wait_s(error.error_type)
+                reason = for_run(self.ledger.masking.message(error.reason), self.facts.id)
+                if wait_s is None:
+                    return self.end(step, "Failed", number, reason, error.error_type)
+                self.ledger.end_attempt(self.facts.id, step.name, number, "Failed", reason, error.error_type)
+                self.post(StepRetrying(step.name, number, reason, wait_s))
+            if self.control.stopping.wait(wait_s):
+                return self.end(step, "Stopped", None, "stopped by the user")
+            number = self.ledger.retry_step(self.facts.id, step.name)
+            self.post(StepStarted(step.name, number))
+
+    def context(
+        self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any], number: int
+    ) -> StepContext:
+        return StepContext(
+            facts=self.facts,
+            step=step,
+            arguments=arguments,
+            fields=fields,
+            attempt=number,
+            folder=self.home.attempt(self.facts.id, step.name, number),
+            logs=self.home.logs(self.facts.id, step.name, number),
+            home=self.home,
+            store=self.store,
+            options=self.options,
+            ledger=self.ledger,
+            control=self.control,
+            post=self.post,
+        )
+
+    def _attempt(self, context: StepContext) -> StepResult:
+        try:
+            with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
+                for earlier in range(1, context.attempt):
+                    discard(self.home.attempt(self.facts.id, context.step.name, earlier))
+                    mask_logs(self.home.logs(self.facts.id, context.step.name, earlier), self.ledger.masking)
+                context.folder.mkdir(parents=True)
+                try:
+                    return self._run(context)
+                finally:
+                    mask_logs(context.logs, self.ledger.masking)
+        except (DiskFullError, LedgerFullError):
+            raise
+        except (UserError, InputError) as error:
+            raise StepFailedError(f"{BAD_INPUT}{error}") from error
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+            raise StepFailedError(f"{BAD_INPUT}{error.filename}: {error.strerror}.") from error
+
+    @staticmethod
+    def _run(context: StepContext) -> StepResult:
+        if context.step.name in context.options.stubs:
+            return stubs.run(context)
+        module = find(context.step.type)
+        assert module is not None, "checked before the run"
+        return module.run(context)
+
+    def succeed(self, context: StepContext, result: StepResult) -> Done:
+        """Enter a result, move the outputs to their places, and end the step."""
+        publication = result.publication
+        moves = publication.moves if publication else []
+        value = None if result.value is None else self.ledger.masking.message(result.value)
+        for move in moves:
+            try:
+                self.store.check_place(context.folder / move.staged, move.uri)
+            except UserError as error:
+                raise StepFailedError(str(error)) from error
+        self.ledger.publish(
+            self.facts.id,
+            context.step.name,
+            context.attempt,
+            response=result.response,
+            value=value,
+            moves=moves,
+            artifacts=[*result.inputs, *(publication.artifacts if publication else [])],
+            objects=publication.objects if publication else [],
+        )
+        with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
+            publish(self.store, context.folder, moves)
+        seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
+        self.post(StepFinished(context.step.name, "Succeeded", seconds, value=value))
+        return Done(step=context.step, status="Succeeded", response=result.response)
+
+    def end(
+        self, step: StepNode, status: StepStatus, number: int | None, reason: str, error_type: str | None = None
+    ) -> Done:
+        """Enter that a step did not succeed."""
+        response = {"FailureReason": reason, f"{step.type}JobStatus": status}
+        seconds = self.ledger.finish_step(
+            self.facts.id, step.name, status, number=number, reason=reason, error_type=error_type
+        )
+        self.post(StepFinished(step.name, status, seconds, reason=reason))
+        return Done(step=step, status=status, response=response, reason=reason)
+
+
+def publish(store: ObjectStore, folder: Path, moves: list[Move]) -> None:
+    """Move staged outputs to their places; repeatable, since what has been moved is no longer staged."""
+    for move in moves:
+        store.adopt(folder / move.staged, move.uri)
+    discard(folder)
+
+
+def discard(folder: Path) -> None:
+    """Remove what an attempt leaves but its logs."""
+    for name in (jobs.HOSTS, STAGE):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)

@@ -1,0 +1,160 @@
+"""Where the local target keeps everything: one folder, by default `.drivetrain` beside the user's work.
+
+ledger.db                                    executions, steps, artifacts, models (SQLite)
+s3/<bucket>/<key>                            what on SageMaker would lie in S3
+runs/<execution>/<step>/attempt-<n>/...      the folders and logs of one attempt
+runs/<execution>/.lock                       held by the process that runs the execution
+decoded/<hash>.safetensors                   decoded data, for the next training of it; may be removed at any time
+.drivetrain-home                             says that nothing here travels with a pipeline
+locks/<hash>                                 held by the process whose training keeps its checkpoints at one place
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.local.storage.disk import NO_SPACE
+from drivetrain.targets.travelling import HOME_MARK
+
+VARIABLE = "DRIVETRAIN_HOME"
+DEFAULT = ".drivetrain"
+# A reader that asks whether a runner lives holds the lock for microseconds; a starting runner waits that out.
+_LOCK_PATIENCE_S = 1.0
+
+
+class Home:
+    """The folder of the local target; `$DRIVETRAIN_HOME`, else `.drivetrain` in the working folder.
+
+    Nothing is created until something is run.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.root = Path(path or os.environ.get(VARIABLE) or DEFAULT).expanduser().absolute()
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "ledger.db"
+
+    @property
+    def objects(self) -> Path:
+        """The folder that stands for S3: below it `<bucket>/<key>`."""
+        return self.root / "s3"
+
+    @property
+    def decoded(self) -> Path:
+        """The folder of decoded data (training_scripts/data/decoded.py)."""
+        return self.root / "decoded"
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    def run(self, execution: str) -> Path:
+        """The folder of one execution."""
+        return self.runs / execution
+
+    def attempt(self, execution: str, step: str, number: int) -> Path:
+        """The folder of one attempt at a step, counted from 1."""
+        return self.run(execution) / step / f"attempt-{number}"
+
+    def logs(self, execution: str, step: str, number: int) -> Path:
+        """The folder with one `<host>.log` a host of the attempt."""
+        return self.attempt(execution, step, number) / "logs"
+
+    def create(self) -> None:
+        """Make the folders. They are for their owner's eyes: they hold values of runs and what programs write."""
+        if self.root.exists() and not self.root.is_dir():
+            raise UserError(f"{self.root} is a file. Give another folder by --home or ${VARIABLE}.")
+        fresh = not self.root.exists()
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.objects.mkdir(mode=0o700, exist_ok=True)
+            (self.root / HOME_MARK).touch()
+            self.runs.mkdir(mode=0o700, exist_ok=True)
+            if fresh:  # like a virtual environment's, so that nobody commits runs by accident
+                (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            raise UserError(
+                f"{self.root} cannot be used: {error.strerror} ({error.filename}). Give another folder by --home or "
+                f"${VARIABLE}."
+            ) from error
+
+    @contextmanager
+    def lock(self, execution: str) -> Generator[None]:
+        """Hold the execution for this process. The kernel frees the lock when the process ends, however it ends.
+
+        Raises:
+            UserError: another process holds it.
+        """
+        path = self.run(execution) / ".lock"
+        with _held(path, str(os.getpid())) as holder:
+            if holder is not None:
+                raise UserError(
+                    f"Execution {execution} is being run by another process (pid {holder}). Wait until it ends, or "
+                    "stop it (Ctrl-C there)."
+                )
+            yield
+
+    @contextmanager
+    def checkpoint_lock(self, uri: str, execution: str, step: str) -> Generator[None]:
+        """Hold the place of a training's checkpoints while its job is at work. The kernel frees it when this process
+        ends, however it ends.
+
+        Raises:
+            UserError: another training is at work there.
+        """
+        name = hashlib.sha256("/".join(filter(None, uri.split("/"))).encode()).hexdigest()[:32]
+        with _held(self.root / "locks" / name, f"Run {execution} (step {step!r}, pid {os.getpid()})") as holder:
+            if holder is not None:
+                raise UserError(
+                    f"{holder or 'Another run'} is training with its checkpoints in {uri}, and two would write over "
+                    "each other's. Wait until it ends, or stop it (Ctrl-C there)."
+                )
+            yield
+
+    def is_running(self, execution: str) -> bool:
+        """Whether a living process holds the execution."""
+        import fcntl
+
+        try:
+            file = open(self.run(execution) / ".lock", "rb")  # noqa: SIM115
+        except FileNotFoundError:
+            return False
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+
+@contextmanager
+def _held(path: Path, holder: str) -> Generator[str | None]:
+    """Hold a lock file, and None; or, where another holds it for longer than the patience, what that wrote there."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as file:
+        deadline = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    file.seek(0)
+                    yield file.read().strip()
+                    return
+                time.sleep(0.01)
+        file.truncate(0)
+        file.write(holder)
+        file.flush()
+        yield None

@@ -1,0 +1,1 @@
+"""The programs of jobs on this machine: what starts, what it logs, and how it ends."""

@@ -1,0 +1,93 @@
+"""What a user may say about a local run, beside the definition and its parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.containers.mounts import Mode
+
+# The options that are given by the name of a step.
+BY_STEP = ("callbacks", "functions", "stubs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to run a definition on this machine.
+
+    Attributes:
+        pipeline: the pipeline's name (a definition does not say it): what the cache and `runs list` go by.
+        max_parallel: jobs at a time; the number of processors unless given.
+        functions: what a Lambda step calls: ARN, function name or step name -> `module:function` or `file.py:function`.
+        callbacks: Callback step -> the handler that answers in a person's place, spelled as in `functions`.
+        stubs: step name -> what it would give (see stubs.py); the step is not run.
+        image_commands: image URI or its last part (`name:tag`, `name`) -> the command to run in its place.
+        data: s3:// URI -> local file or folder that lies there for this run.
+        mode: how /opt/ml is provided (container.py).
+        cache: False runs every step; what they give is remembered all the same.
+        explain_cache: say field by field why a step hit or missed.
+        interruptions: when training jobs lose their machines (rehearsal/).
+        selected: the steps to be run, where not all are (selecting.py); what they need of others is taken from the
+            execution `selected_from`, or the pipeline's latest.
+        origin: how the definition was made (target, settings file, overrides), so that it can be made again with other
+            settings; None for a definition that came as it is.
+        stop_grace_s: what a job gets between SIGTERM and SIGKILL when the user stops the run.
+        region, account: stand in ARNs.
+    """
+
+    pipeline: str
+    max_parallel: int | None = None
+    functions: Mapping[str, str] = field(default_factory=dict[str, str])
+    callbacks: Mapping[str, str] = field(default_factory=dict[str, str])
+    stubs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    image_commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    data: Mapping[str, str] = field(default_factory=dict[str, str])
+    mode: Mode = "auto"
+    cache: bool = True
+    explain_cache: bool = False
+    interruptions: tuple[Interruption, ...] = ()
+    selected: tuple[str, ...] = ()
+    selected_from: str | None = None
+    origin: Mapping[str, Any] | None = None
+    stop_grace_s: float = 10.0
+    region: str = "us-east-1"
+    account: str = "000000000000"
+
+    def __post_init__(self) -> None:
+        if self.max_parallel is not None and self.max_parallel < 1:
+            raise UserError(f"max_parallel is {self.max_parallel}. Allowed: 1 or more.")
+        if self.mode not in ("auto", "namespace", "rewrite"):
+            raise UserError(f"mode is {self.mode!r}. Allowed: auto, namespace, rewrite.")
+
+    def for_iterations(self, names: Mapping[str, str]) -> Options:
+        """What is said of a step of a ForEach's body holds for it in every iteration (child -> that step), unless
+        something else is said of the child."""
+        changes: dict[str, Mapping[str, Any]] = {}
+        for name in BY_STEP:
+            given: Mapping[str, Any] = getattr(self, name)
+            added = {child: given[body] for child, body in names.items() if body in given and child not in given}
+            if added:
+                changes[name] = {**given, **added}
+        return replace(self, **changes) if changes else self
+
+    @property
+    def workers(self) -> int:
+        return self.max_parallel or os.cpu_count() or 1
+
+    def to_json(self) -> dict[str, Any]:
+        """As kept beside the run, so that a resumed one works alike."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Options:
+        fields: dict[str, Any] = dict(data)
+        fields["image_commands"] = {image: tuple(command) for image, command in data["image_commands"].items()}
+        fields["interruptions"] = tuple(map(Interruption.from_json, data.get("interruptions", ())))
+        fields["selected"] = tuple(data.get("selected", ()))
+        return Options(**fields)

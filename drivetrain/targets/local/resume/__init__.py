@@ -1,0 +1,1 @@
+"""An execution that goes on: with what is done, with another definition, after a killed runner."""

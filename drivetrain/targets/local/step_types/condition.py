@@ -1,0 +1,22 @@
+"""Condition: decides which branch runs. The scheduler does the rest."""
+
+from __future__ import annotations
+
+from drivetrain.targets.local.execution.context import Plan, StepContext
+from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.sagemaker.document import conditions
+from drivetrain.targets.sagemaker.document.document import StepNode
+
+INLINE = True
+# What a Get of Steps.X.Outcome gives, as the service spells it.
+TRUE, FALSE = "True", "False"
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    return []  # graph.check has read the conditions
+
+
+def run(context: StepContext) -> StepResult:
+    holds = conditions.evaluate(context.arguments["Conditions"], lambda value: value)
+    outcome = TRUE if holds else FALSE
+    return StepResult(response={"Outcome": outcome}, value="yes" if holds else "no")

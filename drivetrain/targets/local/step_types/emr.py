@@ -1,0 +1,30 @@
+"""EMR: a step of a Hadoop cluster, which this machine does not have; a stub stands for it.
+
+The response has the shape of EMR's Step (https://docs.aws.amazon.com/emr/latest/APIReference/API_Step.html).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivetrain.targets.local.execution.context import StepContext
+from drivetrain.targets.local.step_types import _absent
+from drivetrain.targets.local.storage.channels import entries
+from drivetrain.targets.sagemaker.document.members import object_in
+
+check, run = _absent.refused("an EMR cluster"), _absent.run
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    arguments = context.arguments
+    jar = object_in(object_in(arguments, "StepConfig"), "HadoopJarStep")
+    config = {name: jar[name] for name in ("Jar", "MainClass", "Args") if name in jar}
+    if "Properties" in jar:  # a list in the request, a map in the answer
+        config["Properties"] = {each.get("Key"): each.get("Value") for each in entries(jar, "Properties")}
+    return {
+        "Id": f"s-{context.facts.id.upper()}",
+        "Name": context.step.name,
+        "Config": config,
+        "Status": {"State": "COMPLETED"},
+        **({"ExecutionRoleArn": arguments["ExecutionRoleArn"]} if "ExecutionRoleArn" in arguments else {}),
+    }

@@ -1,0 +1,32 @@
+"""EMRServerless: a job run of EMR Serverless, which this machine does not have; a stub stands for it.
+
+The response has the shape of GetJobRun
+(https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_GetJobRun.html).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivetrain.targets.local.execution.context import StepContext
+from drivetrain.targets.local.step_types import _absent
+from drivetrain.targets.sagemaker.document.members import object_in
+
+check, run = _absent.refused("EMR Serverless"), _absent.run
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    config = object_in(context.arguments, "JobConfig")
+    application = config.get("applicationId") or context.arguments.get("ApplicationId") or context.facts.id
+    run_id = context.facts.id
+    return {
+        "jobRun": {
+            "applicationId": application,
+            "jobRunId": run_id,
+            "arn": context.facts.arn(f"/applications/{application}/jobruns/{run_id}", "emr-serverless"),
+            "name": config.get("name") or context.step.name,
+            "executionRole": config.get("executionRoleArn") or context.arguments.get("ExecutionRoleArn"),
+            "jobDriver": config.get("jobDriver"),
+            "state": "SUCCESS",
+        }
+    }

@@ -1,0 +1,17 @@
+"""Fail: ends the execution, saying why."""
+
+from __future__ import annotations
+
+from drivetrain.targets.local.execution.context import Plan, StepContext
+from drivetrain.targets.local.execution.outcomes import StepFailedError, StepResult
+from drivetrain.targets.sagemaker.document.document import StepNode
+
+INLINE = True
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    return []
+
+
+def run(context: StepContext) -> StepResult:
+    raise StepFailedError(str(context.arguments.get("ErrorMessage") or "the pipeline's Fail step was reached"))

@@ -1,0 +1,140 @@
+"""Processing: named inputs and outputs below /opt/ml/processing.
+
+The response has the shape of DescribeProcessingJob.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.local.execution.context import Plan, StepContext
+from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.jobs import jobs, programs
+from drivetrain.targets.local.storage import channels
+from drivetrain.targets.local.storage.channels import entries, member, text
+from drivetrain.targets.local.storage.outputs import Publication, merge
+from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.members import object_in
+
+_OUTPUTS = "/opt/ml/processing"
+
+
+def check(step: StepNode, plan: Plan) -> list[str]:
+    app = object_in(plan.arguments, "AppSpecification")
+    problems = [
+        *jobs.problems(step, lambda: channels.processing_channels(plan.arguments), plan),
+        *_output_problems(step, plan.arguments),
+        *jobs.shape_problems(step, plan.arguments, _resources(plan.arguments)),
+    ]
+    image = app.get("ImageUri")
+    try:
+        if programs.entry_point(step.name, app, image, plan.options) is None:
+            problems.append(programs.nothing_to_start(step.name, image))
+    except UserError as error:
+        problems.append(str(error))
+    return problems
+
+
+def written(arguments: Mapping[str, Any]) -> list[str]:
+    """The URIs that the job writes to, as far as they are known."""
+    outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
+    found = [text(object_in(output, "S3Output").get("S3Uri")) for output in outputs]
+    return [uri for uri in found if uri is not None]
+
+
+def described(context: StepContext) -> dict[str, Any]:
+    name = context.facts.job_name(context.step.name)
+    return {
+        "ProcessingJobName": name,
+        "ProcessingJobArn": context.facts.arn(f"processing-job/{name}"),
+        "ProcessingJobStatus": "Completed",
+    }
+
+
+def run(context: StepContext) -> StepResult:
+    from drivetrain.targets.local.containers import opt_ml
+    from drivetrain.targets.local.containers.container import Job
+    from drivetrain.targets.local.containers.mounts import host_path
+
+    arguments, name = context.arguments, context.facts.job_name(context.step.name)
+    response: dict[str, Any] = {
+        **arguments,
+        "ProcessingJobName": name,
+        "ProcessingJobArn": context.facts.arn(f"processing-job/{name}"),
+    }
+    if problems := _output_problems(context.step, arguments):  # of what was not known before the run
+        raise UserError("; ".join(problems))
+    outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
+    resources = _resources(arguments)
+    hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
+    cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
+    for host in hosts:
+        opt_ml.lay_out_processing(
+            host.root,
+            cluster,
+            host.name,
+            job=response,
+            output_paths=[output["S3Output"]["LocalPath"] for output in outputs],
+        )
+    inputs = channels.processing_channels(arguments)
+    read = jobs.bring_inputs(context, inputs, hosts)
+    app = arguments["AppSpecification"]
+    command = programs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)
+    assert command is not None, "checked before the run"
+    started = time.time()
+    job = Job(
+        command=command,
+        environment=jobs.job_environment(context),
+        hosts=hosts,
+        log_folder=context.logs,
+        time_limit_s=programs.time_limit_s(arguments),
+        mode=context.options.mode,
+        code=tuple(channel.local_path or "" for channel in inputs if channel.name == "code"),
+    )
+    context.run_job(job)
+
+    publication = Publication(context.folder)
+    for output in outputs:
+        target = publication.stage()
+        local_path = output["S3Output"]["LocalPath"]
+        folders = {host.name: host_path(local_path, host.root) for host in hosts}
+        merge(output["OutputName"], folders, {host.name: host.root for host in hosts}, target)
+        publication.add(output["OutputName"], output["S3Output"]["S3Uri"], target)
+    response |= {
+        "ProcessingJobStatus": "Completed",
+        "CreationTime": started,
+        "ProcessingStartTime": started,
+        "ProcessingEndTime": time.time(),
+    }
+    return StepResult(response=response, publication=publication, inputs=read)
+
+
+def _resources(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return object_in(object_in(arguments, "ProcessingResources"), "ClusterConfig")
+
+
+def _output_problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
+    problems: list[str] = []
+    names: set[str] = set()
+    try:
+        outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
+    except UserError as error:
+        return [f"step {step.name!r}: {error}"]
+    for output in outputs:
+        name = output.get("OutputName")
+        where = f"step {step.name!r}: output {name!r}"
+        if not isinstance(name, str) or name in names:
+            problems.append(f"{where}: OutputName is missing or given twice.")
+            continue
+        names.add(name)
+        destination = member(output, "S3Output")
+        if destination is None:
+            problems.append(f"{where} has no S3Output. Allowed on this machine: S3Output with S3Uri and LocalPath.")
+            continue
+        if problem := jobs.path_problem(where, destination.get("LocalPath"), _OUTPUTS):
+            problems.append(problem)
+        problems += jobs.uri_problems(where, destination.get("S3Uri"))
+    return problems

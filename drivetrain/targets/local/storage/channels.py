@@ -1,0 +1,205 @@
+"""The data that a job reads: InputDataConfig and ProcessingInputs, as far as folders can stand for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch
+from drivetrain.targets.sagemaker.document.members import object_in
+
+PROCESSING = "/opt/ml/processing"
+TRAINING = "/opt/ml/input/data"
+_CHANNEL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_OTHER_SOURCES = ("DatasetDefinition", "AthenaDatasetDefinition", "RedshiftDatasetDefinition", "FileSystemDataSource")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One input of a job: what lies below `uri` comes to `local_path` in the container, to every host or, `sharded`,
+    dealt out to them. `uri` and `local_path` are None while they are not known yet."""
+
+    name: str
+    uri: str | None
+    local_path: str | None
+    sharded: bool = False
+    gzipped: bool = False
+
+
+def processing_channels(arguments: Mapping[str, Any]) -> list[Channel]:
+    """The ProcessingInputs of resolved (or partly resolved) arguments.
+
+    Raises:
+        UserError: a kind of input that a folder cannot stand for.
+    """
+    found: list[Channel] = []
+    for entry in entries(arguments, "ProcessingInputs"):
+        name = str(entry.get("InputName"))
+        where = f"input {name!r}"
+        source = member(entry, "S3Input")
+        if source is None:
+            _refuse_source(where, entry)
+            raise UserError(f"{where} has no S3Input. Allowed: S3Input with S3Uri and LocalPath.")
+        _refuse_mode(where, "S3InputMode", source.get("S3InputMode"))
+        local_path = text(source.get("LocalPath"))
+        # An expression may have no value yet.
+        if not isinstance(source.get("LocalPath"), dict) and not _below(local_path or "", PROCESSING):
+            raise UserError(f"{where}: LocalPath is {source.get('LocalPath')!r}. Allowed: a path below {PROCESSING}/.")
+        found.append(_channel(where, name, source, local_path, gzip=source.get("S3CompressionType")))
+    return found
+
+
+def training_channels(arguments: Mapping[str, Any]) -> list[Channel]:
+    """The InputDataConfig of resolved (or partly resolved) arguments.
+
+    Raises:
+        UserError: a kind of input that a folder cannot stand for.
+    """
+    found: list[Channel] = []
+    algorithm = object_in(arguments, "AlgorithmSpecification")
+    for entry in entries(arguments, "InputDataConfig"):
+        name = str(entry.get("ChannelName"))
+        where = f"channel {name!r}"
+        if not _CHANNEL.fullmatch(name):
+            raise UserError(f"{where}: the name. Allowed: letters, digits, '.', '-' and '_', and no '.' first.")
+        data_source = object_in(entry, "DataSource")
+        source = member(data_source, "S3DataSource")
+        if source is None:
+            _refuse_source(where, data_source)
+            raise UserError(f"{where} has no S3DataSource. Allowed: DataSource.S3DataSource with S3Uri.")
+        _refuse_mode(where, "InputMode", entry.get("InputMode") or algorithm.get("TrainingInputMode"))
+        if entry.get("RecordWrapperType") not in (None, "None"):
+            raise UserError(f"{where}: RecordWrapperType {entry['RecordWrapperType']!r}. Allowed locally: None.")
+        found.append(_channel(where, name, source, f"{TRAINING}/{name}", gzip=entry.get("CompressionType")))
+    return found
+
+
+def place(
+    channels: Sequence[Channel],
+    store: ObjectStore,
+    folders: Callable[[Channel], Sequence[Path]],
+    ledger: Ledger,
+) -> tuple[ArtifactEntry, ...]:
+    """Copy the data of every channel to the hosts, and say what was read.
+
+    Args:
+        folders: the channel's folder on each host, in the hosts' order.
+        ledger: knows the checksums of objects that steps wrote and nobody changed since.
+
+    Raises:
+        UserError: nothing lies below a channel's URI.
+    """
+
+    def known(item: StoredObject) -> str | None:
+        return ledger.checksum(item.uri, item.bytes, item.mtime_ns)
+
+    read: list[ArtifactEntry] = []
+    for channel in channels:
+        assert channel.uri is not None
+        objects = store.find(channel.uri)
+        if not objects:
+            _, writer = ledger.writer_of(channel.uri)
+            if writer is not None:
+                raise UserError(f"input {channel.name!r} is empty: step {writer!r} wrote nothing to {channel.uri}.")
+            raise UserError(missing(f"input {channel.name!r}", channel.uri, store))
+        targets = folders(channel)
+        for target in targets:
+            target.mkdir(parents=True, exist_ok=True)
+        if channel.sharded and len(targets) > 1:
+            hashed: dict[str, str] = {}
+            for index, target in enumerate(targets):  # dealt out by key, like cards
+                hashed |= fetch(objects[index :: len(targets)], [target], known=known, gzipped=channel.gzipped)
+        else:
+            hashed = fetch(objects, targets, known=known, gzipped=channel.gzipped)
+        contents = store.contents(objects, hashed)
+        read.append(
+            ArtifactEntry(
+                flow="input",
+                name=channel.name,
+                uri=channel.uri,
+                digest=contents.digest,
+                stamp=contents.stamp,
+                files=contents.files,
+                bytes=contents.bytes,
+            )
+        )
+    return tuple(read)
+
+
+def missing(what: str, uri: str, store: ObjectStore) -> str:
+    """Nothing is there: where it should be, and how to bring it."""
+    return (
+        f"{what} reads {uri}, and nothing is there on this machine ({store.path(uri)}). Give it with "
+        f"--data {uri}=LOCAL_PATH, or put it there."
+    )
+
+
+def entries(arguments: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """A list of objects in arguments.
+
+    Raises:
+        UserError: it is something else.
+    """
+    given: Any = arguments.get(key) or []
+    items = cast("list[Any]", given) if isinstance(given, list) else list[Any]([None])
+    if not all(isinstance(item, dict) for item in items):
+        raise UserError(f"{key} is {given!r:.80}. Allowed: a list of objects.")
+    return items
+
+
+def member(given: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    """An object in arguments, None when there is none."""
+    value = given.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def text(value: Any) -> str | None:
+    """A value that is known by now."""
+    return value if isinstance(value, str) else None
+
+
+def _channel(where: str, name: str, source: Mapping[str, Any], local_path: str | None, *, gzip: Any) -> Channel:
+    kind = source.get("S3DataType", "S3Prefix")
+    if isinstance(kind, str) and kind != "S3Prefix":
+        raise UserError(
+            f"{where}: S3DataType {kind!r} cannot be read on this machine. Allowed: S3Prefix (a folder or an object)."
+        )
+    if gzip not in (None, "None", "Gzip") and isinstance(gzip, str):
+        raise UserError(f"{where}: compression {gzip!r}. Allowed: None, Gzip.")
+    distribution = source.get("S3DataDistributionType") or "FullyReplicated"
+    if isinstance(distribution, str) and distribution not in ("FullyReplicated", "ShardedByS3Key"):
+        raise UserError(f"{where}: S3DataDistributionType {distribution!r}. Allowed: FullyReplicated, ShardedByS3Key.")
+    if not isinstance(source.get("S3Uri"), str | dict):
+        raise UserError(f"{where}: S3Uri is {source.get('S3Uri')!r}. Allowed: s3://bucket/key.")
+    return Channel(
+        name=name,
+        uri=text(source["S3Uri"]),
+        local_path=local_path,
+        sharded=distribution == "ShardedByS3Key",
+        gzipped=gzip == "Gzip",
+    )
+
+
+def _refuse_source(where: str, entry: Mapping[str, Any]) -> None:
+    for kind in _OTHER_SOURCES:
+        if kind in entry:
+            raise UserError(
+                f"{where}: {kind} cannot be read on this machine. Allowed: S3 folders and objects, for which a folder "
+                "here may stand (--data S3URI=PATH); or the step's results with --stub STEP=outputs.json."
+            )
+
+
+def _refuse_mode(where: str, field: str, mode: Any) -> None:
+    # FastFile shows the same files, fetched when they are opened.
+    if isinstance(mode, str) and mode not in ("File", "FastFile"):
+        raise UserError(f"{where}: {field} {mode!r} cannot be imitated on this machine. Allowed: File, FastFile.")
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(folder + "/") and ".." not in path.split("/")

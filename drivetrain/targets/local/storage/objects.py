@@ -1,0 +1,328 @@
+"""Folders that stand for S3: `s3://bucket/key` lies at `<home>/s3/bucket/key`.
+
+Prefixes mean what they mean on S3: `s3://b/data/train` is every key that begins with `data/train`, so also
+`data/train_labels.csv`; end the URI with `/` to mean the folder alone. Objects appear whole or not at all: they are
+written elsewhere in the store and renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.local.storage.copying import copy, copy_and_hash, decompress
+from drivetrain.targets.local.storage.disk import make_durable
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_MAX_KEY_BYTES = 1024
+LONGEST_NAME = 255  # bytes of a part of a path, on every usual file system
+# A bucket's name cannot begin with a dot, so this folder is no bucket.
+_INCOMING = ".incoming"
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object below a prefix: `name` is where it lands in the folder that the prefix becomes."""
+
+    name: str
+    uri: str
+    path: Path
+    bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What lies below a prefix. `digest` is the sha256 over the sorted (sha256, name) of the objects; `stamp` the same
+    over (bytes, mtime, name), which costs no reading."""
+
+    digest: str
+    stamp: str
+    files: int
+    bytes: int
+
+
+class ObjectStore:
+    """The store below `root`; `data` says which URIs lie elsewhere on this machine (read only).
+
+    Raises:
+        UserError: a URI that is none or leads outside; local data that is not there.
+    """
+
+    def __init__(self, root: Path, data: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self._elsewhere: dict[str, Path] = {}
+        for uri, path in (data or {}).items():
+            self.provide(uri, Path(path))
+
+    def provide(self, uri: str, path: Path) -> None:
+        """From now on, `uri` and what is below it is read from a local file or folder."""
+        bucket, segments = parse(uri)
+        if not path.exists():
+            raise UserError(f"{path}, given for {uri}, does not exist.")
+        self._elsewhere["/".join([bucket, *segments])] = path.absolute()
+
+    def path(self, uri: str) -> Path:
+        """Where the object or folder is, or would be."""
+        bucket, segments = parse(uri)
+        parts = [bucket, *segments]
+        if self._elsewhere:
+            for length in range(len(parts), 0, -1):
+                base = self._elsewhere.get("/".join(parts[:length]))
+                if base is not None:
+                    return base.joinpath(*parts[length:])
+        return self.root.joinpath(*parts)
+
+    def is_local_data(self, uri: str) -> bool:
+        """Whether a URI is read from elsewhere on this machine."""
+        return bool(self._elsewhere) and not self.path(uri).is_relative_to(self.root)
+
+    def find(self, uri: str) -> list[StoredObject]:
+        """The objects whose keys begin with the URI's key, sorted by name; empty when there are none."""
+        base = self.path(uri)
+        folder_only = uri.endswith("/") or not parse(uri)[1]
+        found: list[StoredObject] = []
+        stem = uri.rstrip("/")
+        if base.is_dir():
+            found += [_stored(name, f"{stem}/{name}", path) for name, path in walk(base)]
+        elif base.is_file() and not folder_only:
+            found.append(_stored(stem.rpartition("/")[2], uri, base))
+        if not folder_only:
+            found += self._beside(base, stem)
+        return sorted(found, key=lambda item: item.name)
+
+    def exists(self, uri: str) -> bool:
+        """Whether any object's key begins so."""
+        base = self.path(uri)
+        if base.is_dir():
+            return any(True for _ in walk(base)) or (not uri.endswith("/") and bool(self._beside(base, uri)))
+        if uri.endswith("/"):
+            return False
+        return base.is_file() or bool(self._beside(base, uri))
+
+    def contents(self, objects: Sequence[StoredObject], hashed: Mapping[str, str]) -> Contents:
+        """Fingerprints of objects whose sha256 by name are in `hashed`."""
+        return Contents(
+            digest=digest_of((item.name, hashed[item.name]) for item in objects),
+            stamp=stamp_of(objects),
+            files=len(objects),
+            bytes=sum(item.bytes for item in objects),
+        )
+
+    def put(self, uri: str, content: bytes | Path, *, unless: Callable[[], bool] | None = None) -> bool:
+        """Write one object, whole or not at all; not when `unless` says so after the copy. Tells whether it did."""
+        target, incoming = self._writable(uri), self._incoming()
+        try:
+            if isinstance(content, bytes):
+                incoming.write_bytes(content)
+            else:
+                shutil.copyfile(content, incoming)
+            if unless is not None and unless():
+                return False
+            self._replace(incoming, target, uri)
+            return True
+        finally:
+            incoming.unlink(missing_ok=True)
+
+    def check_place(self, staged: Path, uri: str) -> None:
+        """Refuse to bring a staged file or folder to where it cannot be, before anybody relies on it.
+
+        Raises:
+            UserError: local data lies there, or a part of the URI is a file here and a folder there.
+        """
+        target = self._writable(uri)
+        if not staged.is_dir() or not target.is_dir():
+            self._check_free(target, uri, is_folder=staged.is_dir())
+            return
+        for name, _ in walk(staged):
+            self._check_free(target / name, f"{uri.rstrip('/')}/{name}", is_folder=False)
+
+    def _check_free(self, target: Path, uri: str, *, is_folder: bool) -> None:
+        if target.is_dir() != is_folder and target.exists():
+            raise _conflict(target, uri)
+        for parent in target.parents:
+            if parent == self.root or parent.is_dir():
+                return
+            if parent.exists():
+                raise _conflict(target, uri)
+
+    def adopt(self, staged: Path, uri: str) -> None:
+        """Move a file, or the files of a folder, to its place; the disk has the names at the end. May be repeated after
+        an interruption: what has been moved already is no longer staged."""
+        target = self._writable(uri)
+        moved: list[tuple[Path, Path, str]] = []
+        if staged.is_dir() and target.exists():
+            moved += [(path, target / name, f"{uri.rstrip('/')}/{name}") for name, path in walk(staged)]
+        elif staged.exists():
+            moved.append((staged, target, uri))
+        for source, place, shown in moved:
+            self._replace(source, place, shown)
+        above = {folder for _, place, _ in moved for folder in place.parents if folder.is_relative_to(self.root)}
+        for folder in above:
+            make_durable(folder)
+
+    def remove(self, uri: str, *, below: str) -> None:
+        """Remove one object, where it is there, and the folders below a prefix that it leaves empty; nobody else may
+        write there at the time."""
+        path, top = self._writable(uri), self._writable(below)
+        path.unlink(missing_ok=True)
+        for folder in path.parents:
+            if not folder.is_relative_to(top) or folder == top or not folder.exists() or any(folder.iterdir()):
+                return
+            folder.rmdir()
+
+    def _writable(self, uri: str) -> Path:
+        """Where an object would be written.
+
+        Raises:
+            UserError: local data lies there.
+        """
+        path = self.path(uri)
+        if not path.is_relative_to(self.root):
+            raise UserError(f"{uri} cannot be written: it is given as local data ({path}), which is read only.")
+        return path
+
+    def _beside(self, base: Path, uri: str) -> list[StoredObject]:
+        """Objects whose key begins with the last segment of `base` without being it or lying in it."""
+        bucket, segments = parse(uri)
+        if not segments or not base.parent.is_dir():
+            return []
+        if base in self._elsewhere.values():  # a mapped file or folder stands alone
+            return []
+        parent_uri = f"s3://{'/'.join([bucket, *segments[:-1]])}"
+        found: list[StoredObject] = []
+        with os.scandir(base.parent) as entries:
+            names = [entry.name for entry in entries if entry.name.startswith(base.name) and entry.name != base.name]
+        for sibling in names:
+            path = base.parent / sibling
+            if path.is_dir():
+                found += [_stored(f"{sibling}/{n}", f"{parent_uri}/{sibling}/{n}", p) for n, p in walk(path)]
+            else:
+                found.append(_stored(sibling, f"{parent_uri}/{sibling}", path))
+        return found
+
+    def _incoming(self) -> Path:
+        folder = self.root / _INCOMING
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / os.urandom(8).hex()
+
+    def _replace(self, source: Path, target: Path, uri: str) -> None:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)
+        except (NotADirectoryError, FileExistsError, IsADirectoryError):
+            raise _conflict(target, uri) from None
+
+
+def _conflict(target: Path, uri: str) -> UserError:
+    return UserError(
+        f"{uri} cannot be written: a part of it is a file here and a folder there ({target}). Folders that stand for "
+        "S3 cannot hold both; give the output another URI."
+    )
+
+
+def parse(uri: str) -> tuple[str, list[str]]:
+    """Bucket and key segments; empty segments (`a//b`) are dropped, as a folder cannot hold them.
+
+    Raises:
+        UserError: not an s3:// URI, a bucket that none can have, or a key that leads outside (`..`).
+    """
+    if not uri.startswith("s3://"):
+        raise UserError(f"{uri!r} is not an s3:// URI. Allowed: s3://bucket/key.")
+    bucket, _, key = uri[len("s3://") :].partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise UserError(f"{uri!r} names no bucket. Allowed: s3://bucket/key.")
+    segments = [segment for segment in key.split("/") if segment]
+    if "\0" in key:
+        raise UserError(f"{uri!r} holds a NUL character, which no file name can hold. Remove it.")
+    if any(segment in (".", "..") for segment in segments):
+        raise UserError(f"{uri!r} has a segment '.' or '..', which would lead to another place. Write it out.")
+    if any(map(is_too_long, segments)):
+        raise UserError(
+            f"{uri[:80]!r}... has a segment longer than {LONGEST_NAME} bytes, which no folder here can bear."
+        )
+    if len(key.encode("utf-8", "surrogatepass")) > _MAX_KEY_BYTES:
+        raise UserError(f"The key of {uri[:80]!r}... is longer than {_MAX_KEY_BYTES} bytes, the limit of S3.")
+    return bucket, segments
+
+
+def is_too_long(part: str) -> bool:
+    """Whether no file or folder can have this name."""
+    return len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME
+
+
+def walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Every regular file below a folder as (name with `/`, path). Links are followed, but not back up."""
+    stack: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [("", str(folder), ())]
+    while stack:
+        prefix, current, above = stack.pop()
+        stat = os.stat(current)
+        here = (stat.st_dev, stat.st_ino)
+        if here in above:
+            continue
+        with os.scandir(current) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    stack.append((f"{prefix}{entry.name}/", entry.path, (*above, here)))
+                elif entry.is_file():
+                    yield f"{prefix}{entry.name}", Path(entry.path)
+
+
+def sha256_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(
+    objects: Sequence[StoredObject],
+    folders: Sequence[Path],
+    *,
+    known: Callable[[StoredObject], str | None],
+    gzipped: bool = False,
+) -> dict[str, str]:
+    """Copy objects into every folder; gives their sha256 by name.
+
+    `known` gives a checksum that need not be computed again. With `gzipped`, files are decompressed on the way and
+    lose their `.gz`.
+    """
+    hashed: dict[str, str] = {}
+    for item in objects:
+        checksum = known(item)
+        for folder in folders:
+            target = folder / item.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if gzipped:
+                decompress(item.path, target.with_name(target.name.removesuffix(".gz")))
+            elif checksum is None:
+                checksum = copy_and_hash(item.path, target)
+            else:
+                copy(item.path, target)
+        hashed[item.name] = checksum or sha256_of(item.path)
+    return hashed
+
+
+def digest_of(files: Iterator[tuple[str, str]]) -> str:
+    """One sha256 for (name, sha256) of many files, whatever their order."""
+    hashing = hashlib.sha256()
+    for name, checksum in sorted(files):
+        hashing.update(f"{checksum}  {name}\n".encode("utf-8", "surrogateescape"))
+    return hashing.hexdigest()
+
+
+def stamp_of(objects: Sequence[StoredObject]) -> str:
+    """A fingerprint that needs no reading: equal stamps mean equal bytes unless someone set a file's time back."""
+    hashing = hashlib.sha256()
+    for item in objects:
+        hashing.update(f"{item.bytes} {item.mtime_ns} {item.name}\n".encode("utf-8", "surrogateescape"))
+    return hashing.hexdigest()
+
+
+def _stored(name: str, uri: str, path: Path) -> StoredObject:
+    stat = path.stat()
+    return StoredObject(name, uri, path, stat.st_size, stat.st_mtime_ns)

@@ -1,0 +1,164 @@
+"""What must lie in the bucket before a definition can run: the code, and data from this machine.
+
+Every asset is named by the hash of its content, so putting it there twice changes nothing, and a step whose inputs
+did not change keeps its cache key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import drivetrain
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.sagemaker.assets.wheels import Wheel
+from drivetrain.targets.travelling import source_files
+
+EXAMPLES = "example:"
+# The rooms of the package that travel.
+_ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training_scripts")
+_PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One object: its URI, the SHA-256 of its bytes, and the bytes or the file that holds them."""
+
+    uri: str
+    sha256: str
+    content: bytes | Path
+
+
+@dataclass(frozen=True)
+class Code:
+    """The `code` channel of a step: the URI of its folder, the hash that the start file verifies, and that of the start
+    file, which its entry point verifies."""
+
+    uri: str
+    sha256: str
+    start_sha256: str
+    assets: tuple[Asset, ...]
+
+
+def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ()) -> Code:
+    """The folder that travels into a container: start file, archive of our package and the user's source, wheels.
+
+    Args:
+        root: URI of the pipeline's own folder, below which this one is put.
+        source: the folder of the user's pipeline file; its Python files travel.
+        wheels: distributions that the image lacks.
+    """
+    files: dict[str, bytes | Path] = {wheel.name: wheel.content for wheel in wheels}
+    archive = code_archive(source, {name: _sha256(content) for name, content in files.items()})
+    digest = hashlib.sha256(archive).hexdigest()
+    files |= {"start.py": _start_file(), f"{digest}.tar": archive}
+    hashes = {name: _sha256(content) for name, content in sorted(files.items())}
+    folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
+    uri = f"{root}/code/{folder}/"
+    assets = tuple(Asset(uri + name, hashes[name], files[name]) for name in sorted(files))
+    return Code(uri=uri, sha256=digest, start_sha256=hashes["start.py"], assets=assets)
+
+
+def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -> bytes:
+    """A tar of `drivetrain/` and `source/` that depends on nothing but their content: sorted names, zero times.
+
+    Not compressed: compressors differ between machines, and the bytes name the archive. It lists the wheels' hashes,
+    so that its own hash vouches for all code of the step.
+    """
+    files = dict(_own_files())
+    if wheels:
+        files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
+    if source is not None:
+        files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(files):
+            member = tarfile.TarInfo(name)
+            member.size = len(files[name])
+            archive.addfile(member, io.BytesIO(files[name]))
+    return buffer.getvalue()
+
+
+def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...]]:
+    """The URI under which a path on this machine is uploaded, and the objects that go there.
+
+    `example:digits` names a data set that comes with the package.
+
+    Raises:
+        UserError: when there is no such file or folder.
+    """
+    path = _example(given.removeprefix(EXAMPLES)) if given.startswith(EXAMPLES) else _found(Path(given), base)
+    if path.is_file():
+        digest = _sha256(path)
+        uri = f"{root}/data/{digest}/{path.name}"
+        return uri, (Asset(uri, digest, path),)
+    if not path.is_dir():
+        places = " or ".join(dict.fromkeys((str(base), str(Path.cwd()))))
+        raise UserError(
+            f"Input {given!r}: no such file or folder in {places}. Give a path that exists here, an "
+            f"s3:// URI, or {EXAMPLES}NAME."
+        )
+    hashes = {str(file.relative_to(path)): _sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}
+    if not hashes:
+        raise UserError(f"Input {given!r}: the folder {path} is empty.")
+    digest = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
+    uri = f"{root}/data/{digest}/"
+    return uri, tuple(Asset(uri + name, sha256, path / name) for name, sha256 in hashes.items())
+
+
+def _found(path: Path, base: Path) -> Path:
+    """A path in the pipeline's code is meant from its folder, one on the command line from the current one."""
+    path = path.expanduser()
+    return base / path if (base / path).exists() else Path.cwd() / path
+
+
+def plugin_names(family: str) -> set[str]:
+    """The plug-ins of a folder of training_scripts, by file name."""
+    folder = _package() / "training_scripts" / family
+    return {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+
+
+def _example(name: str) -> Path:
+    folder = _package() / "pipelines" / "ready" / "data"
+    known = {path.name.partition(".")[0]: path for path in folder.iterdir() if path.suffix != ".md"}
+    if name not in known:
+        raise UserError(f"No example data {name!r}. {did_you_mean(name, known)}")
+    return known[name]
+
+
+@cache
+def _own_files() -> tuple[tuple[str, bytes], ...]:
+    """Our own part of the archive, read once a process."""
+    return tuple(_own_file_bytes())
+
+
+def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
+    home = _package()
+    for room in _ROOMS:
+        for path in (home / room).rglob("*"):  # a room may be a link; inside a room there is none
+            if path.suffix in _PACKAGE_FILES and "__pycache__" not in path.parts:
+                yield f"drivetrain/{path.relative_to(home)}", path.read_bytes()
+    # `import *` asks a module for its names: here it must find as many as at home.
+    names = f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n"
+    yield "drivetrain/__init__.py", (home / "steps" / "inert.py").read_bytes() + names.encode()
+
+
+def _start_file() -> bytes:
+    return (_package() / "steps" / "start.py").read_bytes()
+
+
+def _package() -> Path:
+    """The folder of the package: of an installed one, or of a checkout, where some of its rooms are links."""
+    return Path(drivetrain.__file__).parent
+
+
+def _sha256(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,149 @@
+"""Wheels for what the image lacks: found without a network when the pipeline is compiled, unpacked where it runs.
+
+    find_wheels(("safetensors",), image, "wheels", Path.cwd())
+
+A wheel comes from the folder that `deployment.wheels` names or, where that has none, from this environment: an
+installed distribution whose build also fits the image (pure Python, or the stable ABI on the same platform) is packed
+again, to the same bytes every time. What a wheel itself requires travels with it when the image lacks that too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.assets.installed import installed_wheel
+from drivetrain.targets.sagemaker.assets.requirements import Requirement, normal, parse, wanted_by
+from drivetrain.targets.sagemaker.assets.wheel_files import WheelFile, read_wheel, wheel_name
+from drivetrain.targets.sagemaker.images import Image, missing
+
+# What pip has to be told: it takes `manylinux_2_28` by its word and would find none of the older wheels, which run too.
+_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A file for the code channel: its name and its bytes, or the file that holds them."""
+
+    name: str
+    content: bytes | Path
+
+
+def find_wheels(needs: Sequence[str], image: Image, folder: str | Path | None, base: Path) -> tuple[Wheel, ...]:
+    """The wheels that meet the needs and what these require beyond the image, sorted by name.
+
+    Args:
+        needs: requirements that the image does not meet (`images.missing`).
+        image: what they have to run in.
+        folder: where wheels lie, or None; a relative one starts at `base`.
+        base: the folder of the pipeline's file.
+
+    Raises:
+        UserError: a wheel is missing or damaged; the message says which command fetches what is missing.
+    """
+    place = None if folder is None else base / Path(folder).expanduser()
+    if place is not None and not place.is_dir():
+        raise UserError(f"deployment.wheels is {str(folder)!r}: no such folder ({place}).")
+    found: dict[str, tuple[Wheel, WheelFile]] = {}
+    looked_at: set[tuple[str, frozenset[str]]] = set()  # wheels may require each other
+    waiting = [parse(need) for need in needs]
+    while waiting:
+        requirement = waiting.pop(0)
+        have = found.get(requirement.name)
+        if have is not None and not requirement.allows(have[1].version):
+            raise UserError(
+                f"{requirement.text!r} is needed, but {have[0].name} is what {place or 'this environment'} offers for "
+                "it. Give a wheel that all of them can use."
+            )
+        if have is None:
+            have = _one(requirement, image, place)
+            if have is None:
+                raise UserError(_how_to_get(needs, requirement, image, folder))
+            found[requirement.name] = have
+        if (requirement.name, requirement.extras) not in looked_at:
+            looked_at.add((requirement.name, requirement.extras))
+            waiting += _lacking(have[1].requires, requirement, image)
+    return tuple(sorted((wheel for wheel, _ in found.values()), key=lambda wheel: wheel.name))
+
+
+def _one(requirement: Requirement, image: Image, place: Path | None) -> tuple[Wheel, WheelFile] | None:
+    candidates = list(_in_folder(requirement, image, place)) if place is not None else []
+    if candidates:
+        from packaging.version import Version
+
+        path = max(candidates, key=lambda each: (Version(each[0]), each[1].name))[1]
+        return Wheel(path.name, path), read_wheel(path)
+    return _from_environment(requirement, image)
+
+
+def _in_folder(requirement: Requirement, image: Image, place: Path) -> Iterator[tuple[str, Path]]:
+    """Versions and files that would do, by their names."""
+    for path in place.glob("*.whl"):
+        name = wheel_name(path.name)
+        wanted = normal(name.distribution) == requirement.name and requirement.allows(name.version)
+        if wanted and any(fits(tag, image) for tag in name.tags()):
+            yield name.version, path
+
+
+def _from_environment(requirement: Requirement, image: Image) -> tuple[Wheel, WheelFile] | None:
+    packed = installed_wheel(requirement.name)
+    if packed is None or not requirement.allows(packed.file.version):
+        return None
+    if not any(fits(tag, image) for tag in wheel_name(packed.name).tags()):
+        return None
+    return Wheel(packed.name, packed.content()), packed.file
+
+
+def _lacking(requires: Iterable[str], parent: Requirement, image: Image) -> list[Requirement]:
+    """What a wheel requires in this image, for the extras asked of it, and the image does not hold."""
+    wanted = [wanted_by(line, image.python, parent.extras) for line in requires]
+    return [each for each in wanted if each is not None and missing([_bare(each)], image)]
+
+
+def _bare(requirement: Requirement) -> str:
+    """The requirement without its marker, which has been looked at."""
+    return requirement.text.partition(";")[0]
+
+
+def fits(tag: tuple[str, str, str], image: Image) -> bool:
+    """Whether a wheel with this tag (`cp310`, `abi3`, `manylinux_2_17_x86_64`) runs in a stock image (PEP 425, 600)."""
+    python, abi, platform = tag
+    minor = int(image.python.partition(".")[2])
+    if python.startswith("cp3"):
+        built_for = int(python[3:] or 0)
+        runs = built_for == minor if abi in (python, "none") else abi == "abi3" and 2 <= built_for <= minor
+    else:
+        runs = abi == "none" and (python == "py3" or (python.startswith("py3") and int(python[3:]) <= minor))
+    return runs and (abi == "none" if platform == "any" else _platform_fits(platform, image.glibc))
+
+
+def _platform_fits(platform: str, glibc: tuple[int, int]) -> bool:
+    if platform == "linux_x86_64":
+        return True
+    kind, _, rest = platform.partition("_")
+    legacy = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+    if kind in legacy:
+        return rest == "x86_64"
+    if kind == "manylinux" and rest.endswith("_x86_64"):
+        major, minor = rest.removesuffix("_x86_64").split("_")
+        return (int(major), int(minor)) <= glibc
+    return False
+
+
+def _how_to_get(needs: Sequence[str], lacking: Requirement, image: Image, folder: str | Path | None) -> str:
+    import shlex
+
+    target = str(folder) if folder is not None else "wheels"
+    platforms = " ".join(f"--platform {platform}" for platform in _PLATFORMS)
+    command = (
+        f"pip download --only-binary=:all: --python-version {image.python} --implementation cp {platforms} "
+        f"--dest {shlex.quote(target)} {' '.join(shlex.quote(need) for need in needs)}"
+    )
+    then = "" if folder is not None else f"\nand set deployment.wheels: {target}"
+    tag = image.uri.partition("/")[2]
+    return (
+        f"{lacking.text!r} is not in the image {tag}, and no wheel of it that fits (CPython {image.python}, x86-64) is "
+        f"in {target if folder is not None else 'this environment'}. Get it with\n  {command}{then}"
+    )

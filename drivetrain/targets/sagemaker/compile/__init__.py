@@ -1,0 +1,1 @@
+"""From a pipeline to the definition that SageMaker Pipelines deploys."""

@@ -1,0 +1,388 @@
+"""Compile a Pipeline to the definition that SageMaker Pipelines deploys and the local runner executes.
+
+Pure, offline and deterministic to the byte: the same spec and source give the same text, which is what makes step
+caching, plans and reviews work. Nothing of AWS is imported.
+
+    spec -> arguments of each step -> checked against the service's shapes -> text, and the assets it names
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, assert_never
+
+from drivetrain.base.call_site import blamed_on_place
+from drivetrain.base.errors import SpecError, UserError, did_you_mean
+from drivetrain.base.json_text import text_of
+from drivetrain.catalog import quotas
+from drivetrain.spec.file_systems import is_file_system
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.resources import CachePolicy, RetryPolicy
+from drivetrain.spec.steps import (
+    ConditionStep,
+    FailStep,
+    ForEachStep,
+    JobStep,
+    LambdaStep,
+    NativeStep,
+    ProcessingStep,
+    RegisterStep,
+    Step,
+    TrainingStep,
+    TuningStep,
+)
+from drivetrain.spec.trainings import TRAIN, trainings
+from drivetrain.spec.values import ParameterRef, Value
+from drivetrain.targets.sagemaker.assets.assets import Asset, Code, code_channel, data_asset, plugin_names
+from drivetrain.targets.sagemaker.assets.wheels import Wheel, find_wheels
+from drivetrain.targets.sagemaker.compile.conditions import spell_conditions
+from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
+from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
+from drivetrain.targets.sagemaker.compile.model_package_request import producer_of, register_arguments, serving_image
+from drivetrain.targets.sagemaker.compile.tuning import tuning_arguments
+from drivetrain.targets.sagemaker.compile.values import spell, text
+from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
+from drivetrain.targets.sagemaker.images import Image, has_gpu, machine_problem, missing, stock_image
+from drivetrain.targets.travelling import source_files
+
+VERSION = "2020-12-01"
+
+Json = dict[str, Any]
+TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
+# Parameters whose values are names of files in training_scripts (read here, never imported).
+PLUGINS = {TRAIN: {"recipe": "recipes"}}
+TYPES = {
+    "processing": "Processing",
+    "training": "Training",
+    "tuning": "Tuning",
+    "register": "RegisterModel",
+    "condition": "Condition",
+    "fail": "Fail",
+    "lambda": "Lambda",
+    "for-each": "ForEach",
+}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A definition and the objects that it expects in the bucket."""
+
+    pipeline: Pipeline
+    definition: Mapping[str, Any]
+    assets: tuple[Asset, ...]
+    notes: tuple[str, ...] = ()
+    """What does not hinder a run on this machine, but will hinder a deployment."""
+
+    @cached_property
+    def text(self) -> str:
+        """The definition as people read it and golden files hold it."""
+        return text_of(dict(self.definition), indent=2)
+
+    @cached_property
+    def wire(self) -> str:
+        """The definition as it is sent to the service.
+
+        Raises:
+            SpecError: when it is longer than the service takes.
+        """
+        from drivetrain.targets.sagemaker.deploy.wire import wire_text
+
+        text = wire_text(self.definition)
+        if len(text) > quotas.MAX_DEFINITION_CHARACTERS:
+            raise SpecError(
+                f"The definition has {len(text):,} characters; the service takes {quotas.MAX_DEFINITION_CHARACTERS:,} "
+                "directly. Split the pipeline, or deploy it through the bucket."
+            )
+        return text
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text: two compiles of one thing have one digest."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def compile_pipeline(
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+) -> Compiled:
+    """Turn the spec into a definition.
+
+    Args:
+        pipeline: the spec; building it has checked it.
+        source: folder of the user's pipeline file, whose Python files travel into the containers.
+        base: folder that relative data paths start from; the current one unless given.
+        wheels_optional: leave out a wheel that is not to be had, and say so in the notes; for a run on this machine,
+            which has no image but the packages.
+
+    Raises:
+        SpecError: for what the service would refuse, naming the step and field.
+        UserError: for data that is not there.
+    """
+    base = base or Path.cwd()
+    notes: tuple[str, ...] = ()
+    if next(trainings(pipeline), None) is not None:  # of the others no estimate is asked
+        from drivetrain.recommend.settle import settle
+
+        settled = settle(pipeline, source or base)
+        pipeline, notes = settled.pipeline, settled.notes
+    return _Compiler(pipeline, source, base, wheels_optional, notes).compile()
+
+
+class _Compiler:
+    """One compilation: remembers what was already hashed, so that each file is read once."""
+
+    def __init__(
+        self, pipeline: Pipeline, source: Path | None, base: Path, wheels_optional: bool, notes: tuple[str, ...] = ()
+    ) -> None:
+        self.pipeline = pipeline
+        self.graph = Graph(pipeline)
+        self.root = f"{pipeline.deployment.root}/{pipeline.name}"
+        self.source = source
+        self.base = base
+        self.wheels_optional = wheels_optional
+        self.assets: dict[str, Asset] = {}
+        self.notes: list[str] = list(notes)
+        self._code: dict[tuple[str, ...], Code] = {}
+        self._data: dict[str, str] = {}
+        self._stock: dict[bool, Image] = {}
+        self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
+        self._step_types = {step.name: type_name(step) for step in self.graph.steps}
+
+    @cached_property
+    def travelling(self) -> frozenset[str]:
+        """The user's files that travel into the containers, by their paths in the source folder."""
+        if self.source is None:
+            return frozenset()
+        return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
+
+    def compile(self) -> Compiled:
+        definition: Json = {
+            "Version": VERSION,
+            "Metadata": {},
+            "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
+            "PipelineExperimentConfig": {
+                "ExperimentName": self.pipeline.deployment.experiment or {"Get": "Execution.PipelineName"},
+                "TrialName": {"Get": "Execution.PipelineExecutionId"},
+            },
+            **self.mlflow(),
+            "Steps": [self.step(step) for step in self.pipeline.steps],
+        }
+        assets = tuple(self.assets[uri] for uri in sorted(self.assets))
+        return Compiled(self.pipeline, definition, assets, tuple(self.notes))
+
+    def mlflow(self) -> Json:
+        """The tracking server of all jobs."""
+        mlflow = self.pipeline.deployment.mlflow
+        return {"MlflowConfig": mlflow_fields(mlflow)} if mlflow.arn else {}
+
+    @blamed_on_place
+    def step(self, step: Step) -> Json:
+        """One step's JSON; fields stand in the order in which the service's own documents show them."""
+        built: Json = {"Name": step.name, "Type": type_name(step)}
+        if step.display_name:
+            built["DisplayName"] = step.display_name
+        if step.description:
+            built["Description"] = step.description
+        if step.depends_on:
+            built["DependsOn"] = [
+                item.step if item.trigger is None else {"Step": item.step, "Trigger": item.trigger}
+                for item in step.depends_on
+            ]
+        match step:
+            case ProcessingStep():
+                built |= {"Arguments": processing_arguments(step, self.site(step))}
+                if files := property_files(step):
+                    built["PropertyFiles"] = files
+            case TuningStep():
+                built |= {"Arguments": tuning_arguments(step, self.site(step))}
+            case TrainingStep():
+                built |= {"Arguments": training_arguments(step, self.site(step))}
+            case RegisterStep():
+                built |= {"Arguments": self.register_arguments(step)}
+            case ConditionStep():
+                built |= {
+                    "Arguments": {
+                        "Conditions": spell_conditions(step.condition, self.graph),
+                        "IfSteps": [self.step(nested) for nested in step.then],
+                        "ElseSteps": [self.step(nested) for nested in step.otherwise],
+                    },
+                }
+            case FailStep():
+                built |= {"Arguments": {"ErrorMessage": text(step.message, self.graph)}}
+            case LambdaStep():
+                built |= {
+                    "Arguments": {name: spell(value, self.graph) for name, value in step.payload.items()},
+                    "FunctionArn": spell(step.function, self.graph),
+                    "OutputParameters": [
+                        {"OutputName": name, "OutputType": kind} for name, kind in step.outputs.items()
+                    ],
+                }
+            case ForEachStep():
+                built |= {"Arguments": self.for_each_arguments(step)}
+            case NativeStep():
+                built |= step.fields
+            case _:
+                assert_never(step)
+        if isinstance(step, JobStep):
+            built |= _cache(step.cache or self.pipeline.cache)
+        if isinstance(step, JobStep | RegisterStep) and step.retry:
+            built["RetryPolicies"] = [_retry(policy) for policy in step.retry]
+        self.check(built)
+        return built
+
+    def for_each_arguments(self, step: ForEachStep) -> Json:
+        """The items, how many steps at a time, which iteration is picked, and the steps."""
+        items = step.items
+        arguments: Json = {
+            "IterableItems": [spell(item, self.graph) for item in items]
+            if isinstance(items, tuple)
+            else spell(items, self.graph),
+            "MaxConcurrency": step.max_concurrency,
+        }
+        if step.selector is not None:
+            field = {"Get": f"IterationOutput.{step.selector.step}.{step.selector.path}"}
+            arguments["Selector"] = {"Pick": step.selector.pick, "Field": field}
+        return {**arguments, "ForEachBody": [self.step(nested) for nested in step.body]}
+
+    def check(self, built: Json) -> None:
+        """Refuse what the service would refuse, by the shapes of its own model."""
+        arguments = built.get("Arguments", {})
+        if problems := check_arguments(built["Type"], arguments, self._parameter_types, self._step_types):
+            more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
+
+    def check_plugins(self, step: JobStep) -> None:
+        """A recipe that does not exist, found before the steps that come first have run."""
+        for name, family in PLUGINS.get(step.program.target, {}).items():
+            given = step.parameters.get(name)
+            if not isinstance(given, str) or "." in given:
+                continue  # known when it runs; or a module of the user's own, inside a package
+            known = plugin_names(family)
+            if name == "recipe":
+                known |= {name.removesuffix(".py") for name in self.travelling if "/" not in name}
+            if given not in known:
+                raise SpecError(f"Step {step.name!r}: no {name} {given!r}. {did_you_mean(given, known)}")
+
+    def check_script(self, step: JobStep) -> None:
+        """A script of the user's own that would not be there, unless it comes with an input (or all is known later)."""
+        script = step.program.target if step.program.kind == "script" else None
+        if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:
+            script = step.parameters.get("script")
+        if not isinstance(script, str) or self.source is None or script in self.travelling:
+            return
+        there = (self.source / script).is_file()
+        raise SpecError(
+            f"Step {step.name!r}: script {script!r} in {self.source} does not travel: only Python files do. Give the "
+            "folder that it lies in as an input."
+            if there
+            else f"Step {step.name!r}: there is no script {script!r} in {self.source}. "
+            f"{did_you_mean(script, self.travelling)}"
+        )
+
+    def site(self, step: JobStep) -> Site:
+        """The job's image and code, found once for all steps alike."""
+        self.check_plugins(step)
+        self.check_script(step)
+        own = step.image or self.pipeline.deployment.image
+        # The user's own image holds what the user put there; of a stock image it is documented.
+        stock = None if own else self.stock(gpu=self.on_gpu(step))
+        if stock and step.program.target == TRAIN:
+            self.check_framework(step, stock)
+        lacking = missing(step.program.needs, stock) if stock else ()
+        if lacking not in self._code:
+            self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
+            self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
+        image = own or self.stock(gpu=self.on_gpu(step)).uri
+        for kind in self.instance_types(step):
+            if problem := machine_problem(image, kind):
+                raise SpecError(f"Step {step.name!r}: {problem}")
+        return Site(self.graph, image, self._code[lacking], self.uri)
+
+    def check_framework(self, step: JobStep, stock: Image) -> None:
+        """A strategy that the image's framework is too old for."""
+        from drivetrain.recommend.framework import framework_problem
+
+        if problem := framework_problem(step, self.pipeline.parameters, stock.version):
+            raise SpecError(f"Step {step.name!r}: {problem}")
+
+    def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
+        """What travels because the image lacks it."""
+        if not lacking or stock is None:
+            return ()
+        try:
+            return find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
+        except UserError as error:
+            if not self.wheels_optional:
+                raise
+            self.notes.append(str(error))
+            return ()
+
+    def stock(self, *, gpu: bool) -> Image:
+        """The stock deep-learning image of the region."""
+        if gpu not in self._stock:
+            self._stock[gpu] = stock_image(self.pipeline.deployment.region, gpu=gpu)
+        return self._stock[gpu]
+
+    def on_gpu(self, step: JobStep) -> bool:
+        """Whether the instance type has NVIDIA GPUs; of a parameter, its default is asked."""
+        return has_gpu(self.instance_types(step)[0])
+
+    def instance_types(self, step: JobStep) -> list[str]:
+        """All on which the step may run, the cluster's own first; of a parameter its default, then its choices."""
+        kind, more = step.cluster.instance_type, (*step.cluster.groups, *step.cluster.alternatives)
+        kinds: list[Any] = [kind]
+        if isinstance(kind, ParameterRef):
+            kinds = [each for p in self.pipeline.parameters if p.name == kind.name for each in (p.default, *p.choices)]
+        return [*map(str, kinds), *(each.instance_type for each in more)]
+
+    def uri(self, value: Value) -> Value:
+        """A path on this machine becomes the URI of its content; everything else is one already."""
+        if not isinstance(value, str) or value.startswith("s3://") or is_file_system(value):
+            return value
+        if value not in self._data:
+            self._data[value], assets = data_asset(self.root, value, self.base)
+            self.assets |= {asset.uri: asset for asset in assets}
+        return self._data[value]
+
+    def register_arguments(self, step: RegisterStep) -> Json:
+        """CreateModelPackage's input."""
+        image = serving_image(step, self.pipeline.deployment)
+        producer = producer_of(step, self.graph)
+        code = None if producer is None else self.site(producer).code.sha256
+        return register_arguments(step, self.graph, image=image, code=code)
+
+
+def type_name(step: Step) -> str:
+    """The service's name for the kind of step."""
+    return step.type if isinstance(step, NativeStep) else TYPES[step.kind]
+
+
+def _parameter(parameter: Parameter) -> Json:
+    built: Json = {"Name": parameter.name, "Type": parameter.type}
+    if parameter.default is not None:
+        built["DefaultValue"] = parameter.default
+    if parameter.choices:
+        built["EnumValues"] = list(parameter.choices)
+    return built
+
+
+def _cache(policy: CachePolicy) -> Json:
+    if not policy.enabled:
+        return {}
+    config: Json = {"Enabled": True}
+    if policy.expire_after:
+        config["ExpireAfter"] = policy.expire_after
+    return {"CacheConfig": config}
+
+
+def _retry(policy: RetryPolicy) -> Json:
+    return {
+        "ExceptionType": list(policy.exceptions),
+        "IntervalSeconds": policy.interval_seconds,
+        "BackoffRate": policy.backoff_rate,
+        "MaxAttempts": policy.max_attempts,
+    }

@@ -1,0 +1,276 @@
+"""The Arguments of the steps that run programs: the input of CreateProcessingJob and CreateTrainingJob."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.resources import Spot
+from drivetrain.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
+from drivetrain.spec.values import ItemRef, Value
+from drivetrain.steps.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
+from drivetrain.targets.sagemaker.assets.assets import Code
+from drivetrain.targets.sagemaker.compile.job_options import (
+    EFA_VARIABLES,
+    channel,
+    input_uri,
+    machines,
+    network_fields,
+    training_options,
+)
+from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
+
+Json = dict[str, Any]
+
+PROCESSING_INPUT = "/opt/ml/processing/input"
+PROCESSING_OUTPUT = "/opt/ml/processing/output"
+TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
+# What a component with `registry: str = "auto"` asks: the registry of the platform that it runs on.
+REGISTRY_VARIABLE, REGISTRY = "DRIVETRAIN_REGISTRY", "sagemaker"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a job must know beyond its step: the graph, the role, its image and code, and where data goes."""
+
+    graph: Graph
+    image: str
+    code: Code
+    uri: Callable[[Value], Value]
+    """Turns a path on this machine into the URI that it is uploaded to; other values stay."""
+
+
+# What runs first stands in the definition itself, and reads the start file once: what it hashed is what it runs. An
+# entry point's word may have 256 characters.
+CHECKED_START = (
+    "import sys,hashlib as h;s,p=sys.argv[1:3];b=open(p,'rb').read();"
+    "h.sha256(b).hexdigest()==s or sys.exit('error: '+p+' is not the file that was deployed');"
+    "sys.argv[:3]=[p];exec(compile(b,p,'exec'),{'__name__':'__main__','__file__':p})"
+)
+
+
+def start(folder: str, sha256: str) -> list[str]:
+    """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs.
+
+    It needs the standard library alone; without site-packages Python starts it a third faster.
+    """
+    return ["python3", "-I", "-S", "-c", CHECKED_START, sha256, f"{folder}/start.py"]
+
+
+def output_prefix(step: JobStep, site: Site) -> Json:
+    """`<root>/<pipeline>/steps/<step>/<execution id>`: nothing of one execution is overwritten by another; of a step of
+    a for_each with the iteration's name below it, for the same reason.
+
+    The step stands first, for a policy knows no execution's id: its `*` there would reach into other steps' folders.
+    """
+    pipeline = site.graph.pipeline
+    folder = f"{pipeline.deployment.root}/{pipeline.name}/steps/{step.name}"
+    return join("/", folder, get("Execution.PipelineExecutionId"), *iteration(step, site.graph))
+
+
+def iteration(step: JobStep, graph: Graph) -> list[Any]:
+    """What names the iteration of a step of a for_each in places; nothing of other steps."""
+    loop = graph.loops.get(step.name)
+    return [] if loop is None else [spell(ItemRef(path=loop.key), graph)]
+
+
+def processing_arguments(step: ProcessingStep, site: Site) -> Json:
+    """CreateProcessingJob's input, without the name that the service gives."""
+    graph = site.graph
+    prefix = output_prefix(step, site)["Std:Join"]["Values"]
+    environment = _environment(step, graph)
+    arguments: Json = {
+        "ProcessingResources": {
+            "ClusterConfig": machines(step, graph),
+        },
+        "AppSpecification": {
+            "ImageUri": site.image,
+            "ContainerEntrypoint": start(f"{PROCESSING_INPUT}/{CODE_CHANNEL}", site.code.start_sha256),
+            "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
+        },
+        "RoleArn": job_role(step, graph),
+        "ProcessingInputs": [
+            {
+                "InputName": name,
+                "AppManaged": False,
+                "S3Input": {
+                    "S3Uri": input_uri(uri, graph),
+                    "LocalPath": f"{PROCESSING_INPUT}/{name}",
+                    "S3DataType": "S3Prefix",
+                    "S3InputMode": "File",
+                    "S3DataDistributionType": "FullyReplicated",
+                    "S3CompressionType": "None",
+                },
+            }
+            for name, uri in [
+                *((name, site.uri(value)) for name, value in step.inputs.items()),
+                (CODE_CHANNEL, site.code.uri),
+            ]
+        ],
+        "StoppingCondition": {"MaxRuntimeInSeconds": step.cluster.max_run_seconds},
+    }
+    if outputs := step.output_names():
+        output: Json = {
+            "Outputs": [
+                {
+                    "OutputName": name,
+                    "AppManaged": False,
+                    "S3Output": {
+                        "S3Uri": join("/", *prefix, name),
+                        "LocalPath": f"{PROCESSING_OUTPUT}/{name}",
+                        "S3UploadMode": "EndOfJob",
+                    },
+                }
+                for name in outputs
+            ]
+        }
+        if key := graph.pipeline.deployment.keys.output:
+            output["KmsKeyId"] = key
+        arguments["ProcessingOutputConfig"] = output
+    if network := network_fields(step, graph):
+        arguments["NetworkConfig"] = network
+    if environment:
+        arguments["Environment"] = environment
+    return arguments | _tags(step, graph)
+
+
+def property_files(step: ProcessingStep) -> list[Json]:
+    """The file from which conditions read the step's numbers."""
+    if step.metrics == ():
+        return []
+    return [{"PropertyFileName": METRICS_OUTPUT, "OutputName": METRICS_OUTPUT, "FilePath": METRICS_FILE}]
+
+
+def training_arguments(step: TrainingStep, site: Site) -> Json:
+    """CreateTrainingJob's input, without the name that the service gives."""
+    graph, cluster = site.graph, step.cluster
+    folders = (*step.outputs, *(("checkpoints",) if step.checkpoint else ()))
+    algorithm: Json = {
+        "TrainingImage": site.image,
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": start(TRAINING_CODE, site.code.start_sha256),
+        "ContainerArguments": [
+            "--code",
+            site.code.sha256,
+            "--training",
+            *(("--folders", ",".join(folders)) if folders else ()),
+            step.program.target if step.program.kind == "component" else f"script:{step.program.target}",
+        ],
+    }
+    if step.logs:
+        algorithm["MetricDefinitions"] = [{"Name": name, "Regex": regex} for name, regex in step.logs.items()]
+    resources = machines(step, graph)
+    if cluster.warm_pool_seconds:
+        resources["KeepAlivePeriodInSeconds"] = cluster.warm_pool_seconds
+    stopping: Json = {"MaxRuntimeInSeconds": cluster.max_run_seconds}
+    if isinstance(cluster.spot, Spot):
+        stopping["MaxWaitTimeInSeconds"] = cluster.spot.max_wait_seconds
+    if step.options.max_pending_seconds is not None:
+        stopping["MaxPendingTimeInSeconds"] = step.options.max_pending_seconds
+    output: Json = {"S3OutputPath": output_prefix(step, site)}
+    if key := graph.pipeline.deployment.keys.output:
+        output["KmsKeyId"] = key
+    arguments: Json = {
+        "AlgorithmSpecification": algorithm,
+        "RoleArn": job_role(step, graph),
+        "OutputDataConfig": output,
+        "ResourceConfig": resources,
+        "StoppingCondition": stopping,
+        "InputDataConfig": [
+            *(
+                channel(name, site.uri(value), step.options.input_modes.get(name, step.options.input_mode), graph)
+                for name, value in step.inputs.items()
+            ),
+            channel(CODE_CHANNEL, site.code.uri, "File", graph),
+        ],
+        "HyperParameters": {name: text(value, graph) for name, value in step.parameters.items()},
+        "EnableManagedSpotTraining": cluster.spot is not None,
+    }
+    if step.checkpoint:
+        uri = step.checkpoint.uri
+        arguments["CheckpointConfig"] = {
+            "S3Uri": checkpoint_prefix(step, graph) if uri is None else spell(uri, graph),
+            "LocalPath": step.checkpoint.local_path,
+        }
+    arguments |= network_fields(step, graph) | training_options(step, output_prefix(step, site)["Std:Join"]["Values"])
+    if environment := _environment(step, graph):
+        arguments["Environment"] = environment
+    return arguments | _tags(step, graph)
+
+
+def checkpoint_prefix(step: TrainingStep, graph: Graph) -> Any:
+    """A folder named by step and configuration, with the final slash that keeps siblings apart.
+
+    No execution id: a retried or repeated training finds its checkpoints, and the cache key stays the same. The
+    launcher works in a subfolder named by the data, so that new data starts fresh. Parameters that may grow between
+    a run and its resumption do not count.
+    """
+    configuration = {
+        "program": step.program.target,
+        "parameters": {
+            name: text(value, graph) for name, value in step.parameters.items() if name not in step.resumable_parameters
+        },
+    }
+    digest = hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:16]
+    pipeline = graph.pipeline
+    prefix = f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{step.name}/{digest}/"
+    own = iteration(step, graph)
+    return join("/", prefix.rstrip("/"), *own, "") if own else prefix
+
+
+def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
+    """The program's own command line, after the start file's `--code HASH`."""
+    if step.program.kind == "script":
+        words: list[Any] = [f"script:{step.program.target}"]
+        for argument in step.arguments:
+            words.append(_folder(argument) if isinstance(argument, FolderPath) else text(argument, graph))
+        return words
+    words = [step.program.target]
+    for flow, names in (("input", step.inputs), ("output", step.output_names())):
+        for name in names:
+            words += [_flag(name), f"/opt/ml/processing/{flow}/{name}"]
+    for name, value in step.parameters.items():
+        words += [_flag(name), text(value, graph)]
+    return words
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _folder(path: FolderPath) -> str:
+    return f"/opt/ml/processing/{path.flow}/{path.name}"
+
+
+def _environment(step: JobStep, graph: Graph) -> Json:
+    environment = {name: text(value, graph) for name, value in step.environment.items()}
+    if step.parameters.get("registry") == "auto":
+        environment.setdefault(REGISTRY_VARIABLE, REGISTRY)
+    if step.cluster.processes is not None:
+        environment["DRIVETRAIN_PROCESSES"] = str(step.cluster.processes)
+    if isinstance(step.cluster.spot, Spot) and step.cluster.spot.max_interruptions is not None:
+        environment["DRIVETRAIN_MAX_INTERRUPTIONS"] = str(step.cluster.spot.max_interruptions)
+    if step.cluster.efa:
+        for name, value in EFA_VARIABLES.items():
+            environment.setdefault(name, value)
+    return environment
+
+
+def job_role(step: JobStep, graph: Graph) -> str:
+    """The IAM role that a job works under: its own, that of its kind, or the pipeline's."""
+    deployment = graph.pipeline.deployment
+    if step.name in deployment.roles.steps:
+        return deployment.roles.steps[step.name]
+    if isinstance(step, TrainingStep):
+        return deployment.roles.training or deployment.role
+    asks_registry = REGISTRY_VARIABLE in _environment(step, graph)
+    return (deployment.roles.registry if asks_registry else deployment.roles.processing) or deployment.role
+
+
+def _tags(step: JobStep, graph: Graph) -> Json:
+    tags = {**graph.pipeline.deployment.tags, **step.tags}
+    return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}

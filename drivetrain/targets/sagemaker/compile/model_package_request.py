@@ -1,0 +1,162 @@
+"""The Arguments of a RegisterModel step: the input of CreateModelPackage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from drivetrain.base.errors import SpecError
+from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.resources import Deployment
+from drivetrain.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.values import OutputRef, PropertyRef, Reference
+from drivetrain.steps.declaration import METRICS_FILE
+from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
+from drivetrain.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
+
+Json = dict[str, Any]
+
+# evaluate's report holds it; drivetrain/decision writes the other.
+MODEL_QUALITY_FILE = "model_quality.json"
+DECISION_FILE = "decision.json"
+JSON_TYPE = "application/json"
+# What training_scripts/serving reads and answers.
+CONTENT_TYPES = (JSON_TYPE, "application/jsonlines", "text/csv", "application/x-npy")
+RESPONSE_TYPES = CONTENT_TYPES
+# Of a model card's hyperparameters.
+_MOST_PARAMETERS, _MOST_CHARACTERS = 100, 255
+# Where the toolkit of the inference images finds the code that a model of ours brings along: the model's archive is
+# unpacked to /opt/ml/model (https://github.com/aws/sagemaker-pytorch-inference-toolkit#user-module).
+SERVING = {
+    "SAGEMAKER_PROGRAM": "inference.py",
+    "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+    "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
+}
+
+
+def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: str | None) -> Json:
+    """CreateModelPackage's input.
+
+    Args:
+        image: the container that serves the model.
+        code: the hash of the code that trained it, where a step of the pipeline did.
+    """
+    producer = producer_of(step, graph)
+    container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
+    ours = producer is not None and producer.program.target == TRAIN
+    if ours:
+        container["Environment"] = dict(SERVING)
+    arguments: Json = {
+        "ModelPackageGroupName": text(step.group, graph),
+        "InferenceSpecification": {
+            "Containers": [container],
+            "SupportedContentTypes": list(step.content_types or (CONTENT_TYPES if ours else (JSON_TYPE,))),
+            "SupportedResponseMIMETypes": list(step.response_types or (RESPONSE_TYPES if ours else (JSON_TYPE,))),
+            "SupportedRealtimeInferenceInstanceTypes": list(step.instance_types),
+            "SupportedTransformInstanceTypes": list(step.instance_types),
+        },
+        "ModelApprovalStatus": text(step.approval, graph),
+        # By this, a trigger on the registry's events knows what a pipeline's own execution did.
+        "MetadataProperties": {"GeneratedBy": get("Execution.PipelineExecutionArn")},
+    }
+    if (content := step.metadata.get(CONTENT_HASH)) is not None:
+        arguments["ModelPackageDescription"] = join("", CONTENT_SAID, spell(content, graph))
+    quality, file = (
+        (step.evaluation, MODEL_QUALITY_FILE) if step.evaluation is not None else (step.metrics, METRICS_FILE)
+    )
+    if quality is not None:
+        uri = join("/", spell(quality, graph), file)
+        arguments["ModelMetrics"] = {"ModelQuality": {"Statistics": {"ContentType": JSON_TYPE, "S3Uri": uri}}}
+    if card := _merged(_known_card(producer, graph), step.card or {}):
+        content = json.dumps(card, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        arguments["ModelCard"] = {"ModelCardContent": content, "ModelCardStatus": "Draft"}
+    if metadata := _metadata(step, graph, producer, code):
+        arguments["CustomerMetadataProperties"] = metadata
+    return arguments
+
+
+def serving_image(step: RegisterStep, deployment: Deployment) -> str:
+    """The container that serves the model: the step's, or the deployment's, or the stock inference image.
+
+    Raises:
+        SpecError: a training image, by its name.
+        UserError: there is no stock image for the region or the instance types.
+    """
+    image = step.image or deployment.serving_image
+    if image is None:
+        gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types)
+        image = inference_image(deployment.region, gpu=gpu)
+    for kind in step.instance_types:
+        if problem := machine_problem(image, kind):
+            raise SpecError(f"Step {step.name!r}: {problem}")
+    if is_training_image(image):
+        raise SpecError(
+            f"Step {step.name!r} registers a model that {image!r} would serve. By its name that is a training image, "
+            "which has no server: no endpoint of the version would start. Give an image that serves "
+            f"({SERVING_IMAGE}, or register(image=...)), or none for the stock inference image."
+        )
+    return image
+
+
+def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:
+    """The step of the pipeline that made the model; None where it comes from elsewhere."""
+    made = graph.by_name.get(step.model.step) if isinstance(step.model, OutputRef | PropertyRef) else None
+    if isinstance(made, ForEachStep) and isinstance(step.model, PropertyRef):
+        # Selected.<path>, or IterationOutputs[n].<step>.<path>
+        parts = step.model.path.split(".")
+        name = made.selector.step if parts[0] == "Selected" and made.selector else parts[1]
+        made = graph.by_name.get(name)
+    return made if isinstance(made, JobStep) else None
+
+
+def _known_card(producer: JobStep | None, graph: Graph) -> Json:
+    """What the pipeline itself says of a model: with which parameters it is trained, as far as they stand in it."""
+    if not isinstance(producer, TrainingStep):
+        return {}
+    told = [
+        {"name": name[:_MOST_CHARACTERS], "value": str(text(value, graph))[:_MOST_CHARACTERS]}
+        for name, value in producer.parameters.items()
+        if not isinstance(value, Reference) and value != ""
+    ]
+    return {
+        "model_overview": {"model_creator": "drivetrain"},
+        "training_details": {"training_job_details": {"user_provided_hyper_parameters": told[:_MOST_PARAMETERS]}},
+    }
+
+
+def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> Json:
+    """What is known with what the author says, whose words count: of a section only the fields that they name."""
+    both = {name: (known[name], given[name]) for name in known.keys() & given.keys()}
+    sections = {
+        name: _merged(cast("Json", ours), cast("Json", theirs))
+        for name, (ours, theirs) in both.items()
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping)
+    }
+    return {**known, **given, **sections}
+
+
+def _metadata(step: RegisterStep, graph: Graph, producer: JobStep | None, code: str | None) -> Json:
+    """What is known of the version's making, the author's own words last: they count."""
+    known: Json = {}
+    if code is not None:
+        known[f"{LINEAGE}code"] = code
+    if producer is not None:
+        known[f"{LINEAGE}config"] = _configuration(producer, graph)
+    if step.decision is not None:
+        known[DECISION_URI] = join("/", spell(step.decision, graph), DECISION_FILE)
+    return known | {name: text(value, graph) for name, value in step.metadata.items()}
+
+
+def _configuration(step: JobStep, graph: Graph) -> str:
+    """A hash of what the step was told: its program and parameters, and on what it runs."""
+    told = {
+        "program": step.program.target,
+        "parameters": {name: text(value, graph) for name, value in step.parameters.items()},
+        "cluster": {"count": spell(step.cluster.count, graph), "processes": step.cluster.processes},
+        "training": isinstance(step, TrainingStep),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,28 @@
+"""The life of a pipeline in an account: what is there, what would change, changing it, and what it then does.
+
+Every call goes through ../account.py, and every refusal becomes one clear message in ../refusals.py.
+
+    desired.py             what the code says                deployed.py           what is there, and what was
+    wire.py                the text that is sent, its hash                         applied last
+    objects.py             code, data, records in the bucket lock.py               one writer at a time
+    listing.py             every pipeline of the account
+
+planning/: what would change
+
+    planning.py            the comparison                    whole_plan.py         with cost and permissions
+    account_resources.py   what is beside the definition     account_resource_words.py  its changes for people
+    triggers.py            rules and schedules               limits.py             quotas of a new account
+    forecast.py            what the cache takes              consequences.py       what roles must be allowed
+    plan_files.py          a plan read back                  plan_words.py         a plan for people
+
+applying/: changing it
+
+    applying.py            makes it so                       rollback.py           takes back what was done of it
+    writing.py             writes the pipeline               destroying.py         takes it away
+
+executions/: what it then does
+
+    executions.py          start, stop, describe             following.py          as the events of a local run
+    execution_jobs.py      the jobs of its steps             execution_report.py   time, cost, spot saving
+    logs.py                what the jobs printed
+"""

@@ -1,0 +1,228 @@
+"""Take away all that apply made.
+
+In the order in which a crash leaves least: first what starts the pipeline, then the pipeline, then what it was made of.
+Destroying again goes on where it stopped. What executions wrote (models, checkpoints, reports) stays: registered
+versions live there.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.account import Account
+from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, Deployed, applied_uri, read, read_pipeline
+from drivetrain.targets.sagemaker.deploy.executions.executions import executions
+from drivetrain.targets.sagemaker.deploy.lock import alone, lock_uri
+from drivetrain.targets.sagemaker.deploy.objects import delete, listed
+from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, read_triggers, remove
+from drivetrain.targets.sagemaker.refusals import ServiceError
+
+_FOLDER = re.compile(r"(?P<own>s3://[^\s\"\\\\]+?)/(?:code|data)/(?P<hash>[0-9a-f]{64})/")
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What is there of a pipeline: all that destroying takes away."""
+
+    name: str
+    root: str
+    deployed: Deployed | None
+    triggers: tuple[AccountTrigger, ...]
+    records: tuple[str, ...]
+    """URIs of the records of what was applied, the lock among them."""
+    objects: tuple[str, ...]
+    """URIs of code and data that no other pipeline uses."""
+    kept: tuple[str, ...] = ()
+    """What stays though apply made it, and why: a line each."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.deployed is None and not (self.triggers or self.records or self.objects)
+
+    def lines(self) -> list[str]:
+        """What goes, for people."""
+        found = [trigger.described for trigger in self.triggers]
+        if self.deployed is not None:
+            found.append(f"pipeline {self.name!r}")
+        if self.records:
+            found.append(f"{len(self.records)} records of what was applied")
+        if self.objects:
+            found.append(f"{len(self.objects)} objects of code and data")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pipeline": self.name,
+            "deployed": self.deployed is not None,
+            "triggers": [{"kind": trigger.kind, "name": trigger.name} for trigger in self.triggers],
+            "records": list(self.records),
+            "objects": list(self.objects),
+            "kept": list(self.kept),
+        }
+
+
+def remains(account: Account, name: str, root: str, *, foreign: bool = False) -> Remains:
+    """What there is to destroy.
+
+    Args:
+        foreign: also a pipeline that apply did not make.
+
+    Raises:
+        UserError: the pipeline was not made by apply, or executions are going on.
+    """
+    there = read(account, name)
+    if there is not None:
+        if not there.is_ours and not foreign:
+            raise UserError(
+                f"Pipeline {name!r} was not made by `drivetrain apply`. To delete it all the same: --foreign"
+            )
+        _check_idle(account, name)
+        triggers = there.triggers
+    else:
+        triggers = read_triggers(account, name, account.arn("sagemaker", f"pipeline/{name}"))
+    arn = account.arn("sagemaker", f"pipeline/{name}") if there is None else there.arn
+    turned = [
+        f"{trigger.described} stays: somebody has made it start {trigger.arguments['Target'].get('Arn')}, which is not "
+        "this pipeline. Delete it yourself where nobody needs it."
+        for trigger in triggers
+        if not trigger.starts(arn)
+    ]
+    triggers = tuple(trigger for trigger in triggers if trigger.starts(arn))
+    found = _objects(account, name, root)
+    elsewhere = () if there is None else _elsewhere(there, root, found.seen)
+    return Remains(name, root, there, triggers, found.records, found.objects, (*turned, *found.kept, *elsewhere))
+
+
+def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator[str]:
+    """Words about what apply wrote under another bucket or prefix than the one that is given now."""
+    digest = there.tags.get(APPLIED)
+    if digest is None or applied_uri(root, there.name, digest) in records:
+        return
+    own = f"{root}/{there.name}"
+    others = sorted({match["own"] for match in _FOLDER.finditer(there.text) if match["own"] != own})
+    where = f"It names code or data in {', '.join(others)}. " if others else ""
+    yield (
+        f"The record of what apply wrote last is not in {own}/applied/: it was deployed with another "
+        f"bucket or prefix, or its record was deleted. {where}What lies there stays, until `drivetrain destroy` is "
+        "called with that bucket and prefix (--set deployment.bucket=... --set deployment.prefix=...)."
+    )
+
+
+def _check_idle(account: Account, name: str) -> None:
+    going = [execution.id for execution in executions(account, name) if execution.is_going]
+    if going:
+        raise UserError(
+            f"Pipeline {name!r} is executing ({', '.join(going[:3])}), and the service deletes none that is. Wait, or "
+            f"stop it: drivetrain stop {name} {going[0]}"
+        )
+
+
+@dataclass(frozen=True)
+class _Objects:
+    seen: tuple[str, ...]
+    """All records of the pipeline."""
+    records: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def _objects(account: Account, name: str, root: str) -> _Objects:
+    """The pipeline's records, code and data; without the code and data that other pipelines use."""
+    own = tuple(listed(account, f"{root}/{name}/applied/"))
+    folders = [listed(account, f"{root}/{name}/{folder}/") for folder in ("code", "data")]
+    there = {uri: found for folder in folders for uri in folder if (found := _hash(uri))}
+    if not there:
+        return _Objects(own, own)
+    try:
+        users = _users(account, name, set(there.values()), f"{root}/{name}")
+    except ServiceError as error:
+        # The records say what was deployed with them, so they stay, too.
+        kept = (
+            f"{len(own)} records, and the code and data beside them, stay in {root}/{name}/: whether another pipeline "
+            f"of the account uses them, such as a copy made in Studio, cannot be seen. {error}"
+        )
+        return _Objects(own, kept=(kept,))
+    lines: list[str] = []
+    used: set[str] = set()
+    for pipeline, hashes in users.items():
+        theirs = sorted({uri.partition(found)[0] + found + "/" for uri, found in there.items() if found in hashes})
+        lines.append(f"code and data that pipeline {pipeline!r} uses stay: {', '.join(theirs)}")
+        used |= hashes
+    return _Objects(own, own, tuple(uri for uri, found in there.items() if found not in used), tuple(lines))
+
+
+def _hash(uri: str) -> str:
+    """The one by which an object of code or data lies: `<root>/<pipeline>/code/<hash>/...`; "" for others' objects."""
+    found = _FOLDER.match(uri)
+    return "" if found is None else found["hash"]
+
+
+def _users(account: Account, name: str, hashes: set[str], own: str) -> dict[str, set[str]]:
+    """Other pipeline of the account -> those of the hashes that its definition names, and not in a folder other than
+    `own`: the beginning of the folder may be joined to them.
+
+    Raises:
+        ServiceError: not all of them may be read.
+    """
+    found: dict[str, set[str]] = {}
+    about = "the account's pipelines"
+    for summary in account.pages("sagemaker", "list_pipelines", "PipelineSummaries", about=about):
+        other = str(summary["PipelineName"])
+        there = read_pipeline(account, other) if other.lower() != name.lower() else None
+        if there is not None:
+            elsewhere = [match["hash"] for match in _FOLDER.finditer(there.text) if match["own"] != own]
+            if used := {each for each in hashes if there.text.count(each) > elsewhere.count(each)}:
+                found[other] = used
+    return found
+
+
+def destroy(
+    account: Account,
+    what: Remains,
+    *,
+    tell: Callable[[str], None] = lambda line: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Remains:
+    """Take it away. Of objects only what still nobody else uses: a person may have looked at `what` for an hour, and
+    somebody deployed the same code meanwhile. Gives what was taken away, and what stays.
+
+    Raises:
+        UserError: somebody applies it, and went on doing so while this waited.
+        ServiceError: AWS refuses; what went before is gone, and destroying again goes on.
+    """
+    with alone(account, what.root, what.name, doing="destroying the pipeline", tell=tell, pause=pause) as lock:
+        gone = _destroy(account, what, tell)
+        lock.ends = "gone"
+    return gone
+
+
+def _destroy(account: Account, what: Remains, tell: Callable[[str], None]) -> Remains:
+    for trigger in what.triggers:
+        remove(account, trigger)
+        tell(f"deleted {trigger.described}")
+    if what.deployed is not None:
+        about = f"pipeline {what.name!r}"
+        account.find("sagemaker", "delete_pipeline", about=about, PipelineName=what.name)
+        tell(f"deleted {about}")
+    now = _objects(account, what.name, what.root)
+    unused = {*now.objects, *now.records}
+    objects, records = (tuple(uri for uri in shown if uri in unused) for shown in (what.objects, what.records))
+    since = [line for line in now.kept if line not in what.kept]
+    if left := len(what.objects) - len(objects):
+        since.append(
+            f"{left} objects of code and data were left: others have come to use them, or they are gone already"
+        )
+    for line in since:
+        tell(f"note: {line}")
+    # The records last: they say which objects are the pipeline's, should this be cut short. The lock is still held.
+    other = tuple(uri for uri in records if uri != lock_uri(what.root, what.name))
+    for uris, words in ((objects, "objects of code and data"), (other, "records")):
+        if uris:
+            delete(account, uris)
+            tell(f"deleted {len(uris)} {words}")
+    return replace(what, objects=objects, records=records, kept=(*what.kept, *since))

@@ -1,0 +1,179 @@
+"""What the code says should be in the account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.catalog import quotas
+from drivetrain.spec.resources import Deployment
+from drivetrain.targets.sagemaker.assets.assets import Asset
+from drivetrain.targets.sagemaker.deploy.deployed import AROUND, OURS
+from drivetrain.targets.sagemaker.deploy.planning.account_resources import fields, record_of
+from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
+from drivetrain.targets.sagemaker.deploy.wire import digest_of, wire_text
+from drivetrain.targets.sagemaker.permissions.names import role_account
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+
+RESERVED_TAGS = "drivetrain:"
+
+
+@dataclass(frozen=True)
+class Desired:
+    """A compiled pipeline with all that belongs to it in the account."""
+
+    name: str
+    arn: str
+    root: str
+    definition: Mapping[str, Any] = field(repr=False)
+    assets: tuple[Asset, ...] = field(repr=False)
+    role: str
+    display_name: str
+    description: str
+    max_parallel: int
+    tags: Mapping[str, str]
+    triggers: tuple[AccountTrigger, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """The definition as it is sent."""
+        return wire_text(self.definition)
+
+    @cached_property
+    def sha256(self) -> str:
+        return digest_of(self.text)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that apply would write: another one, and a saved plan is of other code."""
+        said = {
+            "definition": self.sha256,
+            "root": self.root,
+            "assets": sorted(asset.uri for asset in self.assets),
+            "role": self.role,
+            "display_name": self.display_name,
+            "description": self.description,
+            "max_parallel": self.max_parallel,
+            "tags": dict(self.tags),
+            "triggers": [trigger.to_json() for trigger in self.triggers],
+        }
+        # How the ARN is spelled is known only when there is a pipeline, and is nothing that the code says.
+        return digest_of(json.dumps(said, sort_keys=True).replace(self.arn, self.arn.lower()))
+
+    @cached_property
+    def surroundings(self) -> str:
+        """All but the definition, as apply keeps it."""
+        return record_of(fields(self, self.tags))
+
+    def at(self, arn: str) -> Desired:
+        """The same, for a pipeline that has this ARN."""
+        if arn == self.arn:
+            return self
+        said = json.dumps([trigger.to_json() for trigger in self.triggers]).replace(self.arn, arn)
+        return replace(self, arn=arn, triggers=tuple(AccountTrigger.from_json(item) for item in json.loads(said)))
+
+
+def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Desired:
+    """What `compiled` is to be in `account`.
+
+    Args:
+        arn: the pipeline's, where there is one: the service decides how a name is spelled in it.
+
+    Raises:
+        UserError: settings that are good for this machine only, a role of another account, a tag that is ours.
+    """
+    pipeline = compiled.pipeline
+    arn = _checked(pipeline.name, pipeline.deployment, pipeline.tags, account, arn)
+    return Desired(
+        name=pipeline.name,
+        arn=arn,
+        root=pipeline.deployment.root,
+        definition=compiled.definition,
+        assets=compiled.assets,
+        role=pipeline.deployment.role,
+        display_name=pipeline.display_name or pipeline.name,
+        description=pipeline.description or "",
+        max_parallel=pipeline.max_parallel_steps or quotas.DEFAULT_PARALLEL_STEPS,
+        tags=dict(pipeline.tags),
+        triggers=desired_triggers(pipeline, account, arn),
+        notes=compiled.notes,
+    )
+
+
+def desired_definition(
+    name: str, definition: Mapping[str, Any], place: Deployment, account: Account, arn: str | None = None
+) -> Desired:
+    """A definition as it came, such as one that was imported, deployed under a name.
+
+    Raises:
+        UserError: as `desired`.
+    """
+    return Desired(
+        name=name,
+        arn=_checked(name, place, {}, account, arn),
+        root=place.root,
+        definition=definition,
+        assets=(),
+        role=place.role,
+        display_name=name,
+        description="",
+        max_parallel=quotas.DEFAULT_PARALLEL_STEPS,
+        tags={},
+    )
+
+
+def _checked(name: str, place: Deployment, tags: Mapping[str, str], account: Account, arn: str | None) -> str:
+    """The pipeline's ARN, when nothing speaks against deploying it there."""
+    check_place(place)
+    _, owner = role_account(place.role)
+    if owner != account.number:
+        raise UserError(
+            f"deployment.role is of account {owner}, and these credentials are of account {account.number}. Use "
+            "credentials of the role's account (AWS_PROFILE=...), or give a role of this one: --set deployment.role=ARN"
+        )
+    for tag in tags:
+        if tag.lower().startswith((RESERVED_TAGS, "aws:")):
+            raise UserError(f"Tag {tag!r} of the pipeline: names that begin with {RESERVED_TAGS} and aws: are taken.")
+    most = quotas.MAX_TAGS - len((*OURS, *AROUND))
+    if len(tags) > most:
+        raise UserError(
+            f"The pipeline has {len(tags)} tags. Allowed: {most}; {quotas.MAX_TAGS - most} of {quotas.MAX_TAGS} are "
+            "drivetrain's."
+        )
+    return arn or account.arn("sagemaker", f"pipeline/{name}")
+
+
+def check_place(place: Deployment) -> None:
+    """Refuse the defaults, which name no account's bucket and role.
+
+    Raises:
+        UserError: naming the setting to give.
+    """
+    check_bucket(place)
+    _check_set(place, "role")
+
+
+def check_bucket(place: Deployment) -> None:
+    """Refuse the default, which names no account's bucket.
+
+    Raises:
+        UserError: naming the setting to give.
+    """
+    _check_set(place, "bucket")
+
+
+def _check_set(place: Deployment, name: str) -> None:
+    given = getattr(place, name)
+    if given == getattr(Deployment(), name):
+        raise UserError(
+            f"deployment.{name} is not set: {given!r} stands for this machine. Say where the pipeline lives, in the "
+            f"settings file or with --set deployment.{name}=... (docs/deploying.md)."
+        )

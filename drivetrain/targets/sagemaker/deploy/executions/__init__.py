@@ -1,0 +1,1 @@
+"""Executions of a deployed pipeline: started, followed, reported."""

@@ -1,0 +1,95 @@
+"""What is deployed in an account: every pipeline, whether its definition is what apply wrote, its last execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from drivetrain.targets.sagemaker.account import Account, is_of_aws
+from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OURS, read_pipeline
+from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, executions
+from drivetrain.targets.sagemaker.deploy.wire import digest_of
+from drivetrain.targets.sagemaker.refusals import AbsentError, DeniedError
+
+PAGE = 100
+State = Literal["as applied", "edited", "being applied", "not ours", "not readable"]
+"""`as applied`: its definition is what apply wrote last; what is beside it a plan compares. `edited`: others wrote the
+definition since. `being applied`: apply is at work, or was cut short.
+`not ours`: apply never wrote it. `not readable`: these credentials may not look at it."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A pipeline in the account. Times are seconds since the epoch."""
+
+    name: str
+    arn: str
+    state: State
+    modified: float | None = None
+    """When it was written last, by whomever."""
+    applied: str | None = None
+    """SHA-256 of the definition that apply wrote last."""
+    last: Execution | None = None
+    """The latest execution, without its steps."""
+
+    def to_json(self) -> dict[str, Any]:
+        last = self.last
+        return {
+            "pipeline": self.name,
+            "arn": self.arn,
+            "state": self.state,
+            "modified": self.modified,
+            "applied_sha256": self.applied,
+            "last_execution": None
+            if last is None
+            else {"execution": last.id, "arn": last.arn, "status": last.status, "started": last.started},
+        }
+
+
+def deployed_pipelines(account: Account, limit: int | None = None) -> Iterator[Listed]:
+    """The pipelines of the account in its region, by name, as they are read: three calls for each.
+
+    Those that AWS manages are left out, and one that is deleted meanwhile.
+
+    Raises:
+        ServiceError: AWS refuses the list.
+    """
+    found = account.pages(
+        "sagemaker",
+        "list_pipelines",
+        "PipelineSummaries",
+        about=f"the pipelines in {account.region}",
+        SortBy="Name",
+        SortOrder="Ascending",
+        MaxResults=min(limit or PAGE, PAGE),
+    )
+    for summary in islice((each for each in found if not is_of_aws(str(each["PipelineArn"]))), limit):
+        name, arn, modified = str(summary["PipelineName"]), str(summary["PipelineArn"]), summary.get("LastModifiedTime")
+        seconds = None if modified is None else float(modified.timestamp())
+        try:
+            yield _listed(account, name, arn, seconds)
+        except AbsentError:
+            continue
+        except DeniedError:
+            yield Listed(name, arn, "not readable", seconds)
+
+
+def _listed(account: Account, name: str, arn: str, modified: float | None) -> Listed:
+    about = f"tags of pipeline {name!r}"
+    pages = account.pages("sagemaker", "list_tags", "Tags", about=about, ResourceArn=arn)
+    tags = {str(tag["Key"]): str(tag["Value"]) for tag in pages}
+    latest = executions(account, name, 1)
+    return Listed(name, arn, _state(account, name, tags), modified, tags.get(APPLIED), latest[0] if latest else None)
+
+
+def _state(account: Account, name: str, tags: dict[str, str]) -> State:
+    if not any(tag in tags for tag in OURS):
+        return "not ours"
+    if APPLYING in tags:
+        return "being applied"
+    there = read_pipeline(account, name)
+    if there is None:
+        raise AbsentError(f"There is no pipeline {name!r} any more.")
+    return "as applied" if digest_of(there.text) == tags[APPLIED] else "edited"

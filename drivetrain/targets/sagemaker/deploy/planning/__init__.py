@@ -1,0 +1,1 @@
+"""What apply would change, what follows from it, and how a plan is written down."""

@@ -1,0 +1,98 @@
+"""What a change of the definition means for IAM: what its roles must be allowed from then on, and no longer need.
+
+The policies are those of permissions/, derived from the deployed definition and from the code's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.deploy.desired import Desired
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.policies import CI, SCHEDULES, STARTER, derive
+from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError
+
+# Roles that a definition does not change: the deployer's, and those of what stands between a trigger and the pipeline.
+OTHERS = frozenset((CI, SCHEDULES, STARTER))
+Json = dict[str, Any]
+
+
+def consequences(account: Account, wanted: Desired, deployed: Mapping[str, Any] | None, role: str | None) -> Json:
+    """`roles`: role -> `added` and `removed` permissions (action, resource, why); `notes` of what cannot be derived.
+
+    Args:
+        deployed: the definition that is deployed; None where none is, and all is new.
+        role: the pipeline's role as it is deployed.
+
+    Raises:
+        UserError: a definition whose references cannot be read.
+    """
+    bucket, _, prefix = wanted.root.removeprefix("s3://").partition("/")
+    key, unread = bucket_key(account, bucket)
+
+    def names(pipeline_role: str) -> Names:
+        return Names(
+            partition=account.partition,
+            region=account.region,
+            account=account.number,
+            pipeline=wanted.name,
+            bucket=bucket,
+            prefix=prefix,
+            pipeline_role=pipeline_role,
+            bucket_key=key,
+        )
+
+    after, notes = _permissions(wanted.definition, names(wanted.role))
+    before = {} if deployed is None else _permissions(deployed, names(role or wanted.role))[0]
+    roles: dict[str, Json] = {}
+    for name in sorted({*before, *after}):
+        old, new = before.get(name, {}), after.get(name, {})
+        added = [[*key, new[key]] for key in sorted(new) if key not in old]
+        removed = [[*key, old[key]] for key in sorted(old) if key not in new]
+        if added or removed:
+            roles[name] = {"added": added, "removed": removed}
+    return {"roles": roles, "notes": [*notes, *unread]}
+
+
+def bucket_key(account: Account, bucket: str) -> tuple[str | None, tuple[str, ...]]:
+    """ARN of the account's own KMS key that the bucket encrypts with, None without one; and what could not be read.
+
+    AWS's own keys (SSE-S3, `aws/s3`) need no permission of a role in the same account.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+    """
+    try:
+        said = account.call("s3", "get_bucket_encryption", about=f"bucket {bucket!r}", Bucket=bucket)
+    except AbsentError:
+        return None, ()
+    except ServiceError as error:  # permissions are told as far as they can be
+        return None, (f"whether the roles need the key of bucket {bucket!r} is not known: {error}",)
+    rules = members(said.get("ServerSideEncryptionConfiguration")).get("Rules") or ()
+    for rule in rules:
+        given = members(rule.get("ApplyServerSideEncryptionByDefault")).get("KMSMasterKeyID")
+        if given is None or str(given).endswith("alias/aws/s3"):
+            continue
+        if "alias/" in given:
+            return None, (
+                f"bucket {bucket!r} encrypts with {given}; policies name keys and no aliases, so which key the roles "
+                "need is not shown",
+            )
+        return str(given) if str(given).startswith("arn:") else account.arn("kms", f"key/{given}"), ()
+    return None, ()
+
+
+def _permissions(
+    definition: Mapping[str, Any], names: Names
+) -> tuple[dict[str, dict[tuple[str, str], str]], tuple[str, ...]]:
+    """Role -> (action, resource) -> what needs it."""
+    derived = derive(definition, names)
+    found: dict[str, dict[tuple[str, str], str]] = {}
+    for policy in derived.policies:
+        if set(policy.kinds) & OTHERS:
+            continue
+        for statement in policy.statements:
+            for action in statement.actions:
+                for resource in statement.resources:
+                    found.setdefault(policy.role, {})[action, resource] = statement.reason
+    return found, derived.notes

@@ -1,0 +1,1 @@
+"""Two definitions compared by meaning and by name."""

@@ -1,0 +1,159 @@
+"""Read and change a definition at places; what is not named stays the very object that it was.
+
+find(outline(definition), parse("steps.train.Arguments.ResourceConfig.InstanceType"))
+put(outline(definition), change.place, change.new)
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
+from drivetrain.targets.sagemaker.document.difference import place as places
+from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Value
+from drivetrain.targets.sagemaker.document.difference.difference import STEP, differences, same
+from drivetrain.targets.sagemaker.document.difference.entries import Spot, View, assembled, empty, inside, takes, view
+from drivetrain.targets.sagemaker.document.difference.meaning import says_nothing
+from drivetrain.targets.sagemaker.document.difference.outline import Object, Outline, outline
+from drivetrain.targets.sagemaker.document.difference.outline import assembled as definition_of
+from drivetrain.targets.sagemaker.document.difference.place import Place, Segment
+from drivetrain.targets.sagemaker.document.difference.value_words import shown
+
+# The lists that are laid out by name under roots of their own; whole, where that cannot be.
+STEPS_FIELD, PARAMETERS_FIELD = "Steps", "Parameters"
+
+
+class NoSuchPlaceError(UserError):
+    """Nothing can stand at a place, since what would hold it is not there, or is something else.
+
+    `depth` is the length of the part of the place that does exist.
+    """
+
+    def __init__(self, place: Place, depth: int, there: str) -> None:
+        self.depth = depth
+        super().__init__(f"{places.text(place)}: {places.text(place[:depth]) or 'the definition'} {there}.")
+
+
+def find(parts: Outline, place: Place) -> Value:
+    """What stands at a place; ABSENT where nothing does, but could.
+
+    Raises:
+        NoSuchPlaceError: where nothing can.
+    """
+    value, spot, start = _start(parts, place)
+    for depth, segment in enumerate(place[start:], start):
+        seen = _open(value, spot, place, depth)
+        value, spot = seen.entries.get(segment, ABSENT), inside(spot, seen, segment)
+    return value
+
+
+def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
+    """Whether two values mean the same at a place.
+
+    Raises:
+        NoSuchPlaceError: there is no such place.
+    """
+    if place in ((places.DEFINITION, STEPS_FIELD), (places.DEFINITION, PARAMETERS_FIELD)):
+        first, second = ({} if given is ABSENT else {str(place[1]): given} for given in (one, other))
+        return not differences(first, second)
+    value, spot, start = _start(parts, place)
+    for depth, segment in enumerate(place[start:], start):
+        seen = _open(value, spot, place, depth)
+        value, spot = seen.entries.get(segment, ABSENT), inside(spot, seen, segment)
+    return same(one, other, spot)
+
+
+def put(parts: Outline, place: Place, new: Value) -> Outline:
+    """The outline with `new` at a place; ABSENT takes away what is there.
+
+    Raises:
+        NoSuchPlaceError: nothing can stand there.
+    """
+    value, spot, start = _start(parts, place)
+    made = _with(value, spot, place, start, new)
+    root, name = place[0], str(place[1])
+    if root == places.PARAMETERS:
+        return Outline(parts.raw, parts.fields, _replaced(parts.parameters, name, made), parts.steps, parts.branches)
+    if root == places.STEPS:
+        branches = parts.branches if made is not ABSENT else _replaced(parts.branches, name, ABSENT)
+        return parts.with_steps(_replaced(parts.steps, name, made), branches)
+    if root == places.BRANCHES:
+        assert parts.steps is not None
+        return parts.with_steps(parts.steps, _replaced(parts.branches, name, made))
+    if name not in (STEPS_FIELD, PARAMETERS_FIELD):
+        return Outline(parts.raw, _replaced(parts.fields, name, made), parts.parameters, parts.steps, parts.branches)
+    again = outline(_replaced(_whole(parts), name, made))
+    return Outline(parts.raw, again.fields, again.parameters, again.steps, again.branches)
+
+
+def _start(parts: Outline, place: Place) -> tuple[Value, Spot, int]:
+    """The value of a place's first two segments."""
+    if len(place) < 2 or place[0] not in places.ROOTS or not isinstance(place[1], str):
+        raise NoSuchPlaceError(place, 0, f"has {', '.join(places.ROOTS)}, and names below them")
+    root, name = place[0], place[1]
+    if root == places.DEFINITION:
+        if name in (STEPS_FIELD, PARAMETERS_FIELD):
+            return _whole(parts).get(name, ABSENT), Spot(name, of_service=False), 2
+        return parts.fields.get(name, ABSENT), Spot(name), 2
+    if root == places.PARAMETERS:
+        if parts.parameters is None:
+            raise NoSuchPlaceError(place, 1, "have no names of their own")
+        return parts.parameters.get(name, ABSENT), Spot(), 2
+    if parts.steps is None:
+        raise NoSuchPlaceError(place, 1, "have no names of their own")
+    if root == places.STEPS:
+        return parts.steps.get(name, ABSENT), STEP, 2
+    if name not in parts.steps:
+        raise NoSuchPlaceError(place, 1, f"have no {name}: there is no such step")
+    return parts.branches.get(name, ABSENT), Spot("branch", of_service=False), 2
+
+
+def _whole(parts: Outline) -> Object:
+    return definition_of(parts, outline(parts.raw))
+
+
+def _open(value: Value, spot: Spot, place: Place, depth: int) -> View:
+    """The entries of the value at place[:depth], of which place[depth] may be one."""
+    nothing = value is ABSENT or (spot.of_service and says_nothing(value, spot.field))
+    seen = empty(spot) if nothing else view(cast("Json", value), spot)
+    if nothing and seen is None:
+        raise NoSuchPlaceError(place, depth, "is not there")
+    if seen is None or not takes(seen, place[depth]):
+        raise NoSuchPlaceError(place, depth, f"is {shown(value)}")
+    return seen
+
+
+def _with(value: Value, spot: Spot, place: Place, depth: int, new: Value) -> Value:
+    if depth == len(place):
+        return new
+    seen = _open(value, spot, place, depth)
+    key = place[depth]
+    made = _with(seen.entries.get(key, ABSENT), inside(spot, seen, key), place, depth + 1, new)
+    entries: dict[Segment, Json] = dict(seen.entries)
+    if made is ABSENT:
+        entries.pop(key, None)
+        if not entries and empty(spot) is not None:
+            return ABSENT
+    else:
+        entries[key] = made
+    result = assembled(seen.form, entries)
+    if made is not ABSENT and isinstance(result, list):
+        # An entry of a list carries its name itself.
+        again = view(result, spot)
+        if again is None or key not in again.entries:
+            raise NoSuchPlaceError(place, depth, f"is a list, in which {shown(made)} would not be {shown(key)}")
+    return result
+
+
+def _replaced(given: Object | None, name: str, value: Value) -> Object:
+    made = dict(given or {})
+    _set(made, name, value)
+    return made
+
+
+def _set(given: Object, name: str, value: Value) -> None:
+    if value is ABSENT:
+        given.pop(name, None)
+    else:
+        given[name] = value

@@ -1,0 +1,1 @@
+"""What the service accepts and answers, offline: its shapes, patterns and properties."""

@@ -1,0 +1,187 @@
+"""The policy of every role that a pipeline needs, derived from its definition.
+
+    for policy in derive(compiled.definition, names).policies: print(policy.role, policy.to_json())
+
+A role serves every job that names it: where the deployment names one role for all, that role gets all of it, and a
+note says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drivetrain.targets.sagemaker.document.document import Definition, from_json
+from drivetrain.targets.sagemaker.permissions.condensing import condensed
+from drivetrain.targets.sagemaker.permissions.job_roles import job_statements
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.operators import (
+    LAMBDA,
+    SCHEDULER,
+    deployer_statements,
+    scheduler_statements,
+    starter_statements,
+    trust_service,
+)
+from drivetrain.targets.sagemaker.permissions.pipeline_role import SAGEMAKER, pipeline_statements
+from drivetrain.targets.sagemaker.permissions.places import PATTERNS
+from drivetrain.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement, Trust
+from drivetrain.targets.sagemaker.permissions.reading import read_uses
+from drivetrain.targets.sagemaker.permissions.uses import Use
+
+PIPELINE, SCHEDULES, STARTER, CI = "pipeline", "scheduler", "starter", "ci"
+
+# Actions that stand with the resource `*`, and why: the Service Authorization Reference lists no resource for them.
+# Each is bound by a condition instead.
+# https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
+UNSCOPED: Mapping[str, str] = {
+    "cloudwatch:PutMetricData": "no resource but CloudWatch's own data sets; bound to the namespace of the job's kind",
+    "ec2:DescribeDhcpOptions": "no resource; bound to the region",
+    "ec2:DescribeNetworkInterfaces": "no resource; bound to the region",
+    "ec2:DescribeSecurityGroups": "no resource; bound to the region",
+    "ec2:DescribeSubnets": "no resource; bound to the region",
+    "ec2:DescribeVpcs": "no resource; bound to the region",
+    "ecr:GetAuthorizationToken": "no resource; a token gives nothing without the actions on a repository",
+    "elasticmapreduce:RunJobFlow": "no resource before the cluster is there; bound to the region",
+    "emr-serverless:CreateApplication": "no resource before the application is there; bound to the region",
+    "events:ListRules": "no resource; bound to the region",
+    "sagemaker:ListModelPackages": "a list is of no single version; bound to the region",
+    "scheduler:ListSchedules": "no resource; bound to the region",
+    "ssmmessages:CreateControlChannel": "no resource; bound to the region",
+    "ssmmessages:CreateDataChannel": "no resource; bound to the region",
+    "ssmmessages:OpenControlChannel": "no resource; bound to the region",
+    "ssmmessages:OpenDataChannel": "no resource; bound to the region",
+}
+
+# Resources of which no part of the name is known, and why. Any other wildcard must have the beginning of a name before
+# it, or it would be everything of its kind in the account.
+UNNAMED: Mapping[str, str] = {
+    "ec2:network-interface/": "an interface gets its id from a job; changing one is bound to the job's subnets",
+    "elasticmapreduce:cluster/": "a cluster gets its id when a step makes it",
+    "emr-serverless:/applications/": "an application gets its id when a step makes it",
+    "sagemaker:experiment-trial/": "a trial is called as its execution is",
+    "sagemaker:hyper-parameter-tuning-job/": "its name begins with the execution's id, without a prefix",
+}
+_WILDCARD = re.compile(r"[*?]")
+# A resource whose name has not begun yet: its kind alone, or nothing.
+_KIND = re.compile(r"/?[a-z-]*[:/]?|schedule/default/")
+
+
+def why_wild(statement: Statement, resource: str) -> str | None:
+    """Why a statement's resource may have a wildcard where it has one; None where nothing says so.
+
+    That a wildcard was derived is no reason by itself: either it stands behind the beginning of a name, for the
+    statement's own reason, or `UNSCOPED` or `UNNAMED` lists it.
+    """
+    if resource == "*":
+        reasons = [f"{action}: {UNSCOPED[action]}" for action in statement.actions if action in UNSCOPED]
+        return "; ".join(reasons) if len(reasons) == len(statement.actions) and statement.conditions else None
+    *_, service, _region, _account, name = resource.split(":", 5)
+    known = _WILDCARD.split(name, maxsplit=1)[0]
+    if service == "s3":
+        return statement.reason if "/" in known else None
+    return UNNAMED.get(f"{service}:{known}") if _KIND.fullmatch(known) else statement.reason
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The policies of all roles, and what could not be derived."""
+
+    policies: tuple[Policy, ...]
+    notes: tuple[str, ...]
+
+    def of(self, kind: str) -> Policy | None:
+        """The policy of the role that serves a kind of work."""
+        return next((policy for policy in self.policies if kind in policy.kinds), None)
+
+
+def derive(
+    definition: Definition | Mapping[str, Any],
+    names: Names,
+    values: Mapping[str, Sequence[str]] | None = None,
+    ci_trust: tuple[Trust, ...] = (),
+) -> Derived:
+    """The policies that deploying and running a definition takes, and no more.
+
+    Args:
+        values: parameter -> what an execution may be started with, beside its default and its choices.
+        ci_trust: who may take the role of the deployer on.
+
+    Raises:
+        UserError: a definition whose references cannot be read.
+    """
+    if not isinstance(definition, Definition):
+        definition = from_json(dict(definition), names.pipeline)
+    reading = read_uses(definition, names, PATTERNS, values)
+    built = _Builder(names)
+    started = trust_service(SAGEMAKER, names, ())
+    built.add(names.pipeline_role, PIPELINE, pipeline_statements(reading, names), (started,))
+    for role in dict.fromkeys(use.role for use in reading.uses if use.role is not None):
+        uses = [use for use in reading.uses if use.role == role]
+        built.add(
+            role, "", job_statements(uses, names, reading.encrypted), (started,), kinds=[kind_of(use) for use in uses]
+        )
+    built.add(names.role(SCHEDULES), SCHEDULES, scheduler_statements(names), (trust_service(SCHEDULER, names, ()),))
+    built.add(names.role(STARTER), STARTER, starter_statements(names), (Trust(service=LAMBDA),))
+    built.add(names.role(CI), CI, deployer_statements(reading, names), ci_trust)
+    return Derived(built.policies(), (*reading.notes, *built.notes()))
+
+
+def kind_of(use: Use) -> str:
+    """For which kind of work a job's role is."""
+    if use.type in ("Training", "Tuning"):
+        return "training"
+    if use.type in ("Model", "Transform"):
+        return "serving"
+    return "registry" if use.groups else "processing"
+
+
+@dataclass
+class _Builder:
+    names: Names
+
+    def __post_init__(self) -> None:
+        self._statements: dict[str, list[Statement]] = {}
+        self._kinds: dict[str, list[str]] = {}
+        self._trust: dict[str, tuple[Trust, ...]] = {}
+
+    def add(
+        self,
+        role: str,
+        kind: str,
+        statements: Iterable[Statement],
+        trust: tuple[Trust, ...],
+        kinds: Iterable[str] = (),
+    ) -> None:
+        self._statements.setdefault(role, []).extend(statements)
+        self._kinds.setdefault(role, []).extend((kind, *kinds) if kind else kinds)
+        # A role may serve several kinds of work: each of its services must be able to take it on.
+        known = self._trust.setdefault(role, ())
+        self._trust[role] = (*known, *(each for each in trust if each not in known))
+
+    def policies(self) -> tuple[Policy, ...]:
+        return tuple(
+            Policy(
+                role=role,
+                kinds=tuple(dict.fromkeys(self._kinds[role])),
+                statements=condensed(statements),
+                trust=self._trust[role],
+            )
+            for role, statements in self._statements.items()
+        )
+
+    def notes(self) -> Iterator[str]:
+        for policy in self.policies():
+            if len(policy.kinds) > 1:
+                yield (
+                    f"role {policy.name!r} serves {', '.join(policy.kinds)} at once, and so holds what each of them "
+                    "needs. Give each its own: deployment.roles (docs/infrastructure.md)."
+                )
+            if (size := len(json.dumps(policy.to_json(), separators=(",", ":")))) > MAX_POLICY_CHARACTERS:
+                yield (
+                    f"role {policy.name!r}: its policy has {size:,} characters; IAM takes {MAX_POLICY_CHARACTERS:,} of "
+                    "a role. Give its jobs several roles, or fewer places."
+                )

@@ -1,7 +1,0 @@
-"""HubContent: an entry of a hub in the account; a stub stands for it."""
-
-from __future__ import annotations
-
-from drivetrain.pipelines.targets.local import absent
-
-check, run = absent.refused("a hub of the account"), absent.run

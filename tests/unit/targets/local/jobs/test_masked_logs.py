@@ -1,0 +1,66 @@
+"""Secrets that a program prints are not in its log once it has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from drivetrain.base.masking import MASK, Masking
+from drivetrain.pipelines.cli.main import run
+from drivetrain.targets.local.jobs import masked_logs
+from drivetrain.targets.local.jobs.masked_logs import mask_logs
+
+KEY = "-----BEGIN PRIVATE KEY-----\nabc\ndef\n-----END PRIVATE KEY-----\n"
+
+
+def test_a_key_at_the_end_of_a_piece_is_masked_whole(tmp_path: Path) -> None:
+    log = tmp_path / "1" / "a.log"
+    log.parent.mkdir()
+    log.write_bytes(b"one\r\n\xff\n" + KEY.encode() + b"last")
+    with mock.patch.object(masked_logs, "_PIECE", 8):
+        mask_logs(tmp_path, Masking())
+    assert log.read_bytes() == f"one\r\n\udcff\n{MASK}\nlast".encode("utf-8", "surrogateescape")
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["a.log"]
+
+
+def test_a_log_without_secrets_is_not_written_again(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("nothing\n")
+    before = log.stat()
+    mask_logs(tmp_path, Masking(["something"]))
+    assert log.stat() == before
+
+
+def test_what_a_run_keeps_is_for_its_owner_and_holds_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "plain-looking-value")
+    program = "print('denied: plain-looking-value, ghp_' + 'a1' * 20)"
+    arguments = {
+        "ProcessingResources": {"ClusterConfig": {"InstanceType": "m", "InstanceCount": 1, "VolumeSizeInGB": 1}},
+        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
+        "Environment": {"RATE": "plain-looking-value"},
+        "RoleArn": "arn:aws:iam::000000000000:role/Role",
+    }
+    definition = tmp_path / "definition.json"
+    step = {"Name": "work", "Type": "Processing", "Arguments": arguments}
+    definition.write_text(json.dumps({"Version": "2020-12-01", "Steps": [step]}))
+    home = tmp_path / "home"
+    old = os.umask(0o022)
+    try:
+        assert run(["run", "-d", str(definition), "--home", str(home)]) == 0
+    finally:
+        os.umask(old)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [home, *home.iterdir(), *home.rglob("*.log")]}
+    modes.pop(".gitignore")
+    expected = {"home": 0o700, "s3": 0o700, "runs": 0o700, "ledger.db": 0o600, "127.0.0.1.log": 0o600}
+    assert {name: modes[name] for name in expected} == expected
+    assert next(home.rglob("*.log")).read_text() == f"denied: {MASK}, {MASK}\n"
+    kept = [path for path in home.rglob("*") if path.is_file() and path.name not in ("definition.json", "request.json")]
+    assert not [path for path in kept if b"plain-looking-value" in path.read_bytes()]
+    assert "plain-looking-value" not in capsys.readouterr().out

@@ -1,0 +1,177 @@
+"""What RegisterModel is told of a version, and what a step that asks a registry is told of the platform."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypedDict
+
+import pytest
+
+from drivetrain import Deployment, Pipeline, register, step
+from drivetrain.base.errors import SpecError
+from drivetrain.components import Input, Output, component
+from drivetrain.components.train import train
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.images import stock_image
+
+
+class Told(TypedDict):
+    good: int
+    content_hash: str
+
+
+@component(cached=False)
+def judge(model: Input, decision: Output, registry: str = "auto") -> Told:
+    return {"good": 1, "content_hash": "x"}
+
+
+@component
+def measure(model: Input, report: Output) -> dict[str, float]:
+    return {}
+
+
+@component(job="training")
+def fit(data: Input, model: Output, rate: float = 0.1) -> None:
+    """Fit without us."""
+
+
+def steps(*built: Any, **fields: Any) -> dict[str, dict[str, Any]]:
+    definition = compile_pipeline(Pipeline(name="p", steps=list(built), **fields)).definition
+    return {each["Name"]: each for each in definition["Steps"]}
+
+
+def property_of(step: str, name: str) -> dict[str, Any]:
+    file = {"Get": f"Steps.{step}.PropertyFiles.metrics"}
+    return {"Std:JsonGet": {"PropertyFile": file, "Path": name}}
+
+
+def output_file(step: str, output: str, name: str) -> dict[str, Any]:
+    uri = {"Get": f"Steps.{step}.ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri"}
+    return {"Std:Join": {"On": "/", "Values": [uri, name]}}
+
+
+def flagship(**given: Any) -> dict[str, dict[str, Any]]:
+    fitted = step(train, train="s3://b/train/", epochs=3)
+    scores = step(measure, model=fitted["model"])
+    judged = step(judge, model=fitted["model"])
+    made = register(model=fitted["model"], evaluation=scores, decision=judged, group="g", **given)
+    return steps(fitted, scores, judged, made)
+
+
+def test_a_version_of_our_training() -> None:
+    built = flagship(intended_use="Reads digits.")
+    found = built["register-model"]["Arguments"]
+    assert found["MetadataProperties"] == {"GeneratedBy": {"Get": "Execution.PipelineExecutionArn"}}
+    assert found["ModelMetrics"]["ModelQuality"]["Statistics"] == {
+        "ContentType": "application/json",
+        "S3Uri": output_file("measure", "report", "model_quality.json"),
+    }
+    metadata = found["CustomerMetadataProperties"]
+    assert metadata["drivetrain-content-hash"] == property_of("judge", "content_hash")
+    assert metadata["drivetrain-decision-uri"] == output_file("judge", "decision", "decision.json")
+    assert metadata["drivetrain-lineage-code"] in json.dumps(built["train"]), "the code that trained it"
+    assert len(metadata["drivetrain-lineage-config"]) == 64
+    assert "drivetrain-lineage-data" not in metadata, "this step does not know it"
+    card = json.loads(found["ModelCard"]["ModelCardContent"])
+    assert card["intended_uses"] == {"intended_uses": "Reads digits."}
+    told = {each["name"]: each["value"] for each in _parameters(card)}
+    assert told["epochs"] == "3" and told["recipe"] == "digits_cnn" and "weights" not in told
+    (container,) = found["InferenceSpecification"]["Containers"]
+    assert "/pytorch-inference:2.6.0-cpu-" in container["Image"]
+    assert container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
+    assert container["Environment"]["SAGEMAKER_SUBMIT_DIRECTORY"] == "/opt/ml/model/code"
+    assert "text/csv" in found["InferenceSpecification"]["SupportedContentTypes"]
+
+
+def test_what_an_author_adds_to_a_section_leaves_the_rest_of_it() -> None:
+    """And what both say is said in the author's words."""
+    own = {"objective_function": {"notes": "cross entropy"}, "training_job_details": {"training_arn": "arn"}}
+    built = flagship(card={"training_details": own, "model_overview": {"model_creator": "ada"}})
+    card = json.loads(built["register-model"]["Arguments"]["ModelCard"]["ModelCardContent"])
+    assert card["training_details"]["objective_function"] == {"notes": "cross entropy"}
+    assert card["training_details"]["training_job_details"]["training_arn"] == "arn"
+    assert {"name": "epochs", "value": "3"} in _parameters(card)
+    assert card["model_overview"] == {"model_creator": "ada"}
+
+
+def _parameters(card: dict[str, Any]) -> list[dict[str, str]]:
+    return card["training_details"]["training_job_details"]["user_provided_hyper_parameters"]
+
+
+def test_the_configuration_s_hash_is_that_of_what_was_told() -> None:
+    one, same, other = (
+        steps(fitted := step(train, train="s3://b/train/", epochs=epochs), register(model=fitted["model"], group="g"))
+        for epochs in (3, 3, 4)
+    )
+    hashes = [
+        built["register-model"]["Arguments"]["CustomerMetadataProperties"]["drivetrain-lineage-config"]
+        for built in (one, same, other)
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_version_of_another_training_and_one_from_elsewhere() -> None:
+    fitted = step(fit, data="s3://b/train/")
+    found = steps(fitted, register(model=fitted["model"], group="g"))["register-model"]["Arguments"]
+    (container,) = found["InferenceSpecification"]["Containers"]
+    assert "Environment" not in container, "what serves it is not ours to say"
+    assert found["InferenceSpecification"]["SupportedContentTypes"] == ["application/json"]
+    assert [each["name"] for each in _parameters(json.loads(found["ModelCard"]["ModelCardContent"]))] == ["rate"]
+    brought = steps(register(model="s3://b/model.tar.gz", group="g"))["register-model"]["Arguments"]
+    assert "CustomerMetadataProperties" not in brought and "ModelCard" not in brought
+
+
+def test_an_image_of_ones_own() -> None:
+    for made, fields in (
+        (register(model="s3://b/m.tar.gz", group="g", image="mine:1"), {}),
+        (register(model="s3://b/m.tar.gz", group="g"), {"deployment": Deployment(serving_image="mine:1")}),
+    ):
+        specification = steps(made, **fields)["register-model"]["Arguments"]["InferenceSpecification"]
+        assert specification["Containers"][0]["Image"] == "mine:1"
+
+
+def test_the_image_of_jobs_does_not_serve() -> None:
+    """It holds what trains; an endpoint in it would not start, and that after the version was approved."""
+    jobs = Deployment(image="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1")
+    made = steps(register(model="s3://b/m.tar.gz", group="g"), deployment=jobs)["register-model"]["Arguments"]
+    assert "/pytorch-inference:" in made["InferenceSpecification"]["Containers"][0]["Image"]
+
+
+@pytest.mark.parametrize(
+    "image", [stock_image("us-east-1", gpu=True).uri, stock_image("us-east-1", gpu=False, version="2.10").uri]
+)
+def test_a_training_image_that_would_serve_is_refused(image: str) -> None:
+    for given, fields in (({"image": image}, {}), ({}, {"deployment": Deployment(serving_image=image)})):
+        with pytest.raises(SpecError, match=r"training image, which has no server.*deployment\.serving_image"):
+            steps(register(model="s3://b/m.tar.gz", group="g", **given), **fields)
+
+
+def test_a_machine_that_the_serving_image_has_no_code_for_is_refused() -> None:
+    made = register(model="s3://b/m.tar.gz", group="g").model_copy(update={"instance_types": ("ml.p2.xlarge",)})
+    with pytest.raises(SpecError, match=r"ml\.p2\.xlarge has GPUs of the generation Kepler.*pytorch-inference"):
+        steps(made)
+
+
+def test_numbers_of_any_step_are_kept_as_before() -> None:
+    scores = step(measure, model="s3://b/m.tar.gz")
+    found = steps(scores, register(model="s3://b/m.tar.gz", metrics=scores, group="g"))["register-model"]["Arguments"]
+    statistics = found["ModelMetrics"]["ModelQuality"]["Statistics"]
+    assert statistics["S3Uri"] == output_file("measure", "metrics", "metrics.json")
+
+
+def test_the_registry_of_the_platform() -> None:
+    built = steps(
+        step(judge, model="s3://b/m.tar.gz"),
+        step(judge, name="named", model="s3://b/m.tar.gz", registry="mlflow:http://server"),
+        step(judge, name="told", model="s3://b/m.tar.gz", environment={"DRIVETRAIN_REGISTRY": "local:x"}),
+        step(measure, model="s3://b/m.tar.gz"),
+    )
+    environments = {name: each["Arguments"].get("Environment", {}) for name, each in built.items()}
+    assert environments["judge"] == {"DRIVETRAIN_REGISTRY": "sagemaker"}
+    assert environments["named"] == environments["measure"] == {}
+    assert environments["told"] == {"DRIVETRAIN_REGISTRY": "local:x"}
+
+
+def test_what_looks_at_more_than_its_inputs_has_no_cache() -> None:
+    built = steps(step(judge, model="s3://b/m.tar.gz"), step(measure, model="s3://b/m.tar.gz"))
+    assert "CacheConfig" not in built["judge"] and built["measure"]["CacheConfig"] == {"Enabled": True}

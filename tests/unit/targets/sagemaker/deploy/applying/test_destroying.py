@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.account import Account
+from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
+from drivetrain.targets.sagemaker.deploy.executions import executions
+from drivetrain.targets.sagemaker.refusals import ServiceError
+from drivetrain.triggers.resource_names import resource_name
+from tests.fixtures.sagemaker_service.playing import Playing
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
+
+EMPTY = {"pipelines": {}, "rules": {}, "schedules": {}, "objects": []}
+
+
+def root(place: Place) -> str:
+    return f"s3://{place.bucket}/pipelines"
+
+
+def test_it_leaves_nothing_of_any_version(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    place.apply(place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.rule(), place.schedule())))
+    found = remains(place.account, NAME, root(place))
+    assert len(found.records) == 5 and len(found.objects) == 2 and len(found.triggers) == 2
+    assert len(found.lines()) == 5
+    destroy(place.account, found)
+    assert place.state() == EMPTY
+    assert remains(place.account, NAME, root(place)).is_empty
+
+
+def test_what_executions_wrote_and_what_others_keep_there_stays(place: Place) -> None:
+    place.apply(place.wanted())
+    other = replace(place, name="other")
+    other.apply(other.wanted())
+    theirs = {key for key in place.state()["objects"] if key.startswith("pipelines/other/")}
+    kept = {f"pipelines/{NAME}/steps/train/abc123/model.tar.gz", f"pipelines/{NAME}/data/notes.txt"}
+    for key in kept:
+        place.outside.client("s3").put_object(Bucket=place.bucket, Key=key, Body=b"m")
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    left = place.state()
+    assert list(left["pipelines"]) == ["other"] and set(left["objects"]) == theirs | kept
+    assert other.plan(other.wanted()).is_empty
+
+
+def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> None:
+    place.apply(place.wanted())
+    shown = remains(place.account, NAME, root(place))
+    weekly = replace(place, name="weekly")
+    # A pipeline that names this one's code, as a copy of its definition does.
+    shared = replace(weekly.wanted(), definition=place.wanted().definition, assets=place.wanted().assets)
+    weekly.apply(shared)
+    assert len(shown.objects) == 1
+    told: list[str] = []
+    done = destroy(place.account, shown, tell=told.append)
+    assert done.objects == () and done.records == shown.records
+    assert [line for line in told if line.startswith("note: 1 objects of code and data were left")]
+    assert "note: code and data that pipeline 'weekly' uses stay: " in told[-2] + told[-3]
+    left = place.state()
+    assert list(left["pipelines"]) == ["weekly"] and weekly.plan(shared).is_empty
+    assert shared.assets[0].uri.removeprefix(f"s3://{place.bucket}/") in left["objects"]
+    assert not any(line.startswith("deleted 1 objects") for line in told)
+
+
+def test_the_same_code_in_another_pipelines_folder_is_no_use_of_it(place: Place) -> None:
+    place.apply(place.wanted())
+    other = replace(place, name="other")
+    alike = json.loads(place.wanted().text.replace(f"/{NAME}/", "/other/"))
+    assets = tuple(replace(each, uri=each.uri.replace(f"/{NAME}/", "/other/")) for each in place.wanted().assets)
+    other.apply(replace(other.wanted(), definition=alike, assets=assets))
+    found = remains(place.account, NAME, root(place))
+    assert len(found.objects) == 1 and not found.kept
+    destroy(place.account, found)
+    assert not [key for key in place.state()["objects"] if key.startswith(f"pipelines/{NAME}/")]
+    assert assets[0].uri.removeprefix(f"s3://{place.bucket}/") in place.state()["objects"]
+
+
+@pytest.mark.slow
+def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -> None:
+    longer = replace(place, name=f"{NAME}-too")
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    longer.apply(longer.wanted(triggers=(longer.rule(), longer.schedule())))
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    state = place.state()
+    assert list(state["rules"]) == [f"{NAME}-too_approved"] and list(state["schedules"]) == [
+        resource_name(f"{NAME}-too", "daily")
+    ]
+
+
+@pytest.mark.slow
+def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
+    class Failing(Account):
+        def __init__(self, left: int) -> None:
+            super().__init__(place.outside.region)
+            self._clients = place.account._clients
+            self.left = left
+
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation.startswith(("delete", "remove")):
+                self.left -= 1
+                if self.left < 0:
+                    raise KeyboardInterrupt
+            return super().call(service, operation, about=about, **arguments)
+
+    for number in range(6):
+        here = replace(place, name=f"n{number}-{NAME}")
+        here.apply(here.wanted(triggers=(here.rule(), here.schedule())))
+        with pytest.raises(KeyboardInterrupt):
+            destroy(Failing(number), remains(place.account, here.name, root(place)))
+        destroy(place.account, remains(place.account, here.name, root(place)))
+        assert place.state() == EMPTY, number
+
+
+@pytest.mark.slow
+def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
+    found = remains(place.account, NAME, root(place))
+    assert found.deployed is None and len(found.triggers) == 2
+    destroy(place.account, found)
+    assert place.state() == EMPTY
+
+
+def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
+    place.apply(place.wanted())
+    arn = executions.start(place.account, NAME)
+    with pytest.raises(UserError, match=f"is executing .*drivetrain stop nightly {arn.rpartition('/')[2]}"):
+        remains(place.account, NAME, root(place))
+    Playing(place.outside.backend(), arn).conclude()
+    client = place.outside.client("sagemaker")
+    client.delete_tags(ResourceArn=place.wanted().arn, TagKeys=["drivetrain:applied"])
+    with pytest.raises(UserError, match=r"was not made by `drivetrain apply`.*--foreign"):
+        remains(place.account, NAME, root(place))
+    destroy(place.account, remains(place.account, NAME, root(place), foreign=True))
+    assert place.state() == EMPTY
+
+
+def test_code_that_a_copy_made_in_studio_uses_stays(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    client = place.outside.client("sagemaker")
+    client.create_pipeline(
+        PipelineName="a-copy", PipelineDefinition=wanted.text, RoleArn=wanted.role, ClientRequestToken="t" * 32
+    )
+    found = remains(place.account, NAME, root(place))
+    assert found.objects == () and len(found.records) == 3
+    assert len(found.kept) == 1 and "pipeline 'a-copy' uses stay: s3://" in found.kept[0]
+    destroy(place.account, found)
+    left = place.state()
+    assert list(left["pipelines"]) == ["a-copy"]
+    assert left["objects"] == [wanted.assets[0].uri.removeprefix(f"s3://{place.bucket}/")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("denied", ["list_pipelines", "describe_pipeline"])
+def test_where_other_pipelines_cannot_be_read_the_code_stays_and_it_is_said(place: Place, denied: str) -> None:
+    place.apply(place.wanted())
+    other = replace(place, name="other")
+    other.apply(other.wanted())
+
+    class Denied(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation == denied and arguments.get("PipelineName") != NAME:
+                raise ServiceError(f"AWS denies {operation}.", code="AccessDeniedException")
+            return super().call(service, operation, about=about, **arguments)
+
+    before = place.state()["objects"]
+    found = remains(Denied(place.outside.region), NAME, root(place))
+    assert found.objects == found.records == () and found.deployed is not None
+    assert len(found.kept) == 1 and f"cannot be seen. AWS denies {denied}." in found.kept[0]
+    destroy(place.account, found)
+    assert list(place.state()["pipelines"]) == ["other"] and place.state()["objects"] == before
+    # With the permission, what stayed goes.
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    assert all("other" in key or "/code/" in key for key in place.state()["objects"])
+    assert len(place.state()["objects"]) == len(before) - 3
+
+
+@pytest.mark.slow
+def test_under_another_prefix_what_stays_is_said(place: Place) -> None:
+    place.apply(place.wanted())
+    elsewhere = f"s3://{place.bucket}/elsewhere"
+    found = remains(place.account, NAME, elsewhere)
+    assert found.deployed is not None and not found.records and not found.objects
+    assert len(found.kept) == 1 and root(place) in found.kept[0] and elsewhere in found.kept[0]
+    destroy(place.account, found)
+    assert place.state()["objects"]
+    destroy(place.account, remains(place.account, NAME, root(place)))
+    assert place.state() == EMPTY
+
+
+@pytest.mark.slow
+def test_a_record_that_is_no_text_is_no_hindrance(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    s3 = place.outside.client("s3")
+    for key in (f"pipelines/{NAME}/applied/{wanted.sha256}.json", f"pipelines/other/applied/{'0' * 64}.json"):
+        s3.put_object(Bucket=place.bucket, Key=key, Body=b"\xff\xfe\x00")
+    found = remains(place.account, NAME, root(place))
+    destroy(place.account, found)
+    assert not place.state()["pipelines"]
+
+
+@pytest.mark.parametrize("status", ["Executing", "Stopping"])
+def test_one_that_is_stopping_is_going_on(place: Place, status: str) -> None:
+    place.apply(place.wanted())
+    arn = executions.start(place.account, NAME)
+    Playing(place.outside.backend(), arn).conclude(status)
+    with pytest.raises(UserError, match="is executing"):
+        remains(place.account, NAME, root(place))

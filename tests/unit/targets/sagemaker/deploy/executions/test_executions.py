@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.deploy.executions import executions
+from drivetrain.targets.sagemaker.refusals import AbsentError
+from tests.fixtures.sagemaker_service.playing import Playing
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
+
+
+@pytest.fixture
+def started(place: Place) -> tuple[Place, Playing]:
+    place.apply(place.wanted())
+    return place, Playing(place.outside.backend(), executions.start(place.account, NAME))
+
+
+def test_a_start_passes_what_was_given(place: Place) -> None:
+    place.apply(place.wanted())
+    arn = executions.start(place.account, NAME, parameters={"MinAccuracy": "0.5"}, parallel=2, name="by-hand")
+    client = place.outside.client("sagemaker")
+    said = client.describe_pipeline_execution(PipelineExecutionArn=arn)
+    parameters = client.list_pipeline_parameters_for_execution(PipelineExecutionArn=arn)["PipelineParameters"]
+    assert said["PipelineExecutionDisplayName"] == "by-hand"
+    assert said["ParallelismConfiguration"] == {"MaxParallelExecutionSteps": 2}
+    assert said["PipelineVersionId"] == 1
+    assert parameters == [{"Name": "MinAccuracy", "Value": "0.5"}]
+
+
+@pytest.mark.slow
+def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) -> None:
+    place.apply(place.wanted())
+    client = place.outside.client("sagemaker")
+    client.update_pipeline_version(
+        PipelineArn=place.wanted().arn, PipelineVersionId=1, PipelineVersionAliasOperations={"Add": ["stable"]}
+    )
+    more = {**definition(), "Parameters": [{"Name": "Rows", "Type": "Integer", "DefaultValue": 3}]}
+    place.apply(place.wanted(definition=more))
+    for which in ({"version": 1}, {"alias": "stable"}):
+        arn = executions.start(place.account, NAME, parameters={"MinAccuracy": "0.1"}, **which)
+        assert executions.describe(place.account, arn).version == 1
+    assert executions.describe(place.account, executions.start(place.account, NAME)).version == 2
+    with pytest.raises(UserError, match="no parameter 'MinAccuracy'"):
+        executions.start(place.account, NAME, parameters={"MinAccuracy": "0.1"})
+    with pytest.raises(UserError, match="Give one of them"):
+        executions.start(place.account, NAME, version=1, alias="stable")
+    with pytest.raises(AbsentError, match="alias 'other' does not exist"):
+        executions.start(place.account, NAME, alias="other")
+    assert [(number, aliases) for number, _, aliases in executions.versions(place.account, NAME)] == [
+        (2, ()),
+        (1, ("stable",)),
+    ]
+
+
+@pytest.mark.slow_cases(but=["given0-Did you mean 'MinAccuracy'"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"parameters": {"MinAcuracy": "1"}}, "Did you mean 'MinAccuracy'"),
+        ({"parameters": {"MinAccuracy": "high"}}, "a finite number"),
+        ({"select": ["trian"]}, "--select trian: there is no such step. Did you mean 'train'"),
+        ({"select": ["prepare", "stop"]}, "train lies between steps that are selected"),
+        ({"select": ["train"]}, "no execution of 'nightly' has succeeded or failed yet"),
+        ({"name": "by hand"}, "--name 'by hand': no execution can be called so"),
+        ({"name": "x" * 83}, "Allowed: 1 to 82 letters and digits"),
+        ({"version": 99}, "There is no version 99 of pipeline 'nightly' in region us-east-1"),
+        ({"alias": "prod"}, "There is no version with alias 'prod' of pipeline 'nightly'"),
+    ],
+)
+def test_what_the_service_would_refuse_is_refused_before(place: Place, given: dict[str, Any], message: str) -> None:
+    place.apply(place.wanted())
+    with pytest.raises(UserError, match=message):
+        executions.start(place.account, NAME, **given)
+    assert executions.executions(place.account, NAME) == []
+
+
+def test_selected_steps_take_what_they_need_of_the_latest_that_has_ended(started: tuple[Place, Playing]) -> None:
+    place, first = started
+    first.conclude("Failed", "no luck")
+    Playing(place.outside.backend(), executions.start(place.account, NAME)).conclude("Stopped")  # gives nothing
+    executions.start(place.account, NAME)  # goes on
+    arn = executions.start(place.account, NAME, select=["train"])
+    said = place.outside.client("sagemaker").describe_pipeline_execution(PipelineExecutionArn=arn)
+    assert said["SelectiveExecutionConfig"] == {
+        "SourcePipelineExecutionArn": first.arn,
+        "SelectedSteps": [{"StepName": "train"}],
+    }
+    arn = executions.start(place.account, NAME, select=["prepare"])
+    said = place.outside.client("sagemaker").describe_pipeline_execution(PipelineExecutionArn=arn)
+    assert said["SelectiveExecutionConfig"] == {"SelectedSteps": [{"StepName": "prepare"}]}
+
+
+def test_an_execution_is_found_by_id_beginning_name_or_as_latest(place: Place) -> None:
+    place.apply(place.wanted())
+    arns = [executions.start(place.account, NAME, name=f"run-{n}") for n in range(3)]
+    assert executions.find(place.account, NAME) == arns[2]
+    assert executions.find(place.account, NAME, arns[1]) == arns[1]
+    assert executions.find(place.account, NAME, arns[0].rpartition("/")[2]) == arns[0]
+    assert executions.find(place.account, NAME, "run-1") == arns[1]
+    assert executions.find(place.account, NAME, arns[0].rpartition("/")[2][:8]) == arns[0]
+    with pytest.raises(UserError, match=r"No execution 'nowhere' .* there: drivetrain executions nightly --region us"):
+        executions.find(place.account, NAME, "nowhere")
+    with pytest.raises(UserError, match=r"No execution 'run_2' of 'nightly'\. Did you mean 'run-2'\?"):
+        executions.find(place.account, NAME, "run_2")
+    with pytest.raises(UserError, match="arn:nonsense is no ARN of an execution"):
+        executions.find(place.account, NAME, "arn:nonsense")
+    for nothing in ("", " "):
+        with pytest.raises(UserError, match="No execution is named"):
+            executions.find(place.account, NAME, nothing)
+    of_another = arns[0].replace(f"pipeline/{NAME}/", "pipeline/weekly/")
+    with pytest.raises(UserError, match="is an execution of 'weekly', not of 'nightly'"):
+        executions.find(place.account, NAME, of_another)
+    assert [each.arn for each in executions.executions(place.account, NAME, 2)] == [arns[2], arns[1]]
+    with pytest.raises(AbsentError, match=r"no pipeline 'other' in region us-east-1\. .* drivetrain list --deployed"):
+        executions.find(place.account, "other")
+    for impossible in ("no such", "nightly.pi", "", "-x", "a" * 257):
+        with pytest.raises(
+            UserError, match=r"is no name of a pipeline\. Allowed: letters .* drivetrain list --deployed"
+        ):
+            executions.find(place.account, impossible)
+        with pytest.raises(UserError, match="is no name of a pipeline"):
+            executions.start(place.account, impossible)
+
+
+def test_steps_are_described(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    name = playing.begin("prepare", "Processing")
+    playing.end("prepare", seconds=61)
+    playing.begin("train")
+    playing.end("train", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+    playing.begin("stop")
+    playing.end("stop", "Failed", FailureReason="because", Metadata={"Fail": {"ErrorMessage": "because"}})
+    playing.conclude("Failed", "Step stop failed.")
+    found = executions.describe(place.account, playing.arn)
+    prepare, train, stop = found.steps
+    assert (found.status, found.reason, found.is_going) == ("Failed", "Step stop failed.", False)
+    assert found.pipeline == NAME and found.ended is not None
+    assert (prepare.name, prepare.type, prepare.seconds, prepare.job_name) == ("prepare", "ProcessingJob", 61, name)
+    assert train.cached_from == found.id
+    assert (stop.status, stop.reason) == ("Failed", "because")
+    assert executions.definition_of(place.account, playing.arn).raw == json.loads(place.wanted().text)
+
+
+def test_an_execution_is_stopped_once(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    executions.stop(place.account, playing.arn)
+    assert executions.describe(place.account, playing.arn).status == "Stopping"
+    playing.conclude("Stopped")
+    with pytest.raises(UserError, match="has ended: Stopped"):
+        executions.stop(place.account, playing.arn)
+
+
+def test_an_empty_id_names_no_execution_where_there_is_but_one_either(started: tuple[Place, Playing]) -> None:
+    place, _ = started
+    with pytest.raises(UserError, match="No execution is named"):
+        executions.find(place.account, NAME, "")
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "value"),
+    [
+        ({"status": "Succeeded"}, "Succeeded", None),
+        ({"status": "Succeeded", "cached_from": "e1"}, "Cached", None),
+        ({"status": "Failed", "cached_from": "e1"}, "Failed", None),
+        ({"status": "Succeeded", "type": "Condition", "outcome": "True"}, "Succeeded", "yes"),
+        ({"status": "Succeeded", "type": "Condition", "outcome": "False"}, "Succeeded", "no"),
+        ({"status": "Executing", "type": "Condition"}, "Executing", None),
+        (
+            {"status": "Succeeded", "type": "RegisterModel", "job": "arn:aws:sagemaker:eu-west-1:1:model-package/m/7"},
+            "Succeeded",
+            "version 7",
+        ),
+        ({"status": "Succeeded", "type": "TrainingJob", "job": "arn:...:training-job/x"}, "Succeeded", None),
+    ],
+)
+def test_a_step_is_shown_as_in_a_local_run(said: dict[str, Any], status: str, value: str | None) -> None:
+    step = executions.StepRun("step", **said)
+    assert (step.shown_status, step.value) == (status, value)

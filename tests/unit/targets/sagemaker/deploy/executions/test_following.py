@@ -1,0 +1,387 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.pipelines.cli.executed import shown
+from drivetrain.targets.events import (
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    MetricLogged,
+    StepFinished,
+    StepInterrupted,
+    StepNoted,
+    StepRestarted,
+    StepRetrying,
+    StepStarted,
+)
+from drivetrain.targets.sagemaker.account import Account
+from drivetrain.targets.sagemaker.deploy.executions import executions
+from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds, report
+from drivetrain.targets.sagemaker.deploy.executions.following import follow
+from drivetrain.targets.sagemaker.deploy.executions.logs import Line, read_log, step_with_logs
+from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
+from tests.fixtures.sagemaker_service.playing import Playing
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def started(place: Place) -> tuple[Place, Playing]:
+    place.apply(place.wanted())
+    return place, Playing(place.outside.backend(), executions.start(place.account, NAME))
+
+
+def script(*acts: Callable[[], object]) -> Callable[[float], None]:
+    """What happens while the service is not asked, an act a wait."""
+    left = list(acts)
+
+    def wait(seconds: float) -> None:
+        assert seconds > 0 and left, "the execution ended, and it is still waited for"
+        left.pop(0)()
+
+    return wait
+
+
+def transition(*names: str) -> list[dict[str, Any]]:
+    return [{"Status": name, "StartTime": NOW} for name in names]
+
+
+def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    told: list[Event] = []
+
+    def first() -> None:
+        playing.begin("prepare", "Processing")
+
+    def second() -> None:
+        playing.end("prepare", seconds=60)
+        playing.begin("train", "Training", SecondaryStatus="Downloading", EnableManagedSpotTraining=True)
+
+    def third() -> None:
+        playing.change(
+            "train",
+            SecondaryStatus="Training",
+            FinalMetricDataList=[{"MetricName": "loss", "Value": 0.5, "Timestamp": NOW}],
+        )
+
+    def fourth() -> None:
+        playing.change(
+            "train",
+            SecondaryStatus="Interrupted",
+            SecondaryStatusTransitions=transition("Training", "Interrupted"),
+        )
+
+    def fifth() -> None:
+        playing.change("train", SecondaryStatus="Training")
+
+    def last() -> None:
+        playing.change("train", TrainingJobStatus="Completed", SecondaryStatus="Completed")
+        playing.end("train", seconds=600)
+        playing.conclude("Succeeded")
+
+    ended = follow(
+        place.account,
+        playing.arn,
+        told.append,
+        wait=script(first, second, third, fourth, fifth, last),
+        clock=lambda: 0.0,
+    )
+    assert ended.status == "Succeeded"
+    steps = (("prepare", "Processing", "prepare"), ("train", "Training", "train"), ("stop", "Fail", "stop"))
+    assert told[0] == ExecutionStarted(ended.id, NAME, (steps[0], ("train", "Processing", "train"), steps[2]))
+    kinds = [(type(event).__name__, getattr(event, "step", None)) for event in told[1:-1]]
+    assert kinds == [
+        ("StepStarted", "prepare"),
+        ("StepFinished", "prepare"),
+        ("StepStarted", "train"),
+        ("StepNoted", "train"),
+        ("StepNoted", "train"),
+        ("MetricLogged", "train"),
+        ("StepInterrupted", "train"),
+        ("StepRestarted", "train"),
+        ("StepFinished", "train"),
+        ("StepFinished", "stop"),
+    ]
+    assert told[2] == StepFinished("prepare", "Succeeded", 60.0)
+    assert isinstance(told[4], StepNoted) and told[4].note == "downloading"
+    assert isinstance(told[6], MetricLogged) and (told[6].name, told[6].value) == ("loss", 0.5)
+    assert isinstance(told[7], StepInterrupted) and told[7].start == 2
+    assert told[8] == StepRestarted("train", 1, 2)
+    assert told[10] == StepFinished("stop", "NotExecuted", 0.0)
+    assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Succeeded"
+
+
+def test_cached_retried_and_failed_steps_are_told(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    told: list[Event] = []
+
+    def first() -> None:
+        playing.begin("prepare")
+        playing.end("prepare", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+        playing.begin("train", "Processing")
+
+    def second() -> None:
+        playing._step("train").update(AttemptCount=2)
+
+    def third() -> None:
+        playing.end("train", "Failed", seconds=9, FailureReason="out of memory")
+        playing.conclude("Failed", "Step train failed")
+
+    follow(place.account, playing.arn, told.append, wait=script(first, second, third))
+    assert told[1:-1] == [
+        StepFinished("prepare", "Cached", 0.0, cache_of=playing.arn.rpartition("/")[2]),
+        StepStarted("train", 1),
+        StepRetrying("train", 1, "", 0.0),
+        StepStarted("train", 2),
+        StepFinished("train", "Failed", 9.0, "out of memory"),
+        StepFinished("stop", "NotExecuted", 0.0),
+    ]
+    assert isinstance(told[-1], ExecutionFinished)
+    assert (told[-1].status, told[-1].reason) == ("Failed", "Step train failed")
+
+
+def prices() -> PriceTable:
+    hourly = {"Training": {"ml.m5.xlarge": 3.6}, "Processing": {"ml.m5.xlarge": 7.2}}
+    return PriceTable((Sheet("us-east-1", NOW.date(), "a test", hourly, {}),))
+
+
+def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    begin, end = datetime(2026, 1, 1, 0, 0, tzinfo=UTC), datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+    playing.begin("prepare", "Processing", ProcessingStartTime=begin, ProcessingEndTime=end)
+    playing.end("prepare", seconds=320)
+    playing.begin(
+        "train",
+        "Training",
+        EnableManagedSpotTraining=True,
+        TrainingTimeInSeconds=1000,
+        BillableTimeInSeconds=300,
+        SecondaryStatusTransitions=transition("Training", "Interrupted", "Training"),
+        ResourceConfig={"InstanceType": "ml.m5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+    )
+    playing.end("train", seconds=1100)
+    playing.begin("stop")
+    playing.end("stop", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+    playing.conclude("Succeeded")
+    found = report(place.account, executions.describe(place.account, playing.arn), prices())
+    prepare, train, stop = found.steps
+    assert prepare.cost == pytest.approx(300 * 7.2 / 3600)
+    assert train.cost == pytest.approx(2 * 300 * 3.6 / 3600)
+    assert train.on_demand_cost == pytest.approx(2 * 1000 * 3.6 / 3600)
+    assert train.job is not None and train.job.saving == pytest.approx(0.7) and train.job.interruptions == 1
+    assert stop.job is None and stop.cost is None
+    assert found.cost == pytest.approx(0.6 + 0.6) and found.complete
+    assert found.saved == pytest.approx(1.4)
+    assert found.billable == 300 + 600
+    assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
+    executions.start(place.account, NAME)  # one that goes on does not count
+    assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
+    said = found.to_json()
+    assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
+
+
+def test_prices_are_as_old_as_the_oldest_that_was_used(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    hours = {"ProcessingStartTime": NOW, "ProcessingEndTime": NOW + timedelta(seconds=1)}
+    playing.begin("prepare", "Processing", **hours)
+    playing.end("prepare")
+    playing.begin("train", "Training", TrainingTimeInSeconds=1, BillableTimeInSeconds=1)
+    playing.end("train")
+    playing.conclude("Succeeded")
+    new, old = NOW.date(), NOW.date() - timedelta(days=900)
+    table = PriceTable(
+        (
+            Sheet("us-east-1", new, "a test", {"Processing": {"ml.m5.xlarge": 1.0}}, {}),
+            Sheet("us-east-1", old, "a test", {"Training": {"ml.m5.xlarge": 1.0}}, {}),
+        )
+    )
+    found = report(place.account, executions.describe(place.account, playing.arn), table)
+    assert found.cost is not None
+    assert str(old) in found.prices
+    assert "under $0.01" in shown(found) and "$0.00" not in shown(found)
+
+
+def test_a_machine_without_a_price_leaves_the_cost_open(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    playing.begin("train", "Training", TrainingTimeInSeconds=10, BillableTimeInSeconds=10)
+    playing.end("train")
+    playing.conclude("Succeeded")
+    found = report(place.account, executions.describe(place.account, playing.arn), replace(prices(), sheets=()))
+    assert found.cost is None and not found.complete
+
+
+def put(place: Place, job: str, host: str, *texts: str, at: int = 0) -> None:
+    client = place.outside.client("logs")
+    stream = f"{job}/{host}-1700000000"
+    if not client.describe_log_groups(logGroupNamePrefix="/aws/sagemaker/TrainingJobs")["logGroups"]:
+        client.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
+    known = client.describe_log_streams(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=stream)
+    if not known["logStreams"]:
+        client.create_log_stream(logGroupName="/aws/sagemaker/TrainingJobs", logStreamName=stream)
+    now = int(NOW.timestamp() * 1000) + at
+    events = [{"timestamp": now + n, "message": text} for n, text in enumerate(texts)]
+    client.put_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamName=stream, logEvents=events)
+
+
+def test_a_log_is_followed_until_the_step_ends(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    job = playing.begin("train", "Training")
+    assert job is not None
+    put(place, job, "algo-1", "one", "two")
+    put(place, job + "-other", "algo-1", "not ours")
+    lines: list[Line] = []
+
+    def more() -> None:
+        put(place, job, "algo-1", "three", at=100)
+        put(place, job, "algo-2", "from the second host", at=50)
+
+    def last() -> None:
+        put(place, job, "algo-1", "four", at=200)
+        playing.end("train")
+
+    execution = executions.describe(place.account, playing.arn)
+    step = step_with_logs(execution, None)
+    read_log(place.account, execution, step, lines.append, follow=True, wait=script(more, last))
+    assert [(line.host, line.text) for line in lines] == [
+        ("algo-1", "one"),
+        ("algo-1", "two"),
+        ("algo-2", "from the second host"),
+        ("algo-1", "three"),
+        ("algo-1", "four"),
+    ]
+    again: list[Line] = []
+    ended = executions.describe(place.account, playing.arn)
+    read_log(place.account, ended, step_with_logs(ended, "train"), again.append, num_lines=2)
+    assert [line.text for line in again] == ["three", "four"]
+
+
+def test_a_step_without_a_log_says_why(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    with pytest.raises(UserError, match="has a log yet"):
+        step_with_logs(executions.describe(place.account, playing.arn), None)
+    playing.begin("prepare", "Processing")
+    playing.end("prepare", "Failed", FailureReason="no")
+    playing.begin("train")
+    playing.end("train", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
+    playing.begin("stop")
+    execution = executions.describe(place.account, playing.arn)
+    assert step_with_logs(execution, None).name == "prepare"
+    with pytest.raises(UserError, match=r"No step 'prepar' has begun .* Did you mean 'prepare'\? Begun: prepare"):
+        step_with_logs(execution, "prepar")
+    with pytest.raises(UserError, match=r"No step 'x' has begun .*\. Begun: prepare, train, stop"):
+        step_with_logs(execution, "x")
+    with pytest.raises(UserError, match="it is taken from"):
+        step_with_logs(execution, "train")
+    with pytest.raises(UserError, match="it starts no program"):
+        step_with_logs(execution, "stop")
+    with pytest.raises(UserError, match="nothing was written"):
+        read_log(place.account, execution, step_with_logs(execution, "prepare"), print)
+    playing.begin("more", "Processing")
+    execution = executions.describe(place.account, playing.arn)
+    with pytest.raises(UserError, match="has no log yet; --follow waits for it"):
+        read_log(place.account, execution, step_with_logs(execution, "more"), print)
+
+
+def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
+    started: tuple[Place, Playing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, playing = started
+    reason = f"AlgorithmError: {'a long story ' * 20}the end"
+    playing.begin("prepare", "Processing")
+    playing.end("prepare", "Failed", FailureReason=reason)
+    playing.conclude("Failed", "Step failure: One or multiple steps failed.")
+    monkeypatch.setenv("COLUMNS", "60")
+    found = report(place.account, executions.describe(place.account, playing.arn))
+    lines = shown(found).splitlines()
+    assert f"prepare: {reason}" in lines
+    assert f"Its log: drivetrain logs {NAME} prepare -e {found.execution.id}" in lines
+
+
+def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    hours = {"ProcessingStartTime": NOW, "ProcessingEndTime": NOW + timedelta(hours=1)}
+    playing.begin("prepare", "Processing", **hours)
+    playing.end("prepare")
+
+    def is_complete() -> bool:
+        return report(place.account, executions.describe(place.account, playing.arn), prices()).complete
+
+    assert is_complete()
+    playing.begin("gate")
+    playing._step("gate")["Metadata"] = {"Condition": {"Outcome": "True"}}
+    playing.end("gate")
+    assert is_complete()
+    playing._step("prepare")["AttemptCount"] = 3  # two jobs before this one
+    assert not is_complete()
+    playing._step("prepare")["AttemptCount"] = 1
+    playing.begin("tune")
+    job = "arn:aws:sagemaker:us-east-1:111122223333:hyper-parameter-tuning-job/search"
+    playing._step("tune")["Metadata"] = {"TuningJob": {"Arn": job}}
+    assert is_complete(), "it goes on"
+    playing.end("tune")
+    found = report(place.account, executions.describe(place.account, playing.arn), prices())
+    assert not found.complete and "at least" in shown(found)
+
+
+def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    playing.begin("quality", "Processing", ProcessingStartTime=NOW, ProcessingEndTime=NOW + timedelta(hours=1))
+    playing.end("quality")
+    step = playing._step("quality")
+    step["Metadata"] = {"QualityCheck": {"CheckType": "DATA", "CheckJobArn": step["Metadata"]["ProcessingJob"]["Arn"]}}
+    found = report(place.account, executions.describe(place.account, playing.arn), prices())
+    assert found.cost == pytest.approx(7.2) and found.complete
+
+
+def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    job = playing.begin("train", "Training")
+    assert job is not None
+    put(place, job, "algo-1", "first try")
+    lines: list[Line] = []
+
+    def again() -> None:
+        put(place, job, "algo-1", "its end", at=10)
+        step = playing._step("train")
+        step.update(AttemptCount=2, Metadata={"TrainingJob": {"Arn": f"{step['Metadata']['TrainingJob']['Arn']}2"}})
+        put(place, f"{job}2", "algo-1", "second try", at=20)
+
+    execution = executions.describe(place.account, playing.arn)
+    wait = script(again, lambda: playing.end("train"))
+    read_log(place.account, execution, step_with_logs(execution, "train"), lines.append, follow=True, wait=wait)
+    assert [line.text for line in lines] == ["first try", "its end", "second try"]
+
+
+@pytest.mark.parametrize("stamp", [-1_000, 86_400_000], ids=["late stamp", "still in use"])
+def test_of_a_lambda_only_what_the_step_logged_is_shown(stamp: int) -> None:
+    began = 1_000_000_000
+
+    class Logged(Account):
+        """Streams of a warm instance, whose time of the last event is late, as the service documents it."""
+
+        def call(self, service: str, operation: str, *, about: str, **given: Any) -> dict[str, Any]:
+            if operation == "describe_log_streams":
+                return {
+                    "logStreams": [{"logStreamName": "2026/11/01/[$LATEST]aa", "lastEventTimestamp": began + stamp}]
+                }
+            events = [
+                {"timestamp": began + at, "message": text}
+                for at, text in ((-5, "before"), (2_000, "of this step"), (86_400_000, "a day later"))
+                if given["startTime"] <= began + at < given["endTime"]
+            ]
+            return {"events": [] if "nextToken" in given else events, "nextForwardToken": "end"}
+
+    step = executions.StepRun(
+        "notify", "Succeeded", type="Lambda", started=began / 1000, ended=began / 1000 + 5, job="arn:x:function:notify"
+    )
+    lines: list[Line] = []
+    read_log(Logged("us-east-1"), executions.Execution("arn:x/e", "p", "Succeeded"), step, lines.append)
+    assert [line.text for line in lines] == ["of this step"]

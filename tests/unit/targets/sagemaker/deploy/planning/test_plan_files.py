@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.deploy.applying.applying import apply
+from drivetrain.targets.sagemaker.deploy.planning.plan_files import read_plan
+from tests.unit.targets.sagemaker.deploy.conftest import Place, definition
+
+WRONG: list[tuple[str, Any]] = [
+    ("pipeline", 7),
+    ("action", "destroy"),
+    ("action", None),
+    ("state", ["x"]),
+    ("changes", {}),
+    ("changes", ["x"]),
+    ("changes", [{}]),
+    ("changes", [{"place": "steps.x", "kind": "no such"}]),
+    ("properties", [{"nom": "x"}]),
+    ("triggers", [{"action": "create"}]),
+    ("triggers", [{"action": "create", "kind": "rule", "name": "x", "details": None}]),
+    ("uploads", [1]),
+    ("record", ["x"]),
+    ("drift", None),
+    ("overwritten", "all"),
+    ("foreign", "no"),
+    ("lost", 1),
+    ("last_write", ["ana"]),
+    ("discarded", "all"),
+    ("discarded", [1]),
+    ("steps", [{"step": 1, "x": 2}]),
+    ("notes", [None]),
+    ("cost", []),
+    ("permissions", "x"),
+    ("origin", {}),
+    ("origin", {"target": 7, "definition": None, "name": None, "config": None, "set": []}),
+    ("origin", {"target": "x", "definition": None, "name": None, "config": None, "set": "a=1"}),
+    ("origin", {"target": "x", "definition": None, "name": None, "config": None, "set": [], "withheld": 7}),
+]
+
+
+def test_a_file_that_somebody_broke_is_one_clear_error(place: Place) -> None:
+    good = json.loads(place.plan(place.wanted()).text())
+    assert read_plan(json.dumps(good), "plan.json").pipeline == place.name
+    for name, value in WRONG:
+        with pytest.raises(UserError, match=r"^plan\.json: ") as refused:
+            read_plan(json.dumps({**good, name: value}), "plan.json")
+        assert "\n" not in str(refused.value), (name, value)
+    for name in good:
+        with pytest.raises(UserError, match=rf"^plan\.json: .*`{name}` is missing\. Make a new one: drivetrain plan "):
+            read_plan(json.dumps({key: value for key, value in good.items() if key != name}), "plan.json")
+
+
+def test_what_a_file_says_of_the_account_is_not_believed(place: Place) -> None:
+    place.apply(place.wanted())
+    place.edit(Parameters=[])
+    wanted = place.wanted(definition=definition("ml.m5.2xlarge"))
+    said = json.loads(place.plan(wanted).text())
+    before = place.state()
+    forged = read_plan(json.dumps({**said, "overwritten": [], "drift": []}), "plan.json")
+    assert forged.refusal() is None
+    with pytest.raises(UserError, match=r"applying would undo it: parameters\.MinAccuracy"):
+        apply(place.account, wanted, forged)
+    assert place.state() == before
+    # An action that is not the case: what differs is looked at anew.
+    given_up = json.loads(place.plan(wanted, discarded=["parameters"]).text())
+    idle = read_plan(json.dumps({**given_up, "action": "none", "changes": []}), "plan.json")
+    assert apply(place.account, wanted, idle).version is not None
+    assert place.plan(wanted).is_empty
+
+
+def test_a_file_that_says_that_nothing_is_to_be_done_of_what_is_not_there(place: Place) -> None:
+    wanted = place.wanted()
+    said = json.loads(place.plan(wanted).text())
+    apply(place.account, wanted, read_plan(json.dumps({**said, "action": "none"}), "plan.json"))
+    assert place.plan(wanted).is_empty

@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from drivetrain.base import json_text
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import moment_with_zone
+from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, applied_uri, read_pipeline
+from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences
+from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
+from drivetrain.targets.sagemaker.deploy.planning.plan_files import from_json, read_plan
+from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
+from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
+from drivetrain.targets.sagemaker.deploy.wire import wire_text
+from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.triggers.resource_names import resource_name
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing
+
+
+def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
+    first = place.wanted(triggers=(place.rule(), place.schedule()))
+    fresh = place.plan(
+        first,
+        origin={"target": "nightly.py", "definition": None, "name": None, "config": None, "set": ["a=1"]},
+        cost=lambda: {"total": 1.5, "lines": ["x"]},
+    )
+    place.apply(first)
+    place.edit(Parameters=[], Other={"a": [1.0, None]})
+    later = place.plan(
+        place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.schedule("rate(3 days)"),), role="arn"),
+        discarded=["parameters"],
+    )
+    empty = place.plan(replace(first, definition=place.deployed().definition))  # type: ignore[union-attr]
+    for plan in (fresh, later, empty):
+        assert read_plan(plan.text(), "plan.json") == plan
+        assert from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert later.drift and later.overwritten and later.properties and later.triggers and later.uploads
+
+
+@pytest.mark.slow
+def test_the_refusal_says_who_wrote_last_and_when(place: Place) -> None:
+    place.apply(wanted := place.wanted(triggers=(place.schedule(),)))
+    place.edit(Parameters=[])
+    there = place.deployed()
+    assert there is not None and there.modified is not None
+    when = moment_with_zone(there.modified)
+    for who, told in (("ana", f" (last written by ana at {when})"), (None, f" (last written at {when})")):
+        refusal = str(make_plan(place.account, wanted, replace(there, modified_by=who)).refusal())
+        assert f"was edited since the last apply{told}, and applying would undo it" in refusal
+    unknown = make_plan(place.account, wanted, replace(there, modified_by=None, modified=None))
+    assert "was edited since the last apply, and" in str(unknown.refusal())
+    # Whoever disabled the schedule is not the one who wrote the pipeline last.
+    place.apply(wanted, discarded=["all"])
+    place.turn(State="DISABLED")
+    told = place.plan(wanted)
+    assert "last written" not in str(told.refusal()) and "was edited since the last apply, and" in str(told.refusal())
+
+
+@pytest.mark.parametrize(
+    ("context", "who"),
+    [
+        ({"UserProfileName": "ana", "IamIdentity": {"Arn": "arn:aws:sts::1:assumed-role/studio/SageMaker"}}, "ana"),
+        ({"IamIdentity": {"Arn": "arn:aws:sts::1:assumed-role/ci/apply"}}, "arn:aws:sts::1:assumed-role/ci/apply"),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_who_wrote_last_is_read(place: Place, monkeypatch: pytest.MonkeyPatch, context: Any, who: str | None) -> None:
+    said = {"PipelineArn": "arn", "RoleArn": "role", "LastModifiedTime": datetime(2026, 11, 20, tzinfo=UTC)}
+    said |= {} if context is None else {"LastModifiedBy": context}
+    monkeypatch.setattr(place.account, "find", lambda *names, **arguments: said)
+    there = read_pipeline(place.account, NAME)
+    assert there is not None and (there.modified_by, there.modified) == (who, 1795132800.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 2"), ('{"format": 2}', "Make a new one")],
+)
+def test_what_is_no_plan_is_refused(content: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_plan(content, "plan.json")
+
+
+def test_an_empty_plan_is_empty_and_says_so(place: Place) -> None:
+    wanted = place.wanted(triggers=(place.rule(), place.schedule()))
+    place.apply(wanted)
+    plan = place.plan(wanted)
+    assert plan.is_empty and plan.action == "none"
+    assert plan.to_json()["changes"] == plan.to_json()["uploads"] == plan.to_json()["triggers"] == []
+    assert lines(plan) == [
+        f"Nothing to do: pipeline 'nightly' in account {place.outside.number}, us-east-1 is what the code says."
+    ]
+
+
+def test_changes_are_told_by_name(place: Place) -> None:
+    place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
+    changed = place.wanted(
+        definition=definition("ml.m5.4xlarge", rows="20"),
+        max_parallel=3,
+        tags={"team": "speech"},
+        triggers=(place.schedule("rate(2 days)"),),
+    )
+    told = "\n".join(lines(place.plan(changed)))
+    for part in (
+        "~ pipeline 'nightly' in account",
+        "train: instance ml.m5.large -> ml.m5.4xlarge",
+        "parallel steps: 50 -> 3",
+        "tag team: vision -> speech",
+        f"~ schedule {resource_name(NAME, 'daily')!r}",
+        "    expression rate(1 day) -> rate(2 days)",
+        "- rule 'nightly_approved'",
+        "+ 1 objects in the bucket",
+    ):
+        assert part in told, told
+
+
+def test_what_a_plan_keeps_and_shows_has_no_secret(place: Place) -> None:
+    def with_secret(value: str) -> dict[str, Any]:
+        read = definition()
+        arguments = read["Steps"][0]["Arguments"]
+        arguments["Environment"] = {"API_TOKEN": value}
+        arguments["AppSpecification"]["ContainerArguments"] = [
+            f"--password={value}",
+            "--api-key",
+            value,
+        ]
+        read["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": value})
+        return read
+
+    place.apply(place.wanted(definition=with_secret("canary-one")))
+    edited = with_secret("canary-two")
+    place.edit(Steps=edited["Steps"], Parameters=edited["Parameters"])
+    plan = place.plan(place.wanted(definition=with_secret("canary-three")))
+    assert len(plan.overwritten) == 4
+    for text in (plan.text(), "\n".join(lines(plan)), str(plan.refusal())):
+        assert "canary" not in text
+
+
+def test_the_default_of_a_new_secret_parameter_is_not_kept(place: Place) -> None:
+    place.apply(place.wanted())
+    more = definition()
+    more["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-one"})
+    plan = place.plan(place.wanted(definition=more))
+    [change] = [change for change in plan.changes if change.where == "parameters.ApiToken"]
+    assert change.new["Type"] == "String" and change.new["DefaultValue"] == "***"
+    assert "canary" not in plan.text()
+
+
+def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    place.edit(Parameters=[])
+    uri = applied_uri(wanted.root, NAME, wanted.sha256)
+    key = uri.removeprefix(f"s3://{place.bucket}/")
+    s3 = place.outside.client("s3")
+    s3.put_object(Bucket=place.bucket, Key=key, Body=b"{}")
+    for altered in (b"{}", b"\xff\xfe", None):
+        if altered is None:
+            s3.delete_object(Bucket=place.bucket, Key=key)
+        else:
+            s3.put_object(Bucket=place.bucket, Key=key, Body=altered)
+        refusal = place.plan(wanted).refusal()
+        assert refusal is not None and refusal.count("parameters.MinAccuracy") == 1
+        assert ("is not in" if altered is None else "was altered") in refusal
+        assert f"drivetrain pull {NAME} --adopt" in refusal and "--discard" in refusal
+    assert "undone by applying" in "\n".join(lines(place.plan(wanted)))
+    # What is there taken into the code, or given up: both are ways on.
+    there = place.deployed()
+    assert there is not None
+    assert place.plan(replace(wanted, definition=there.definition)).refusal() is None
+    place.apply(wanted, discarded=["parameters"])
+    assert place.plan(wanted).is_empty and place.plan(wanted).lost is None
+
+
+@pytest.mark.slow
+def test_another_prefix_is_no_dead_end(place: Place) -> None:
+    wanted = place.wanted(triggers=(place.schedule(),))
+    place.apply(wanted)
+    moved = replace(wanted, root=f"s3://{place.bucket}/elsewhere")
+    plan = place.plan(moved)
+    assert plan.refusal() is None and plan.action == "none"
+    # Unedited, what is there is known by its hash; edited, only the record could say what is an edit.
+    other = replace(moved, description="Something else.")
+    assert place.plan(other).refusal() is None
+    place.describe("An edit.")
+    refusal = place.plan(other).refusal()
+    assert refusal is not None and "pipeline.Description" in refusal and moved.root in refusal
+    place.apply(other, discarded=["pipeline"])
+    assert place.plan(other).is_empty
+
+
+def test_a_bucket_that_is_not_there_is_said(place: Place) -> None:
+    wanted = place.wanted()
+    asset = wanted.assets[0]
+    moved = replace(wanted, assets=(replace(asset, uri=asset.uri.replace(place.bucket, "no-such-bucket")),))
+    with pytest.raises(UserError, match=r"There is no bucket .*deployment\.bucket=NAME"):
+        place.plan(moved)
+
+
+def test_the_tag_that_is_behind_is_brought_up(place: Place) -> None:
+    wanted = place.wanted()
+    place.apply(wanted)
+    client = place.outside.client("sagemaker")
+    other = place.wanted(definition=definition(rows="99"))
+    place.apply(other)
+    client.add_tags(ResourceArn=wanted.arn, Tags=[{"Key": APPLIED, "Value": wanted.sha256}])
+    plan = place.plan(other)
+    assert plan.action == "update" and plan.record == (wanted.sha256, other.sha256) and not plan.changes
+    assert "the record of what was applied last is brought up to date" in "\n".join(lines(plan))
+
+
+def cached(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, tuple[str, ...] | None]:
+    """Step -> None where it can be taken from the cache, else why not."""
+    found = forecast(old, new, differences(old, new) if old is not None else ())
+    return {step.step: None if step.cached else step.why for step in found}
+
+
+def test_what_can_be_taken_from_the_cache() -> None:
+    base = definition()
+    assert cached(None, base) == {"prepare": ("it is new",), "train": ("it is new",)}
+    assert cached(base, base) == {"prepare": None, "train": None}
+    # The instance type is no part of the key.
+    assert cached(base, definition("ml.m5.4xlarge")) == {"prepare": None, "train": None}
+    changed = cached(base, definition(rows="20"))
+    assert changed["prepare"] == ("--rows 10 -> 20",) and changed["train"] == ("prepare runs again",)
+    off = definition()
+    off["Steps"][1]["CacheConfig"] = {"Enabled": False}
+    assert cached(base, off) == {"prepare": None}
+
+
+def test_a_parameter_or_the_execution_in_the_key_counts() -> None:
+    def using(value: Any, default: float = 0.9) -> dict[str, Any]:
+        read = definition()
+        read["Parameters"][0]["DefaultValue"] = default
+        read["Steps"][0]["Arguments"]["Environment"] = {"X": value}
+        return read
+
+    parameter = {"Get": "Parameters.MinAccuracy"}
+    assert cached(using(parameter), using(parameter))["prepare"] is None
+    why = cached(using(parameter), using(parameter, 0.5))["prepare"]
+    assert why is not None and "0.9 -> 0.5" in why[0]
+    execution = {"Get": "Execution.PipelineExecutionId"}
+    assert cached(using(execution), using(execution))["prepare"] == ("its arguments name the execution",)
+
+
+def test_a_step_is_told_after_those_it_reads_however_they_are_written() -> None:
+    old, new = definition(), definition(rows="20")
+    new["Steps"].reverse()
+    assert cached(old, new)["train"] == ("prepare runs again",)
+
+
+def test_quotas_of_a_new_account_are_told(place: Place) -> None:
+    training = {
+        "Name": "big",
+        "Type": "Training",
+        "Arguments": {
+            "ResourceConfig": {
+                "InstanceType": "ml.p4d.24xlarge",
+                "InstanceCount": 32,
+                "KeepAlivePeriodInSeconds": 7200,
+            },
+            "StoppingCondition": {"MaxRuntimeInSeconds": 1_000_000},
+        },
+    }
+    read = {**definition(), "Steps": [training, processing("prepare")]}
+    notes = place.plan(place.wanted(definition=read)).notes
+    assert len(notes) == 3 and all(note.startswith("big: ") and "quota" in note for note in notes)
+
+
+def test_the_wire_text_keeps_how_numbers_were_written() -> None:
+    text = '{"a":1E5,"b":[0.10,1.0,12345678901234567890],"c":{},"d":[],"e":"\\u00e9"}'
+    read: Any = json_text.parse(text, "test")
+    assert wire_text(read) == text
+    plain = {"a": [1.5, True, None, "é"], "b": {}}
+    assert wire_text(plain) == json.dumps(plain, separators=(",", ":"))
+
+
+def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
+    first = place.wanted()
+    jobs = f"arn:aws:iam::{place.outside.number}:role/jobs"
+
+    def reading(uri: str) -> dict[str, Any]:
+        read = definition()
+        arguments = read["Steps"][0]["Arguments"]
+        arguments["RoleArn"] = jobs
+        arguments["ProcessingInputs"] = [
+            {"InputName": "raw", "S3Input": {"S3Uri": uri, "LocalPath": "/opt/ml/processing/input/raw"}}
+        ]
+        return read
+
+    old, new = reading("s3://old-data/raw/"), place.wanted(definition=reading("s3://new-data/raw/"))
+    said = consequences(place.account, new, {**old, "Metadata": new.definition["Metadata"]}, first.role)
+    assert list(said["roles"]) == [jobs]
+    assert any("new-data" in resource for _, resource, _ in said["roles"][jobs]["added"])
+    assert any("old-data" in resource for _, resource, _ in said["roles"][jobs]["removed"])
+    assert not [resource for _, resource, _ in said["roles"][jobs]["added"] if "old-data" in resource]
+    same = consequences(place.account, new, new.definition, new.role)
+    assert same["roles"] == {}
+    place.apply(first)
+    told = "\n".join(lines(place.plan(new, permissions=lambda: said)))
+    assert "+ role jobs: s3:GetObject on arn:aws:s3:::new-data/raw/" in told and "- role jobs: s3:" in told
+    assert consequences(place.account, new, None, None)["roles"][jobs]["removed"] == []
+
+
+@pytest.mark.slow_cases(but=["origin3--d theirs.json --name nightly"])
+@pytest.mark.parametrize(
+    ("origin", "given"),
+    [
+        (None, NAME),
+        ({"target": "my flows/nightly.py"}, "'my flows/nightly.py'"),
+        (
+            {"target": "retraining", "config": "live.yaml", "set": ["epochs=3", "a=b c"]},
+            "retraining -c live.yaml --set epochs=3 --set 'a=b c'",
+        ),
+        ({"definition": "theirs.json", "name": "nightly"}, "-d theirs.json --name nightly"),
+    ],
+)
+def test_what_is_advised_can_be_typed(place: Place, origin: dict[str, Any] | None, given: str) -> None:
+    place.apply(place.wanted())
+    place.edit(Parameters=[])
+    plan = replace(place.plan(place.wanted()), origin=origin)
+    assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(plan.refusal())
+    adopted = replace(plan, foreign=True)
+    assert f"drivetrain pull {given} --adopt (" in str(adopted.refusal())
+
+
+def test_no_password_and_no_control_character_of_a_property_is_kept_or_shown(place: Place) -> None:
+    place.apply(place.wanted())
+    arn = place.wanted().arn
+    place.describe("postgres://reader:canary-1@host/x \x1b[2J")
+    tags = [{"Key": "team", "Value": "https://me:canary-2@host"}]
+    place.outside.client("sagemaker").add_tags(ResourceArn=arn, Tags=tags)
+    plan = place.plan(place.wanted(tags={"team": "vision", "api_token": "canary-3"}), discarded=["all"])
+    said = "\n".join(lines(plan))
+    assert {item.name for item in plan.properties} == {"description", "tag team", "tag api_token"}
+    for kept in (json.dumps(plan.to_json()), said):
+        assert "canary" not in kept and "postgres://reader:***@host/x" in kept
+    assert "\x1b" not in said

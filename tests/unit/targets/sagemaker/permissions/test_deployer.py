@@ -1,0 +1,69 @@
+"""The deployer's role against the commands themselves: what their code calls is allowed, and no other action is."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import drivetrain
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.policies import CI, derive
+from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
+
+# What S3 calls the permission; the others have the call's own name.
+S3 = {
+    "list_objects_v2": "s3:ListBucket",
+    "get_object": "s3:GetObject",
+    "put_object": "s3:PutObject",
+    "delete_objects": "s3:DeleteObject",
+    "get_bucket_encryption": "s3:GetEncryptionConfiguration",
+}
+# Calls whose name stands in a variable: of schedules, and of the jobs of each kind.
+CHOSEN = {"create_schedule": "scheduler", "update_schedule": "scheduler"}
+DESCRIBED = "describe_"
+FREE = {"sts:GetCallerIdentity", "sagemaker:ListPipelines"}
+"""Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html. Without
+the other one, destroy keeps code that another pipeline may use, and says so: a deployer reads its own pipeline only."""
+INDIRECT = {"iam:PassRole", "kms:Decrypt", "kms:GenerateDataKey"}
+"""Asked by the services on the way."""
+
+
+def calls() -> Iterator[str]:
+    """IAM's name of every call in the code of plan, apply, start and the like."""
+    folder = Path(drivetrain.__file__).parent / "targets" / "sagemaker"
+    for path in (folder / "account.py", *sorted((folder / "deploy").rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                given = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant)]
+                if node.func.attr in ("call", "find", "pages") and len(given) == 2:
+                    yield permission(str(given[0]), str(given[1]))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if node.value in CHOSEN:
+                    yield permission(CHOSEN[node.value], node.value)
+                elif node.value.startswith(DESCRIBED) and node.value.endswith("_job"):
+                    yield permission("sagemaker", node.value)
+
+
+def permission(service: str, operation: str) -> str:
+    if service == "s3":
+        return S3[operation]
+    return f"{service}:{''.join(part.title() for part in operation.split('_'))}"
+
+
+def test_the_deployer_may_call_what_the_commands_call_and_nothing_else() -> None:
+    names = Names(
+        partition="aws",
+        region=REGION,
+        account=ACCOUNT,
+        pipeline="nightly",
+        bucket="acme",
+        prefix="pipelines",
+        pipeline_role=f"{ROLE}pipeline",
+        bucket_key=BUCKET_KEY,
+    )
+    policy = derive(definition(), names).of(CI)
+    assert policy is not None
+    allowed = {action for statement in policy.statements for action in statement.actions}
+    called = set(calls()) - FREE
+    assert len(called) > 25
+    assert called - allowed == set()
+    assert allowed - called - INDIRECT == set()
