@@ -1,1 +1,1 @@
-"""The engine: spec, targets, command line."""
+"""Ready pipelines, one page each; a file here is found by its name (`drivetrain run retraining`)."""

@@ -24,7 +24,7 @@ from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean,
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Deployment
 
-READY = Path(drivetrain.__file__).parent / "pipelines" / "ready"
+READY = Path(drivetrain.__file__).parent / "pipelines"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
     else:
         if path_text not in (known := {p.stem for p in READY.glob("*.py")} - {"__init__"}):
             raise UserError(f"No pipeline {path_text!r}. {did_you_mean(path_text, known)} Or give a file: FILE.py.")
-        module, source = importlib.import_module(f"drivetrain.pipelines.ready.{path_text}"), None
+        module, source = importlib.import_module(f"drivetrain.pipelines.{path_text}"), None
         base, beside = Path.cwd(), Path.cwd() / f"{path_text}.yaml"
     return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside
 

@@ -39,7 +39,7 @@ class Deployer:
         self.variables = {**QUIET, **account.variables, "PATH": "/usr/bin:/bin", "HOME": str(home)}
 
     def __call__(self, command: str, *more: str, seed: str = "0") -> Ran:
-        words = [sys.executable, "-m", "drivetrain.pipelines.cli.main", command, FLAGSHIP, *self.settings, *more]
+        words = [sys.executable, "-m", "drivetrain.cli.main", command, FLAGSHIP, *self.settings, *more]
         return self.run(words, seed)
 
     def run(self, words: list[str], seed: str = "0") -> Ran:

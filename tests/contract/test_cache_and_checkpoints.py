@@ -18,7 +18,7 @@ from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
-DIGITS = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
+DIGITS = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
 
 
 def train(home: Home, dataset: Path, *, cache: bool = True, epochs: int = 1) -> tuple[str, str, str]:

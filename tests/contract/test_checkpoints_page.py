@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 from drivetrain.training_scripts import checkpoints
 
 PAGE = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")

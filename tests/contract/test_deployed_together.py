@@ -13,7 +13,7 @@ import pytest
 from drivetrain.targets.sagemaker.account import Account
 from tests.fixtures.sagemaker_service.command_line import NOTHING, CommandLine
 
-PROGRAM = "import sys; from drivetrain.pipelines.cli.main import main; sys.exit(main())"
+PROGRAM = "import sys; from drivetrain.cli.main import main; sys.exit(main())"
 PATIENCE_S = 300
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.report.from_ledger import run_facts
-from drivetrain.pipelines.report.goodput import account
-from drivetrain.pipelines.report.saving import Prices, saving
+from drivetrain.report.content.from_ledger import run_facts
+from drivetrain.report.content.goodput import account
+from drivetrain.report.content.spot_savings import Prices, saving
 from drivetrain.targets.events import Event, StepInterrupted, StepStarted
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.interruption_simulation.interruptions import parse_all

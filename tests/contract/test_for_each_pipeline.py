@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 
 PIPELINE = """
 from pathlib import Path

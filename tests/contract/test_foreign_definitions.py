@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.document.document import read
 from tests.fixtures.changed_definitions import BASES, FIXTURES, RETRAINING, changed

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from drivetrain import Pipeline, folder_out, script
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 from drivetrain.registry.artifacts import fetch
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import kinds, open_registry

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.cli import main
 from drivetrain.components.batch_predict import batch_predict
-from drivetrain.pipelines.cli import main
 from drivetrain.steps import command_line
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prediction.md").read_text(encoding="utf-8")

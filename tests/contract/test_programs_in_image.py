@@ -128,7 +128,7 @@ def test_bad_input_is_said_in_one_line(channel: Channel, tmp_path: Path) -> None
 @pytest.mark.image
 def test_the_programs_work_on_each_other_s_results(channel: Channel, tmp_path: Path) -> None:
     """Prepare, train, evaluate and register real data, small."""
-    with gzip.open(REPOSITORY / "pipelines" / "ready" / "data" / "digits.csv.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(REPOSITORY / "pipelines" / "data" / "digits.csv.gz", "rt", encoding="utf-8") as file:
         rows = file.readlines()
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "digits.csv").write_text("".join(rows[:601]), encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger

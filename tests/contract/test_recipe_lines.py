@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.plain_yaml import read_yaml
-from drivetrain.pipelines.cli import main, submit
-from drivetrain.pipelines.cli.submitted import Job, one_step_pipeline
+from drivetrain.cli import main
+from drivetrain.cli.local import submit
+from drivetrain.cli.local.submitted import Job, one_step_pipeline
 from drivetrain.training_scripts import plugins
 from drivetrain.training_scripts.loop.config import Config
 from drivetrain.training_scripts.recipe import load_recipe

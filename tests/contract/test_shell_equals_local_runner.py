@@ -83,7 +83,7 @@ def parameters(step: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_prepare_data(finished: dict[str, Path], tmp_path: Path) -> None:
-    raw = Path(__file__).parents[2] / "pipelines" / "ready" / "data" / "digits.csv.gz"
+    raw = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
     folders = {name: tmp_path / name for name in ("train", "validation", "test")}
     shell("prepare_data", raw=raw, **folders, **parameters("prepare"))
     for name, folder in folders.items():

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from drivetrain.authoring.settings import Settings, build
-from drivetrain.pipelines.cli.run import run as run_command
-from drivetrain.pipelines.cli.runs import callback as callback_command
+from drivetrain.cli.local.run import run as run_command
+from drivetrain.cli.local.runs import callback as callback_command
 from drivetrain.targets.local import step_types
 from drivetrain.targets.local.step_types import _absent
 from tests.fixtures.local_runs import BUCKET, LocalRuns

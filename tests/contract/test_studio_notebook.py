@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from drivetrain.pipelines.cli.main import COMMANDS
+from drivetrain.cli.main import COMMANDS
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "studio.ipynb"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base import json_text
-from drivetrain.pipelines.cli import main
-from drivetrain.pipelines.studio import file_of
-from drivetrain.pipelines.studio import patch as patches
+from drivetrain.cli import main
+from drivetrain.studio import file_of
+from drivetrain.studio import patch as patches
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 from drivetrain.spec.steps import RegisterStep
 from drivetrain.spec.triggers import EventTrigger, RegistryEvent, Schedule, Trigger
 

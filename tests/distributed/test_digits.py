@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-DIGITS = Path(__file__).parents[2] / "pipelines/ready/data/digits.csv.gz"
+DIGITS = Path(__file__).parents[2] / "pipelines/data/digits.csv.gz"
 
 
 def command(component: str, **values: object) -> str:

@@ -394,7 +394,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Studio: edits merged into the code.
     *_of(
-        "pipelines/studio/merge.py",
+        "drivetrain/studio/merge.py",
         ("pipelines/studio/test_merge.py",),
         ("merge: what the code moved is edited", " and not _moved_about(change, base, ours)", ""),
         ("merge: the branch of a refused step comes", "take.get(places.text(step)) if is_orphan else None)", "None)"),

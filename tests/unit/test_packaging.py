@@ -157,7 +157,7 @@ def test_nothing_but_the_command_line_imports_the_command_line() -> None:
     for folder in FOLDERS:
         for path in python_files(folder):
             if "cli" not in path.relative_to(ROOT).parts:
-                found = [name for name in imports(path) if f"{name}.".startswith("drivetrain.pipelines.cli.")]
+                found = [name for name in imports(path) if f"{name}.".startswith("drivetrain.cli.")]
                 assert not found, f"{shown(path)} imports {found}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from drivetrain.pipelines.cli.main import COMMANDS, app
+from drivetrain.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.bad_input.place import Place
 
-ROWS = gzip.decompress((Path(__file__).parents[3] / "pipelines/ready/data/digits.csv.gz").read_bytes()).splitlines(True)
+ROWS = gzip.decompress((Path(__file__).parents[3] / "pipelines/data/digits.csv.gz").read_bytes()).splitlines(True)
 
 
 def changed(number: int, line: bytes) -> bytes:

@@ -29,7 +29,7 @@ def test_a_recipe_that_cannot_be_imported(processes: int, start: Any, digits: Pa
 def test_a_recipe_that_cannot_be_imported_as_a_step(digits: Path, tmp_path: Path) -> None:
     (tmp_path / "bad_import.py").write_text("import json.no\n")  # a package that is missing as a whole is named before
     given = [f"--set=train={digits}", "--set=recipe=bad_import", "--processes=1", "--source=.", "--home=home"]
-    command = [sys.executable, "-m", "drivetrain.pipelines.cli.main", "submit", "train", *given]
+    command = [sys.executable, "-m", "drivetrain.cli.main", "submit", "train", *given]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode != 0
     assert REASON in ended.stderr + ended.stdout

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.pipelines.cli import main
+from drivetrain.cli import main
 from drivetrain.training_scripts.launching.parent import follows_parent
 
 # Of the developer's environment a command sees this, and nothing else.
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
-_ENTRY = "from drivetrain.pipelines.cli.main import main; main()"
+_ENTRY = "from drivetrain.cli.main import main; main()"
 # Programs of containers and of other environments, which no command imports.
 _NOT_IMPORTED = ("targets/local/containers", "targets/sagemaker/sdk", "targets/sagemaker/extract_shapes", "__main__")
 SERVICES = ("sagemaker", "s3", "events", "scheduler", "sts", "logs")

@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain import SpecError, UserError
 from drivetrain.authoring.loading import load, ready_pipelines
-from drivetrain.pipelines.cli.errors import explain
+from drivetrain.cli.errors import explain
 from drivetrain.spec.steps import ProcessingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 

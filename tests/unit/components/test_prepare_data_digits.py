@@ -10,7 +10,7 @@ import pytest
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data.manifest import Manifest
 
-DATA = Path(__file__).parents[3] / "pipelines" / "ready" / "data"
+DATA = Path(__file__).parents[3] / "pipelines" / "data"
 DIGITS = DATA / "digits.csv.gz"
 
 

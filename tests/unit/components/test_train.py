@@ -196,7 +196,7 @@ def test_weights_travel_with_the_job_and_are_part_of_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cache and a resumption compare where an input lies, and that is where its content says."""
-    from drivetrain.pipelines.cli.submitted import Job, one_step_pipeline
+    from drivetrain.cli.local.submitted import Job, one_step_pipeline
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     monkeypatch.chdir(tmp_path)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
+from drivetrain.cli.errors import explain_validation
 from drivetrain.components.train import train
-from drivetrain.pipelines.cli.errors import explain_validation
 from drivetrain.rules import checkpoint_rules
 from drivetrain.training_scripts.checkpointing.interval import parse_every
 from drivetrain.training_scripts.errors import InputError

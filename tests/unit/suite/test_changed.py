@@ -262,7 +262,7 @@ def test_in_this_tree_a_change_reaches_what_it_should() -> None:
         "drivetrain/targets/sagemaker/images.json": "tests/unit/targets/sagemaker/test_images.py",
         "training_scripts/strategies/ddp.py": "tests/distributed/test_strategies_equal_one_process.py",
         "training_scripts/recipes/digits_cnn.py": "tests/contract/test_recipes.py",
-        "pipelines/cli/show.py": "tests/unit/pipelines/cli/test_show.py",
+        "drivetrain/cli/definition/show.py": "tests/unit/cli/definition/test_show.py",
         "docs/own_script.md": "tests/contract/test_own_script_page.py",
         "tests/golden/retraining.json": "tests/golden/test_golden.py",
     }.items():

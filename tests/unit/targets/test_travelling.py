@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.cli.main import run
+from drivetrain.cli.main import run
 from drivetrain.targets import travelling
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.sagemaker.assets.assets import code_archive

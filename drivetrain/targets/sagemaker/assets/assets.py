@@ -124,7 +124,7 @@ def plugin_names(family: str) -> set[str]:
 
 
 def _example(name: str) -> Path:
-    folder = _package() / "pipelines" / "ready" / "data"
+    folder = _package() / "pipelines" / "data"
     known = {path.name.partition(".")[0]: path for path in folder.iterdir() if path.suffix != ".md"}
     if name not in known:
         raise UserError(f"No example data {name!r}. {did_you_mean(name, known)}")

@@ -11,7 +11,7 @@ import numpy as np
 import small_transformer
 from work import GLOBAL_BATCH, SEGMENT
 
-DIGITS = Path(__file__).resolve().parents[4] / "pipelines" / "ready" / "data" / "digits.csv.gz"
+DIGITS = Path(__file__).resolve().parents[4] / "pipelines" / "data" / "digits.csv.gz"
 
 
 def digits(rows: int) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.report.from_ledger import run_facts
+from drivetrain.report.content.from_ledger import run_facts
 from drivetrain.targets.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
 from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
 from drivetrain.targets.local.interruption_simulation.journal import FILE

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from drivetrain.base.masking import MASK, Masking
-from drivetrain.pipelines.cli.main import run
+from drivetrain.cli.main import run
 from drivetrain.targets.local.jobs import masked_logs
 from drivetrain.targets.local.jobs.masked_logs import mask_logs
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.pipelines.cli.executed import shown
+from drivetrain.cli.deployed.execution_text import shown
 from drivetrain.targets.events import (
     Event,
     ExecutionFinished,

@@ -1,0 +1,1 @@
+"""Commands about definitions: compile, check, show, diff, import, list, schema."""

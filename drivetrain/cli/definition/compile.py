@@ -1,0 +1,98 @@
+"""`drivetrain compile`: a pipeline as the definition that SageMaker Pipelines takes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Home, Set
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+
+app = new_app()
+
+
+@app.command(name="compile")
+def compile_(
+    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the definition there.")
+    ] = None,
+    list_code: Annotated[
+        bool, typer.Option("--list-code", help="List the files of yours that travel into the containers, and end.")
+    ] = False,
+    config: Config = None,
+    set_: Set = None,
+    home: Home = None,
+) -> None:
+    """Compile a pipeline to its SageMaker definition.
+
+    Nothing is deployed, and no network or credentials are needed. With --output the code and data that the definition
+    names are put into the home too, so that `drivetrain run -d FILE` runs it here.
+
+    \b
+    Examples:
+      drivetrain compile retraining
+      drivetrain compile retraining -o retraining.json --set epochs=20
+      drivetrain compile digits.py -c production.yaml -o digits.json
+      drivetrain compile digits.py --list-code
+    """
+    if list_code:
+        if output is not None:
+            raise UserError("--list-code and --output are both given. Give one: a list is printed, nothing is written.")
+        _list_code(target, config, set_)
+        return
+    from datetime import UTC, datetime
+
+    from drivetrain.cli.operands import compiled
+    from drivetrain.targets.sagemaker.images import unpatched
+
+    definition = compiled(target, config, set_)
+    if output is None:
+        sys.stdout.write(definition.text)
+    else:
+        _write(output, definition, home)
+    for note in (*definition.notes, *unpatched(definition.definition, datetime.now(UTC).date())):
+        print(f"warning: {note}", file=sys.stderr)
+
+
+def _write(output: Path, definition: Compiled, home: Path | None) -> None:
+    from drivetrain.base.files import write_text
+    from drivetrain.cli.home import local_home
+    from drivetrain.targets.local.runner import put_assets
+    from drivetrain.targets.local.storage.objects import ObjectStore
+
+    write_text(output, definition.text)
+    folder = local_home(home)
+    folder.create()
+    put_assets(ObjectStore(folder.objects), definition.assets)
+    print(
+        f"Wrote {output}: {len(definition.definition['Steps'])} steps at the top level. "
+        f"The {len(definition.assets)} objects that it names are in {folder.objects}.",
+        file=sys.stderr,
+    )
+
+
+def _list_code(target: str, config: Path | None, overrides: list[str] | None) -> None:
+    """Print path and size of each file that travels, and how much that is of what may."""
+    from drivetrain.authoring.loading import load
+    from drivetrain.targets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
+
+    source = load(target, config, overrides or ()).source
+    if source is None:
+        print(f"{target} comes with the package: no file of yours travels.", file=sys.stderr)
+        return
+    sizes = {file.relative_to(source).as_posix(): file.stat().st_size for file in source_files(source)}
+    for name, size in sizes.items():
+        print(f"{size:>10,}  {name}")
+    print(
+        f"{len(sizes):,} files of at most {MAX_SOURCE_FILES:,}, {sum(sizes.values()):,} bytes of at most "
+        f"{MAX_SOURCE_BYTES:,}, below {source}",
+        file=sys.stderr,
+    )

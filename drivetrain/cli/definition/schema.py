@@ -1,0 +1,74 @@
+"""`drivetrain schema`: JSON Schemas for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from drivetrain.cli.groups import CommandGroup, new_app
+
+app = new_app(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    help="Print JSON Schemas, by which editors find mistakes.\n\n"
+    "With one an editor completes names and underlines what is wrong. For YAML, begin the file with "
+    "`# yaml-language-server: $schema=FILE`.",
+)
+
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
+
+
+@app.command()
+def settings(
+    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    output: Output = None,
+) -> None:
+    """Print that of a pipeline's settings file.
+
+    \b
+    Examples:
+      drivetrain schema settings retraining -o retraining.schema.json
+    """
+    from drivetrain.authoring.loading import settings_of
+    from drivetrain.schemas.settings import settings_schema
+
+    _give(settings_schema(settings_of(target)), output)
+
+
+@app.command()
+def definition(output: Output = None) -> None:
+    """Print that of SageMaker definitions, as they are written here.
+
+    \b
+    Examples:
+      drivetrain schema definition -o definition.schema.json
+    """
+    from drivetrain.schemas.definition import definition_schema
+
+    _give(definition_schema(), output)
+
+
+@app.command()
+def patch(output: Output = None) -> None:
+    """Print that of NAME.studio.yaml, the edits made in Studio.
+
+    \b
+    Examples:
+      drivetrain schema patch -o studio.schema.json
+    """
+    from drivetrain.schemas.patch import patch_schema
+
+    _give(patch_schema(), output)
+
+
+def _give(schema: dict[str, Any], output: Path | None) -> None:
+    from drivetrain.schemas import text_of
+
+    if output is None:
+        print(text_of(schema), end="")
+        return
+    from drivetrain.base.files import write_text
+
+    write_text(output, text_of(schema))

@@ -1,0 +1,78 @@
+"""`drivetrain logs`: the log of a step on SageMaker, or of the latest local run."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drivetrain.cli.deployed.deployment import ExecutionOption, Region
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Set
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.deploy.executions.logs import Line
+
+app = new_app()
+
+LATEST = "latest"
+
+
+@app.command()
+def logs(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PIPELINE",
+            help="The name of a deployed pipeline, or FILE.py[:FUNCTION]; `latest` is the latest local run.",
+            show_default=False,
+        ),
+    ],
+    step: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STEP", help="A step; the failed, running or last one unless given.", show_default=False
+        ),
+    ] = None,
+    execution: ExecutionOption = LATEST,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
+    config: Config = None,
+    set_: Set = None,
+    region: Region = None,
+) -> None:
+    """Print the log of a step on SageMaker, from CloudWatch.
+
+    With `latest` it is that of the latest local run; `drivetrain runs logs` has more choices for local runs.
+
+    \b
+    Examples:
+      drivetrain logs retraining train -c production.yaml --follow
+      drivetrain logs latest train
+      drivetrain logs nightly --execution latest --region eu-west-1 -n 50
+    """
+    if target == LATEST and execution == LATEST and region is config is None and not set_:
+        from drivetrain.cli.home import local_home
+        from drivetrain.cli.local.logs import print_logs
+        from drivetrain.targets.local.ledger.reader import Ledger
+
+        with Ledger(local_home(None)) as ledger:
+            print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
+        return
+    from drivetrain.base.masking import without_secrets
+    from drivetrain.cli.deployed.deployment import account_of
+    from drivetrain.targets.sagemaker.deploy.executions import executions
+    from drivetrain.targets.sagemaker.deploy.executions.logs import read_log, step_with_logs
+
+    account, pipeline = account_of(target, config, set_, region)
+    found = executions.describe(account, executions.find(account, pipeline, execution))
+    hosts: set[str] = set()
+
+    def write(line: Line) -> None:
+        hosts.add(line.host)
+        text = without_secrets(line.text)
+        sys.stdout.write(f"{line.host}: {text}\n" if len(hosts) > 1 else f"{text}\n")
+        sys.stdout.flush()
+
+    read_log(account, found, step_with_logs(found, step), write, follow=follow, num_lines=lines)

@@ -1,0 +1,69 @@
+"""`drivetrain destroy`: take away what apply made."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drivetrain.cli.deployed.deployment import Yes
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Json, Set
+
+app = new_app()
+
+
+@app.command()
+def destroy(
+    target: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False)
+    ],
+    config: Config = None,
+    set_: Set = None,
+    foreign: Annotated[bool, typer.Option("--foreign", help="Also one that apply did not make.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a deployed pipeline: schedules, rules, code, records.
+
+    What executions wrote stays: models, checkpoints and reports, where registered versions live. Code and data that
+    another pipeline uses stay, too, such as a copy made in Studio; what stays is said.
+
+    \b
+    Examples:
+      drivetrain destroy retraining -c production.yaml
+      drivetrain destroy nightly --set deployment.bucket=my-bucket --yes
+    """
+    from drivetrain.cli.deployed.deployment import confirm, place_of
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy.applying import destroying
+    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+
+    def say_kept(lines: tuple[str, ...]) -> None:
+        for line in lines:
+            say(f"note: {line}")
+
+    name, deployment = place_of(target, config, set_)
+    check_bucket(deployment)
+    account = Account(deployment.region)
+    there = destroying.remains(account, name, deployment.root, foreign=foreign)
+    if there.is_empty:
+        if as_json:
+            say_json(there.to_json())
+        else:
+            say(f"Nothing to do: there is no pipeline {name!r} in account {account.number}, {account.region}.")
+            say_kept(there.kept)
+        return
+    if not as_json:
+        say("\n".join(f"- {line}" for line in there.lines()))
+        say_kept(there.kept)
+    question = f"Delete this from account {account.number}, {account.region}?"
+    if not confirm(question, yes=yes, instead="Give --yes to delete."):
+        say("Nothing was changed.")
+        return
+    done = destroying.destroy(account, there, tell=(lambda line: None) if as_json else say)
+    if as_json:
+        say_json(done.to_json())
+    else:
+        say(f"What its executions wrote stays in {deployment.root}/{name}/.")

@@ -1,0 +1,85 @@
+"""`drivetrain plan`: what apply would change in the account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Json, Set
+
+if TYPE_CHECKING:
+    from drivetrain.cli.deployed.deployment import DeploymentRequest
+    from drivetrain.targets.sagemaker.deploy.planning.planning import Plan
+
+app = new_app()
+
+DIFFERENT = 1
+
+
+@app.command()
+def plan(
+    target: Target = None,
+    definition: DefinitionFile = None,
+    name: Name = None,
+    config: Config = None,
+    set_: Set = None,
+    discard: Discard = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Keep the plan there, for `drivetrain apply --plan`."),
+    ] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 when something would change.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show what apply would change on SageMaker.
+
+    Compares the code with what is deployed, by meaning: steps, parameters, instances, code; schedules and rules; what
+    others edited since; what the next execution takes from the cache. Nothing is written to the account.
+
+    \b
+    Examples:
+      drivetrain plan retraining -c production.yaml
+      drivetrain plan retraining -c production.yaml --out plan.json
+      drivetrain plan -d exported.json --name nightly -c production.yaml
+    """
+    from drivetrain.cli.deployed.deployment import look
+    from drivetrain.cli.terminal import say, say_json
+
+    wanted = look(target, definition, name, config, set_, command="plan")
+    made = planned(wanted, discard)
+    if out is not None:
+        from drivetrain.base.files import write_text
+
+        write_text(out, made.text())
+    if as_json:
+        say_json(made.to_json())
+    else:
+        say("\n".join(in_words(made, wanted)))
+        if (refusal := made.refusal()) is not None:
+            say(f"\nApply will refuse this. {refusal}")
+        elif out is not None:
+            again = "".join(f" --set {key}=..." for key in wanted.withheld)
+            say(f"\nApply it: drivetrain apply --plan {out}{again}")
+            if again:
+                say("A plan keeps no secrets, so they are given again.")
+    return DIFFERENT if exit_code and not made.is_empty else 0
+
+
+def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
+    """The plan for what was named."""
+    from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
+
+    discarded = tuple(discard or ())
+    return whole_plan(wanted.account, wanted.desired, wanted.deployed, discarded=discarded, origin=wanted.origin)
+
+
+def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:
+    """The plan's lines."""
+    from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
+
+    definition = wanted.desired.definition
+    return lines(made, num_steps=len(definition["Steps"]), num_parameters=len(definition.get("Parameters") or ()))

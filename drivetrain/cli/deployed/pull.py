@@ -1,0 +1,172 @@
+"""`drivetrain pull`: bring into the code what was edited in Studio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.deployed.deployment import DefinitionFile, Name, Target, one_of_both
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Json, Set
+
+if TYPE_CHECKING:
+    from drivetrain.studio.merge import Merged, Side
+    from drivetrain.studio.pulling import Sides
+
+app = new_app()
+
+CONFLICTS = 1
+
+
+@app.command()
+def pull(
+    target: Target = None,
+    definition: DefinitionFile = None,
+    name: Name = None,
+    config: Config = None,
+    set_: Set = None,
+    take_studio: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="Of conflicts there and below: take what Studio has. Repeatable."),
+    ] = None,
+    take_code: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="Of conflicts and edits there and below: keep the code. Repeatable."),
+    ] = None,
+    give_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Take an edit, those below a place, or `all` out of the file, such as one that no longer fits.",
+        ),
+    ] = None,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take a pipeline over that apply did not make: all that differs is an edit.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the edits, and write nothing.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Bring edits that were made in Studio into the code.
+
+    What apply wrote last, the code and what is deployed are merged. The edits become a file beside the pipeline,
+    NAME.studio.yaml, for you to review and to keep in git: every compile lays it on the definition. A definition that
+    is deployed from its own file is changed in that file. Where code and Studio changed the same thing in different
+    ways, nothing is written, and you choose.
+
+    \b
+    Examples:
+      drivetrain pull retraining -c production.yaml
+      drivetrain pull retraining --take-studio steps.train.Arguments
+      drivetrain pull digits.py --dry-run
+      drivetrain pull retraining --give-up steps.train.Arguments
+      drivetrain pull -d exported.json -c production.yaml
+    """
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.studio.suggestions import suggest
+
+    if give_up:
+        if target is None or take_studio or take_code or adopt or dry_run:
+            raise UserError("--give-up changes the file with the edits of a pipeline; give nothing but the pipeline.")
+        _give_up(target, config, set_ or (), give_up, as_json=as_json)
+        return 0
+    take: dict[str, Side] = {}
+    for places, side in ((take_studio, "studio"), (take_code, "code")):
+        for place in places or ():
+            if place in take:
+                raise UserError(f"{place} is given to both --take-studio and --take-code. Choose one.")
+            take[place] = "studio" if side == "studio" else "code"
+    if definition is not None and target is None:
+        sides = _of_definition(definition, name, config, set_, adopt=adopt)
+    elif target is not None and definition is None:
+        if name is not None:
+            raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
+        from drivetrain.authoring.loading import load
+        from drivetrain.studio.pulling import sides_of
+
+        sides = sides_of(load(target, config, set_ or ()), target, adopt=adopt)
+    else:
+        raise UserError(one_of_both("pull"))
+    merged = sides.merged(take)
+    written = bool(merged.edits) and not (merged.conflicts or dry_run)
+    if written:
+        sides.keep(merged)
+    told = suggest(target, config, set_ or (), merged.edits) if target is not None and merged.edits else ()
+    if as_json:
+        said = _as_json(merged, sides, written=written)
+        say_json({**said, "suggestions": [suggestion.to_json() for suggestion in told]})
+    else:
+        say("\n".join(_lines(merged, sides, written=written, again=target or f"-d {definition}")))
+        if told and not merged.conflicts:
+            say("These are settings, too; written there, the file need not hold them:")
+            say("\n".join(f"    {suggestion}" for suggestion in told))
+        if sides.beside:
+            say("\n".join(sides.beside))
+    return CONFLICTS if merged.conflicts else 0
+
+
+def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[str], *, as_json: bool) -> None:
+    """Take edits out of the file beside the pipeline; no account is asked."""
+    from drivetrain.authoring.loading import load
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.studio import patch as patches
+    from drivetrain.studio.compiling import edits_file
+    from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
+    from drivetrain.targets.sagemaker.document.difference.value_words import masked
+
+    loaded = load(target, config, set_)
+    file = edits_file(loaded)
+    if not file.exists():
+        raise UserError(f"There is no {file}, so no edit can be given up. `drivetrain pull` writes it.")
+    patch, gone = patches.read(file, loaded.pipeline.name).without(names)
+    patch.write(file)
+    if as_json:
+        say_json({"given_up": [masked(edit).to_json() for edit in gone], "file": str(file)})
+    else:
+        say("\n".join(["Given up:", *(f"    {line}" for line in describe_all(gone)), f"Wrote {file}."]))
+
+
+def _of_definition(
+    file: Path, name: str | None, config: Path | None, overrides: list[str] | None, *, adopt: bool
+) -> Sides:
+    from drivetrain.authoring.settings import Settings, build
+    from drivetrain.cli.operands import definition_file, name_of
+    from drivetrain.studio.pulling import sides_of_definition
+
+    read = definition_file(file)
+    place = build(Settings, config, overrides or ()).deployment
+    return sides_of_definition(name or name_of(file), read, file, place, adopt=adopt)
+
+
+def _lines(merged: Merged, sides: Sides, *, written: bool, again: str) -> list[str]:
+    from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
+
+    if merged.conflicts:
+        return [
+            "Code and Studio changed the same things in different ways; nothing was written:",
+            *(f"    {conflict}" for conflict in merged.conflicts),
+            "For each, give --take-studio PLACE or --take-code PLACE (and apply with --discard PLACE for the code's).",
+        ]
+    if not merged.edits and sides.applied is None:
+        how = f"drivetrain apply {again} --discard all"
+        return [f"Nothing to pull: nothing was edited that was not taken over. What the code changes since: {how}"]
+    if not merged.edits:
+        return ["Nothing to pull: the pipeline holds no edit that the code does not have."]
+    lines = ["Edited in Studio:", *(f"    {line}" for line in describe_all(merged.edits))]
+    if written:
+        lines.append(f"Wrote {sides.file}: review it and keep it in git. Then: drivetrain plan {again}")
+    return lines
+
+
+def _as_json(merged: Merged, sides: Sides, *, written: bool) -> dict[str, Any]:
+    from drivetrain.targets.sagemaker.document.difference.value_words import masked
+
+    return {
+        "edits": [masked(edit).to_json() for edit in merged.edits],
+        "conflicts": [conflict.to_json() for conflict in merged.conflicts],
+        "file": str(sides.file) if written else None,
+        "beside": list(sides.beside[1:]),
+    }

@@ -1,0 +1,64 @@
+"""Groups of commands that import a command's file when it is asked for, and help that is quick to print."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import typer
+import typer.core
+import typer.main
+
+
+class CommandGroup(typer.core.TyperGroup):
+    """A group in the order in which its commands were written."""
+
+    settings: ClassVar[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+
+class LazyGroup(CommandGroup):
+    """A group whose commands live in files of their own: each has an `app` (or `command`)."""
+
+    modules: ClassVar[Mapping[str, str]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.modules)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.modules:
+            # The names suffice for "did you mean"; the files stay unread.
+            self.commands = dict.fromkeys(self.modules)  # type: ignore[assignment]
+            return None
+        module = importlib.import_module(f"drivetrain.cli.{self.modules[cmd_name]}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        _name_no_types(command)
+        return command
+
+
+def _name_no_types(command: Any) -> None:
+    """Leave out of the help what Python takes an argument for: `PIPELINE`, not `PIPELINE <str>`."""
+    for inner in getattr(command, "commands", {}).values():
+        _name_no_types(inner)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = _nothing
+
+
+def _nothing(ctx: Any) -> str:
+    return ""
+
+
+def new_app(**options: Any) -> typer.Typer:
+    """A typer app with the settings that all of ours share."""
+    return typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings=CommandGroup.settings,
+        **options,
+    )

@@ -1,0 +1,1 @@
+"""Commands that run things on this machine, and show what was run."""

@@ -1,0 +1,164 @@
+"""`drivetrain run`: run a pipeline on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Home, Interrupt, Set
+
+if TYPE_CHECKING:
+    from drivetrain.cli.operands import Work
+
+app = new_app()
+
+
+@app.command()
+def run(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="PIPELINE", help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION]."),
+    ] = None,
+    definition: Annotated[
+        Path | None,
+        typer.Option("--definition", "-d", metavar="FILE.json", help="Run a SageMaker definition instead."),
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step.")] = False,
+    explain_cache: Annotated[
+        bool, typer.Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start anew, even where the same run was interrupted.")
+    ] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
+    ] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier run's."),
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="The earlier run, for --select  [default: the latest]")
+    ] = None,
+    stub: Annotated[
+        list[str] | None,
+        typer.Option("--stub", metavar="STEP[=FILE]", help="Do not run the step; what it gives is in this JSON file."),
+    ] = None,
+    image_command: Annotated[
+        list[str] | None,
+        typer.Option("--image-command", metavar="IMAGE=CMD", help="What to run in the place of this image."),
+    ] = None,
+    function: Annotated[
+        list[str] | None,
+        typer.Option("--lambda", metavar="ARN=HANDLER", help="Python for a Lambda: FILE.py:FUNCTION, MODULE:FUNCTION."),
+    ] = None,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--callback", metavar="STEP=HANDLER", help="Python that answers a Callback step, as for --lambda."
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+    ] = None,
+    interrupt: Interrupt = None,
+    paths: Annotated[
+        Literal["auto", "namespace", "rewrite"],
+        typer.Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
+    ] = "auto",
+    home: Home = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
+) -> int:
+    """Run a pipeline on this machine.
+
+    It runs from the definition that would be deployed, without docker, network or account. A run that was killed goes
+    on where it was when the same command is given again.
+
+    \b
+    Examples:
+      drivetrain run retraining
+      drivetrain run retraining --set epochs=20 --param MinAccuracy=0.98
+      drivetrain run digits.py -c nightly.yaml --explain-cache
+      drivetrain run retraining --set spot=true --interrupt train@step=120
+      drivetrain run retraining --select evaluate,compare --from latest
+      drivetrain run --definition pipeline.json --stub deploy=deployed.json
+    """
+    from drivetrain.cli.definition.needs import refuse_lacking
+    from drivetrain.cli.home import home_option, local_home
+    from drivetrain.cli.local import run_options
+    from drivetrain.cli.progress import watch
+    from drivetrain.targets.local.options import Options
+
+    # Everything that was typed is looked at before the pipeline is built, which may take a while.
+    parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
+    stubs, commands = run_options.stubs(stub), run_options.image_commands(image_command)
+    functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
+    callbacks = run_options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
+    selected = run_options.selected(select, from_)
+    local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
+    work = _work(target, definition, config, set_)
+
+    def from_settings(given: Mapping[str, str]) -> list[str]:
+        return [f"{name}={value}" for name, value in given.items()]
+
+    stubbed = {**run_options.stubs(from_settings(work.local.stubs)), **stubs}
+    if work.pipeline is not None:
+        refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
+    for note in work.notes:
+        print(f"note: for a deployment, {note}", file=sys.stderr)
+
+    options = Options(
+        pipeline=work.name,
+        max_parallel=parallel or work.max_parallel,
+        functions={**work.local.lambdas, **functions},
+        callbacks={**work.local.callbacks, **callbacks},
+        stubs=stubbed,
+        image_commands={**run_options.image_commands(from_settings(work.local.image_commands)), **commands},
+        data={**run_options.data(from_settings(work.local.data)), **local_data},
+        mode=paths,
+        cache=not no_cache,
+        explain_cache=explain_cache,
+        interruptions=interruptions,
+        selected=selected,
+        selected_from=from_,
+        origin=work.origin,
+        region=work.region,
+    )
+    return watch.start(
+        local_home(home),
+        work.text,
+        parameters,
+        options,
+        work.assets,
+        source=work.source,
+        fresh=fresh,
+        as_json=as_json,
+        home_option=home_option(home),
+    )
+
+
+def _work(target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None) -> Work:
+    """What is to be run: the pipeline that was named, compiled, or the definition as it is."""
+    from drivetrain.cli.operands import Work
+
+    if (target is None) == (definition is None):
+        from drivetrain.cli.deployed.deployment import one_of_both
+
+        raise UserError(one_of_both("run"))
+    if definition is not None:
+        return Work.from_definition(definition, config, set_)
+    assert target is not None
+    return Work.from_pipeline(target, config, set_)

@@ -1,0 +1,209 @@
+"""`drivetrain runs`: what was run on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.home import home_option, local_home
+from drivetrain.cli.options import Execution, Home, Interrupt, Json, Set
+
+SpotDiscount = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="What spot machines cost less, 0.7 for 70 % off: says what they saved."),
+]
+Price = Annotated[
+    str | None, typer.Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
+]
+
+app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run on this machine, go on with it.")
+
+
+@app.command(name="list")
+def list_(
+    pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
+    ] = 20,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List executions, the newest first."""
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    with Ledger(local_home(home)) as ledger:
+        rows = ledger.executions(limit, pipeline)
+    if as_json:
+        from dataclasses import asdict
+
+        say_json([asdict(row) for row in rows])
+    elif rows:
+        from drivetrain.cli.local.outcome import listed
+
+        say(listed(rows))
+        if interrupted := next((row.id for row in rows if row.status == "Interrupted"), None):
+            say(f"\nAn interrupted run goes on: drivetrain runs resume {interrupted}{home_option(home)}")
+    else:
+        say("Nothing has been run yet. Start with: drivetrain run retraining")
+
+
+@app.command()
+def show(
+    execution: Execution = "latest",
+    events: Annotated[
+        bool, typer.Option("--events", help="Its changes of status instead, as EventBridge tells them.")
+    ] = False,
+    spot_discount: SpotDiscount = None,
+    price: Price = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show how a run went: steps, interruptions, numbers, model.
+
+    \b
+    Examples:
+      drivetrain runs show
+      drivetrain runs show latest --json
+      drivetrain runs show latest --events --json
+      drivetrain runs show latest --spot-discount 0.7
+    """
+    if events:
+        from drivetrain.cli.local.status_events import show_events
+
+        show_events(local_home(home), execution, as_json=as_json)
+        return
+    from drivetrain.cli.local import outcome
+    from drivetrain.cli.local.failure import failure_block
+    from drivetrain.cli.local.interruption_text import read_prices
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.report.content.from_ledger import REPORT_FILE, run_facts
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    prices = read_prices(price, spot_discount)
+    with Ledger(local_home(home)) as ledger:
+        facts = run_facts(ledger, execution)
+        report = ledger.home.run(facts.id) / REPORT_FILE
+    if as_json:
+        say_json(outcome.as_json(facts, prices))
+        return
+    shown = report if report.exists() else None
+    say(outcome.summary(facts, shown, home_option=home_option(home), prices=prices))
+    for step in facts.failures():
+        say("\n" + failure_block(ledger.home, facts.id, step))
+
+
+@app.command()
+def logs(
+    execution: Execution = "latest",
+    step: Annotated[
+        str | None, typer.Argument(metavar="STEP", help="A step; the failed, running or last one unless given.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, metavar="N", help="Which try; the last unless given.")
+    ] = None,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
+    home: Home = None,
+) -> None:
+    """Print the log of a step.
+
+    \b
+    Examples:
+      drivetrain runs logs latest train -f
+      drivetrain runs logs latest evaluate -n 50
+    """
+    from drivetrain.cli.local.logs import print_logs
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    with Ledger(local_home(home)) as ledger:
+        print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
+
+
+@app.command()
+def resume(
+    execution: Execution = "latest",
+    set_: Set = None,
+    interrupt: Interrupt = None,
+    home: Home = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
+) -> int:
+    """Go on with a run that was interrupted or failed.
+
+    What is done is not done again.
+
+    With --set the pipeline is compiled anew first: steps that are then different, and what needs them, are done again,
+    a training from its checkpoint; rehearsed interruptions end, unless --interrupt asks for others.
+
+    \b
+    Examples:
+      drivetrain runs resume
+      drivetrain runs resume latest --set spot=false
+    """
+    from drivetrain.cli.local import run_options
+    from drivetrain.cli.progress.watch import resume as resume_watched
+
+    return resume_watched(
+        local_home(home),
+        execution,
+        overrides=tuple(set_ or ()),
+        interruptions=run_options.interruptions(interrupt) if interrupt else None,
+        as_json=as_json,
+        home_option=home_option(home),
+    )
+
+
+@app.command()
+def callback(
+    token: Annotated[
+        str | None, typer.Argument(metavar="TOKEN", help="Whose question; all are listed without.")
+    ] = None,
+    output: Annotated[
+        list[str] | None, typer.Option("--output", "-o", metavar="NAME=VALUE", help="What the step gives. Repeatable.")
+    ] = None,
+    fail: Annotated[
+        str | None, typer.Option("--fail", metavar="REASON", help="The step fails, for this reason.")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a Callback step that waits, or list those that do.
+
+    \b
+    Examples:
+      drivetrain runs callback
+      drivetrain runs callback h2Xc0pQ9aB --output approved=true
+      drivetrain runs callback h2Xc0pQ9aB --fail "the reviewer said no"
+    """
+    from drivetrain.cli.local.callbacks import answer, show_waiting
+
+    if token is None:
+        show_waiting(local_home(home), output, fail, as_json=as_json)
+    else:
+        answer(local_home(home), token, output, fail, home_option=home_option(home), as_json=as_json)
+
+
+@app.command()
+def report(
+    execution: Execution = "latest",
+    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    spot_discount: SpotDiscount = None,
+    price: Price = None,
+    home: Home = None,
+) -> None:
+    """Write the HTML page of a run anew and print where it is."""
+    from drivetrain.cli.local.interruption_text import read_prices
+    from drivetrain.cli.terminal import say
+    from drivetrain.report.content.from_ledger import run_facts, save_page
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    prices = read_prices(price, spot_discount)
+    with Ledger(local_home(home)) as ledger:
+        path = save_page(ledger.home, run_facts(ledger, execution), prices)
+    say(str(path))
+    if open_:
+        import webbrowser
+
+        webbrowser.open(path.as_uri())

@@ -1,0 +1,130 @@
+"""`drivetrain serve`: triggers on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Home, Set
+
+if TYPE_CHECKING:
+    from drivetrain.serve.runs import Served
+    from drivetrain.spec.pipeline import Pipeline
+
+app = new_app()
+
+
+@app.command()
+def serve(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PIPELINE", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+    home: Home = None,
+) -> None:
+    """Start pipelines here: on schedules, approvals, ends of runs.
+
+    Approvals in the local registry and ends of local runs are the events; stages, uploads and alarms are not seen. What
+    a trigger starts is `drivetrain run`, one run of a pipeline at a time. Ctrl-C ends it, and the runs that it started.
+
+    \b
+    Examples:
+      drivetrain serve retraining.py
+      drivetrain serve                     every pipeline here that has triggers
+    """
+    import queue
+    import signal
+
+    from drivetrain.cli.home import local_home
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.serve.server import Server
+
+    place = local_home(home)
+    served = _served(targets or [], config, set_ or [], place.root)
+    place.create()
+    server = Server(served, opened("local", place.root), place, _say)
+    ends: queue.SimpleQueue[int] = queue.SimpleQueue()  # a signal handler may put into it, which it may not an Event
+
+    def end(number: int, frame: object) -> None:
+        ends.put(number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for one in served:
+            _announce(one.pipeline)
+        server.start()
+        _say("serving; Ctrl-C ends")
+        ends.get()
+        _say("ending")
+    finally:
+        server.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _served(targets: list[str], config: Path | None, overrides: list[str], home: Path) -> tuple[Served, ...]:
+    from drivetrain.authoring.loading import load, ready_pipelines
+    from drivetrain.cli.definition.list_pipelines import own_pipelines
+    from drivetrain.serve.runs import Served
+
+    if (config is not None or overrides) and len(targets) != 1:
+        raise UserError("--config and --set are for one pipeline. Name it: drivetrain serve PIPELINE --set ...")
+    given = [*(("--config", str(config)) if config is not None else ()), "--home", str(home)]
+    given += [part for one in overrides for part in ("--set", one)]
+    found: dict[str, Served] = {}
+    for target in targets or [*ready_pipelines(), *own_pipelines(Path.cwd())]:
+        try:
+            pipeline = load(target, config, overrides).pipeline
+        except UserError as error:
+            if targets:
+                raise
+            # Nobody named it: those that can be served are.
+            print(f"warning: {target} is left out: {error}", file=sys.stderr)
+            continue
+        if pipeline.name in found:
+            raise UserError(f"Two pipelines are called {pipeline.name!r}; served together, their runs would mix.")
+        if pipeline.triggers:
+            found[pipeline.name] = Served(pipeline, (target, *given))
+        elif targets:
+            raise UserError(f"{target} has no triggers. Declare them: Pipeline(..., triggers=[Schedule(...)]).")
+    if not found:
+        raise UserError("No pipeline here has triggers. Declare them: Pipeline(..., triggers=[Schedule(...)]).")
+    return tuple(found.values())
+
+
+def _announce(pipeline: Pipeline) -> None:
+    from datetime import UTC, datetime
+
+    from drivetrain.serve.local_events import is_seen
+    from drivetrain.spec.triggers import Schedule
+    from drivetrain.triggers.formatting import when
+    from drivetrain.triggers.schedules import clock
+
+    for trigger in pipeline.triggers:
+        notes: list[str] = []
+        if not trigger.enabled:
+            notes.append("switched off")
+        elif isinstance(trigger, Schedule):
+            following = next(clock(trigger).next_times(datetime.now(UTC)), None)
+            notes.append("never: its last time is past" if following is None else f"next {following:%Y-%m-%d %H:%M %Z}")
+        if not is_seen(trigger):
+            notes.append("not seen here")
+        told = "".join(f" ({note})" for note in notes)
+        _say(f"{pipeline.name} / {trigger.name}: {when(trigger)}{told}")
+
+
+def _say(line: str) -> None:
+    import time
+
+    from drivetrain.base.formatting import printable
+
+    shown = "\n".join(printable(part) for part in line.splitlines())
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')}  {shown}\n")
+    sys.stdout.flush()

@@ -1,0 +1,125 @@
+"""`drivetrain submit`: one job, without writing a pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+import typer.core
+
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Home, Interrupt
+
+app = new_app()
+
+
+class SubmitCommand(typer.core.TyperCommand):
+    """Help that also lists what can be set of the component that is named beside `--help`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if any(word in ctx.help_option_names for word in args):
+            ctx.meta[_WORDS] = [word for word in args if not word.startswith("-")]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        super().format_options(ctx, formatter)
+        if words := ctx.meta.get(_WORDS):
+            from drivetrain.cli.local.submitted import what_can_be_set
+
+            for title, rows in what_can_be_set(words).items():
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=24)
+
+
+_WORDS = "drivetrain.submit.words"
+
+
+@app.command(cls=SubmitCommand)
+def submit(
+    component: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMPONENT",
+            help="A component of the package, such as train, or FILE.py:FUNCTION.",
+            show_default=False,
+        ),
+    ],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="An input folder or a parameter. Repeatable."),
+    ] = None,
+    config: Config = None,
+    target: Annotated[Literal["local"], typer.Option("--target", help="Where the job runs.")] = "local",
+    instance: Annotated[
+        str, typer.Option("--instance", metavar="TYPE", help="The instance type that it is made for.")
+    ] = "ml.m5.xlarge",
+    hosts: Annotated[int, typer.Option("--hosts", min=1, metavar="N", help="Hosts.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source",
+            metavar="DIR",
+            help="Folder whose Python files go along  [default: this one, where your script or recipe lies in it]",
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="A variable of the job, such as DRIVETRAIN_MAX_RESTARTS=2. Repeatable.",
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+    ] = None,
+    interrupt: Interrupt = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start anew, even where the same job was interrupted.")
+    ] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run it, even where it has run before.")] = False,
+    home: Home = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
+) -> int:
+    """Run one component as a job, without writing a pipeline.
+
+    It is a pipeline of one step: the same progress, ledger, report and cache as with `drivetrain run`. Inputs are paths
+    or s3:// URIs; what can be set is what the component declares: `drivetrain submit train --help` lists it.
+
+    \b
+    Examples:
+      drivetrain submit prepare-data --set raw=example:digits --set key=id \\
+          --set label=label --out build
+      drivetrain submit train --set train=build/train --set recipe=digits_cnn
+      drivetrain submit train -c docs/recipes/mnist_cnn.yaml --set train=mnist
+      drivetrain submit train --set train=build/train --interrupt step=120
+      drivetrain submit train --set train=faces/ --set recipe=faces --source .
+    """
+    from drivetrain.cli.local import run_options
+    from drivetrain.cli.local.submitted import Job, run_here
+
+    job = Job(
+        component=component,
+        given=tuple(set_ or ()),
+        config=config,
+        instance=instance,
+        hosts=hosts,
+        processes=processes,
+        source=source,
+        data=run_options.data(data),
+        environment=tuple(env or ()),
+    )
+    assert target == "local"
+    interruptions = run_options.interruptions(interrupt)
+    return run_here(
+        job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json, out=out, interruptions=interruptions
+    )

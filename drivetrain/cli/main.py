@@ -1,0 +1,154 @@
+"""The `drivetrain` command.
+
+Exit codes: 0 done, 1 the run failed, 2 bad input (one message, no traceback), 70 a bug of ours (with the traceback),
+130 interrupted, 141 the reader of our output went away.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn, TextIO
+
+import typer
+
+from drivetrain.cli.groups import CommandGroup, LazyGroup
+
+# Command -> the module below this folder that holds it, in the order in which `--help` lists them.
+COMMANDS = {
+    "run": "local.run",
+    "list": "definition.list_pipelines",
+    "show": "definition.show",
+    "compile": "definition.compile",
+    "diff": "definition.diff",
+    "import": "definition.import_",
+    "check": "definition.check",
+    "schema": "definition.schema",
+    "plan": "deployed.plan",
+    "apply": "deployed.apply",
+    "pull": "deployed.pull",
+    "start": "deployed.start",
+    "status": "deployed.status",
+    "logs": "deployed.cloud_logs",
+    "stop": "deployed.stop",
+    "executions": "deployed.executions",
+    "destroy": "deployed.destroy",
+    "submit": "local.submit",
+    "recommend": "recommend.recommend",
+    "runs": "local.runs",
+    "checkpoints": "local.checkpoints",
+    "evaluations": "local.evaluations",
+    "models": "models.models",
+    "triggers": "local.triggers",
+    "serve": "local.serve",
+    "prices": "deployed.prices",
+    "version": "version",
+}
+
+
+class Main(LazyGroup):
+    """All commands."""
+
+    modules = COMMANDS
+
+
+app = typer.Typer(
+    name="drivetrain",
+    cls=Main,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings=CommandGroup.settings,
+)
+
+
+@app.callback(invoke_without_command=True)
+def drivetrain(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Pipelines that keep models fresh: here, and on SageMaker Pipelines.
+
+    \b
+    First steps:
+      drivetrain list                       what can be run
+      drivetrain run retraining             run it on this machine, watch it go
+      drivetrain runs show latest           what came out
+      drivetrain compile retraining         the SageMaker definition of it
+    """
+    if version:
+        from drivetrain.cli.version import say_version
+
+        say_version()
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of the command line `arguments` (those of the process unless given)."""
+    try:
+        result = app(args=None if arguments is None else list(arguments), prog_name="drivetrain", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except (BrokenPipeError, SystemExit):  # typer exits by itself for a broken pipe, and for nothing else
+        return _reader_went_away()
+    except (KeyboardInterrupt, Exception) as error:
+        from drivetrain.cli.errors import report_error
+
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _forget(sys.stdout)  # it may be what failed: a full disk behind `> file`
+        try:
+            return report_error(error)
+        except OSError:
+            return _reader_went_away()
+
+
+def _reader_went_away() -> int:
+    """`drivetrain runs list | head -1`: nobody is left to be told. The exit code is the one that SIGPIPE would give."""
+    _forget(sys.stdout)
+    _forget(sys.stderr)
+    return 141
+
+
+def _forget(stream: TextIO) -> None:
+    """Lead a stream to nowhere: Python flushes it once more when it ends, which would fail again."""
+    import os
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, stream.fileno())
+    except (OSError, ValueError):
+        return  # not a file of the process (a test's buffer)
+    finally:
+        os.close(null)
+
+
+# Nearly all that a command makes as it starts is classes, functions and models of services, which stay: looking
+# through them for garbage after every 700 new objects is a fifth of the CPU time of a plan.
+OBJECTS_BETWEEN_COLLECTIONS = 200_000
+
+
+def main() -> NoReturn:
+    """Entry point of the installed command."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
+    _mend_streams()
+    sys.exit(run())
+
+
+def _mend_streams() -> None:
+    """What is said must not end what is done: neither where a stream is closed (`>&-`) nor where it has no ✓."""
+    import os
+
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        else:
+            stream.reconfigure(errors="replace")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""`drivetrain models`: the registered models, and the decision on them, in any registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.models import fetch, predict
+from drivetrain.cli.models.registry import RegistryUrl
+from drivetrain.cli.options import Home, Json
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion
+
+app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at registered models, approve or reject them.")
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The model group.")]
+Version = Annotated[str, typer.Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
+Reason = Annotated[str | None, typer.Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
+
+
+@app.command(name="list")
+def list_(
+    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The versions of this group.")] = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List model groups, or the versions of one."""
+    from drivetrain.base.formatting import approval_words, moment, number
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.terminal import say, say_json, table
+
+    models = opened(registry, home)
+    if group is not None:
+        versions = models.versions(group)
+        if as_json:
+            from drivetrain.cli.models.version_text import version_json
+
+            say_json([version_json(version) for version in versions])
+            return
+        rows = [
+            [
+                str(item.version),
+                approval_words(item.status),
+                moment(item.created_at),
+                item.execution or "",
+                ", ".join(f"{name} {number(value)}" for name, value in _overall(item)),
+            ]
+            for item in versions
+        ]
+        styles = [["bold", item.status, "", "", ""] for item in versions]
+        say(table(("version", "status", "registered", "execution", "numbers"), rows, styles=styles))
+        return
+    groups = models.groups()
+    if as_json:
+        from drivetrain.cli.models.version_text import version_json
+
+        say_json(
+            [
+                {"group": item.name, "versions": item.num_versions, "approved": item.approved}
+                | {"latest": version_json(item.latest)}
+                for item in groups
+            ]
+        )
+    elif not groups:
+        say("No model has been registered yet. A run that succeeds registers one: drivetrain run retraining")
+    else:
+        rows = [
+            [
+                item.name,
+                str(item.num_versions),
+                f"{item.latest.version} ({approval_words(item.latest.status)})",
+                "–" if item.approved is None else str(item.approved),
+                moment(item.latest.created_at),
+            ]
+            for item in groups
+        ]
+        styles = [["bold", "", item.latest.status, "", ""] for item in groups]
+        say(table(("group", "versions", "latest", "approved", "registered"), rows, styles=styles))
+
+
+@app.command()
+def show(
+    group: Group,
+    version: Version = "latest",
+    card: Annotated[bool, typer.Option("--card", help="Print the model card instead.")] = False,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show a version: status, metrics, the decision on it, its origin.
+
+    \b
+    Examples:
+      drivetrain models show retraining
+      drivetrain models show retraining 3 --card
+      drivetrain models show retraining approved --json
+      drivetrain models show retraining --registry mlflow:http://localhost:5000
+    """
+    from drivetrain.base.errors import UserError
+    from drivetrain.cli.models.registry import opened, registry_option
+    from drivetrain.cli.models.version_text import card_text, version_json, version_text
+    from drivetrain.cli.terminal import say, say_json
+
+    models = opened(registry, home)
+    found = models.version(group, version)
+    if card and not found.card:
+        raise UserError(f"{found.group} version {found.version} has no model card.")
+    if as_json:
+        say_json(found.card if card else version_json(found))
+        return
+    if card:
+        say(card_text(found.card or {}))
+        return
+    events = models.events(group) if models.keeps_history else []
+    say(version_text(found, [event for event in events if event.version == found.version]))
+    if found.status == "PendingManualApproval":
+        say(f"\nDecide: drivetrain models approve {found.group} {found.version}{registry_option(registry, home)}")
+
+
+@app.command()
+def compare(
+    group: Group,
+    a: Annotated[str, typer.Argument(metavar="A", help="A version: a number, `latest`, or `approved`.")] = "approved",
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")] = "latest",
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show the metrics of two versions side by side.
+
+    \b
+    Examples:
+      drivetrain models compare retraining
+      drivetrain models compare retraining 2 3
+    """
+    from drivetrain.cli.models.compare import comparison, comparison_text
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.terminal import say, say_json
+
+    models = opened(registry, home)
+    one, other = models.version(group, a), models.version(group, b)
+    if as_json:
+        say_json(comparison(one, other))
+    else:
+        say(comparison_text(one, other))
+
+
+@app.command()
+def approve(
+    group: Group,
+    version: Version = "latest",
+    reason: Reason = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Approve a version: it is the champion from then on.
+
+    The champion is the newest approved version: newer ones that are approved are rejected, as `rollback` does.
+
+    \b
+    Example:
+      drivetrain models approve retraining 3 -m "better on all classes"
+    """
+    _decide(group, version, "Approved", reason, registry, home, as_json)
+
+
+@app.command()
+def reject(
+    group: Group,
+    version: Version = "latest",
+    reason: Reason = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Reject a version."""
+    _decide(group, version, "Rejected", reason, registry, home, as_json)
+
+
+@app.command()
+def rollback(
+    group: Group,
+    to: Annotated[
+        int | None,
+        typer.Option("--to", metavar="VERSION", help="The approved version that is to be the champion again."),
+    ] = None,
+    reason: Reason = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Go back to the version that was approved before.
+
+    Newer approved versions are rejected, since the newest one that is approved is the champion.
+
+    \b
+    Examples:
+      drivetrain models rollback retraining -m "wrong at night"
+      drivetrain models rollback retraining --to 1
+    """
+    from drivetrain.base.errors import UserError
+    from drivetrain.cli.models.registry import opened
+
+    approved = [each.version for each in opened(registry, home).versions(group) if each.status == "Approved"]
+    if not approved:
+        raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
+    if to is None and len(approved) == 1:
+        raise UserError(
+            f"version {approved[0]} of {group!r} is the only approved one: there is none to go back to. Reject it "
+            f"(drivetrain models reject {group} {approved[0]}), or approve another one."
+        )
+    if to is not None and to not in approved[1:]:
+        earlier = ", ".join(map(str, approved[1:])) or "none"
+        raise UserError(
+            f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
+            f"make any other version the champion, approve it (drivetrain models approve {group} {to})."
+        )
+    _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
+
+
+app.command()(fetch.fetch)
+app.command()(predict.predict)
+
+
+def _decide(
+    group: str, version: str, status: str, reason: str | None, registry: str | None, home: Path | None, as_json: bool
+) -> None:
+    import getpass
+
+    from drivetrain.base.formatting import approval_words, printable
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.terminal import paint, say, say_json
+    from drivetrain.registry.registry import make_champion
+
+    models = opened(registry, home)
+    before = models.version(group, version)
+    try:
+        by = getpass.getuser()
+    except (KeyError, OSError):
+        by = None  # a container without a name for its user
+    rejected: list[ModelVersion] = []
+    if status == "Approved":
+        after, *rejected = make_champion(models, group, before.version, reason=reason, by=by)
+    else:
+        after = models.set_status(group, before.version, status, reason=reason, by=by)
+    if as_json:
+        from drivetrain.cli.models.version_text import version_json
+
+        say_json({**version_json(after), "rejected_versions": [each.version for each in rejected]})
+        return
+    version_name = paint(f"{printable(after.group)} version {after.version}", "bold")
+    was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"
+    say(f"{version_name} is {paint(approval_words(after.status), after.status)}{was}")
+    for each in rejected:
+        say(f"version {each.version}, which was approved, is {paint(approval_words(each.status), each.status)}")
+
+
+def _overall(version: ModelVersion) -> list[tuple[str, float]]:
+    """The first numbers of a version, without those of single classes."""
+    from drivetrain.cli.models.version_text import measures_of
+
+    return [(one.name, one.value) for one in measures_of(version).values() if one.per_class is None][:4]

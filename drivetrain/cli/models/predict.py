@@ -1,0 +1,193 @@
+"""`drivetrain models predict`: a registered version answers the rows of a file, by its own code, in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.models.fetch import check, fetched
+from drivetrain.cli.models.registry import RegistryUrl
+from drivetrain.cli.options import Home, Json
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion
+
+ENTRY = Path("code") / "inference.py"
+BAD_INPUT = 2
+SHOWN_ROWS = 10
+TIME_LIMIT_S = 3600.0
+
+
+def predict(
+    group: Annotated[str, typer.Argument(metavar="NAME", help="The model group.")],
+    source: Annotated[
+        Path, typer.Option("--input", "-i", metavar="FILE", help="Rows: .csv, .json, .jsonl, .npy or .parquet.")
+    ],
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="A number, `latest`, or `approved`.")
+    ] = "latest",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write all answers, in the ending's format.")
+    ] = None,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="COLUMNS", help="Columns of the input to hand on, such as id,site.")
+    ] = "",
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", help="The model's code is ended after so long.")
+    ] = TIME_LIMIT_S,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the rows of a file with a registered version.
+
+    The model's code sees nothing of your shell's environment but what steps see, and no network where the kernel allows
+    it.
+
+    \b
+    Examples:
+      drivetrain models predict retraining --input rows.csv
+      drivetrain models predict retraining --input rows.parquet --keep id
+    """
+    import tempfile
+
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.terminal import say, say_json
+
+    if not source.is_file():
+        raise UserError(f"--input {source}: there is no such file.")
+    if not time_limit > 0:
+        raise UserError(f"--time-limit {time_limit:g}: allowed are more than 0 seconds.")
+    if output is not None and output.exists() and output.samefile(source):
+        raise UserError(f"--output {output} is the input: the answers would replace its rows. Give another place.")
+    found = opened(registry, home).version(group, version)
+    with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
+        written = Path(scratch) / "answers.jsonl" if output is None else output
+        with _model(found, Path(scratch), registry, home) as folder:
+            _run(folder, source, written, keep, Path(scratch), time_limit)
+        facts: dict[str, Any] = {"group": found.group, "version": found.version, "content_hash": found.content_hash}
+        if output is not None:
+            if as_json:
+                say_json({**facts, "output": str(output)})
+            else:
+                say(f"{output}: the answers of {found.group} version {found.version}")
+            return
+        rows = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+    if as_json:
+        say_json({**facts, "predictions": rows})
+    else:
+        say(_text(found, rows))
+
+
+@contextmanager
+def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Path | None) -> Generator[Path]:
+    """The folder of a version's model, whose files are those that were registered.
+
+    Raises:
+        UserError: they are others, or cannot be served.
+        InputError: they cannot be had.
+    """
+    from drivetrain.registry.model_folder import open_model
+
+    path = fetched(version, scratch / "fetched", registry, home)
+    check(version, path)
+    with open_model(path) as folder:
+        if not (folder / ENTRY).is_file():
+            raise UserError(
+                f"{version.group} version {version.version} brings no {ENTRY}, by which models answer: it was not "
+                "written by this version's train. Train it again."
+            )
+        yield folder
+
+
+def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, time_limit_s: float) -> None:
+    """The model's own program, confined. (torch is imported there and not here.)
+
+    Raises:
+        UserError: what it says is wrong with the rows, or how it failed.
+    """
+    import importlib.util
+    import signal
+    import subprocess
+
+    from drivetrain.targets.local.containers.mounts import CONFINED
+    from drivetrain.targets.local.containers.supervised import clean_environment
+
+    if importlib.util.find_spec("torch") is None:
+        raise UserError(
+            "models predict with torch, which is not installed. Install it with: pip install 'drivetrain[torch]'."
+        )
+    program = [sys.executable, "-B", str(folder.absolute() / ENTRY)]
+    command = [*program, f"--input={source}", f"--output={output}", f"--keep={keep}"]
+    temporary = scratch / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(CONFINED), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(str(temporary)),
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=time_limit_s)
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"the model's own code took more than {time_limit_s:g} s and was ended. Give fewer rows, or more time by "
+            "--time-limit SECONDS."
+        ) from None
+    finally:
+        with suppress(ProcessLookupError):  # with all that it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    print(out, end="", file=sys.stderr)  # whatever a recipe of the user's own prints
+    lines = err.strip().splitlines()
+    if process.returncode == BAD_INPUT and lines:
+        raise UserError(lines[-1].removeprefix("error: "))
+    if process.returncode:
+        print(err, end="", file=sys.stderr)
+        raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+
+
+def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
+    """The first rows as a table; of classes only the probability of the one that is predicted."""
+    from drivetrain.base.formatting import number
+    from drivetrain.cli.terminal import paint, table
+
+    answers = ("predicted", "score", "scores")
+    kept = [name for name in rows[0] if name not in answers]
+    scored = "score" in rows[0] or ("scores" in rows[0] and isinstance(rows[0]["predicted"], int))
+    head = ["row", *kept, "predicted", *(["probability"] if scored else [])]
+    cells = [
+        [
+            str(place),
+            *(str(row[name]) for name in kept),
+            _shown(row["predicted"]),
+            *([number(_probability(row))] if scored else []),
+        ]
+        for place, row in enumerate(rows[:SHOWN_ROWS])
+    ]
+    lines = [paint(f"{version.group} version {version.version}", "bold"), table(head, cells)]
+    if len(rows) > SHOWN_ROWS:
+        lines.append(f"and {len(rows) - SHOWN_ROWS:,} more rows; --output FILE writes all, --json prints them")
+    return "\n".join(lines)
+
+
+def _shown(predicted: Any) -> str:
+    return json.dumps(predicted) if isinstance(predicted, list | float) else str(predicted)
+
+
+def _probability(row: dict[str, Any]) -> float:
+    """Of what is predicted."""
+    if "scores" in row:
+        return row["scores"][row["predicted"]]
+    return row["score"] if row["predicted"] else 1 - row["score"]

@@ -1,0 +1,158 @@
+"""What a user names on the command line: a pipeline of the package, a file of theirs, a definition, a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.authoring.settings import LocalRun, Settings, build
+from drivetrain.base.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.local.runner import Asset
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from drivetrain.targets.sagemaker.document.document import Definition
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What `run` runs: a definition's text, and what it needs beside it."""
+
+    name: str
+    text: str | bytes
+    source: str
+    region: str = "us-east-1"
+    max_parallel: int | None = None
+    assets: tuple[Asset, ...] = ()
+    notes: tuple[str, ...] = ()
+    local: LocalRun = field(default_factory=LocalRun)
+    pipeline: Pipeline | None = None
+    """What was compiled, and the folder of its file."""
+    folder: Path = field(default_factory=Path.cwd)
+    origin: Mapping[str, Any] | None = None
+    """What `compiled_again` takes; None for a definition that came as it is."""
+
+    @staticmethod
+    def from_pipeline(target: str, config: Path | None, overrides: Sequence[str] | None) -> Work:
+        """A pipeline, compiled for a run on this machine.
+
+        Raises:
+            UserError: as `compiled`.
+        """
+        loaded = _load(target, config, overrides)
+        built = _compile(loaded, local=True)
+        return Work(
+            name=built.pipeline.name,
+            text=built.text,
+            source=target,
+            region=built.pipeline.deployment.region,
+            max_parallel=built.pipeline.max_parallel_steps,
+            assets=built.assets,
+            notes=built.notes,
+            local=loaded.settings.local,
+            pipeline=built.pipeline,
+            folder=loaded.base,
+            origin={
+                "target": target,
+                "config": None if config is None else str(config),
+                "set": list(overrides or ()),
+                "folder": str(Path.cwd()),
+            },
+        )
+
+    @staticmethod
+    def from_definition(path: Path, config: Path | None, overrides: Sequence[str] | None) -> Work:
+        """A definition file runs under the name of the file, as far as a pipeline can have it.
+
+        Its settings are those of every pipeline: what stands for the account's things on this machine.
+
+        Raises:
+            UserError: it cannot be read, or wrong settings.
+        """
+        from drivetrain.targets.sagemaker.document.document import read_bytes
+
+        try:
+            text = read_bytes(path)
+        except OSError as error:
+            raise UserError(f"Definition {path}: {error.strerror}.") from None
+        settings = build(Settings, config, overrides or ())
+        return Work(
+            name=name_of(path), text=text, source=str(path), region=settings.deployment.region, local=settings.local
+        )
+
+
+def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
+    """The compiled pipeline of that name or file, with what was edited in Studio (its NAME.studio.yaml).
+
+    `local` does without wheels that are not to be had here, and without edits that do not fit: settings that were
+    changed for a run here win.
+
+    Raises:
+        UserError: no such pipeline, wrong settings, a pipeline that cannot be compiled, or an edit that does not fit.
+    """
+    return _compile(_load(target, config, overrides), local=local)
+
+
+def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> Compiled:
+    """The pipeline of an earlier run, with further settings.
+
+    Raises:
+        UserError: it is no longer where it was, or as `compiled`.
+    """
+    from contextlib import chdir
+
+    try:
+        with chdir(origin["folder"]):  # from where its paths start
+            config = None if origin["config"] is None else Path(origin["config"])
+            return compiled(origin["target"], config, [*origin["set"], *overrides], local=True)
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}, where this run was started, is not there any more.") from None
+
+
+def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> Loaded:
+    from drivetrain.authoring.loading import load
+
+    return load(target, config, overrides or ())
+
+
+def _compile(loaded: Loaded, *, local: bool) -> Compiled:
+    from drivetrain.studio.compiling import compile_edited
+
+    return compile_edited(loaded, wheels_optional=local, edits_optional=local)
+
+
+def definition_file(path: Path) -> Definition:
+    """The definition in a file.
+
+    Raises:
+        UserError: it cannot be read, or is no definition.
+    """
+    from drivetrain.targets.sagemaker.document.document import read, read_bytes
+
+    try:
+        return read(read_bytes(path), str(path))
+    except OSError as error:
+        raise UserError(f"Definition {path}: {error.strerror}.") from None
+
+
+def name_of(path: Path) -> str:
+    """The name of a definition's pipeline unless one is given: its file's, as far as a pipeline can have it."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
+
+
+def is_pipeline(target: str) -> bool:
+    """Whether a target names a pipeline of the package or a Python file."""
+    from drivetrain.authoring.loading import ready_pipelines
+
+    name = target.partition(":")[0]
+    return name.endswith(".py") or name in ready_pipelines()
+
+
+def is_definition(target: str) -> bool:
+    """Whether a target is to be read as a definition's file; a name that is neither is a pipeline's, mistyped."""
+    return target.endswith(".json") or (not is_pipeline(target) and Path(target).exists())

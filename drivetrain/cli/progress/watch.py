@@ -1,0 +1,277 @@
+"""A run that somebody watches: progress while it goes on, what came out at its end, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
+from drivetrain.targets.events import Event
+
+if TYPE_CHECKING:
+    from drivetrain.cli.progress.progress import RunView
+    from drivetrain.report.content.facts import RunFacts
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+    from drivetrain.targets.local.options import Options
+    from drivetrain.targets.local.runner import Asset, Runner, Summary
+
+FAILED = 1
+
+
+class Progress(Protocol):
+    """What shows the events: live.py, plain.py."""
+
+    view: RunView
+
+    def __call__(self, event: Event) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def start(
+    home: Home,
+    text: str | bytes,
+    parameters: Mapping[str, Any],
+    options: Options,
+    assets: Iterable[Asset] = (),
+    *,
+    source: str = "definition",
+    fresh: bool = False,
+    as_json: bool = False,
+    home_option: str = "",
+) -> int:
+    """Run a definition, or go on with the run of the same definition and parameters that was killed; gives the exit
+    code.
+
+    Raises:
+        UserError: what is wrong with any of it, before anything starts.
+    """
+
+    def run(runner: Runner) -> Summary:
+        interrupted = None if fresh else runner.find_interrupted(text, parameters, options, source=source)
+        if interrupted is None:
+            return runner.start(text, parameters, options, assets=assets, source=source)
+        say_to_user(
+            f"The same run was interrupted: going on with {interrupted} (--fresh starts a new one).", as_json=as_json
+        )
+        return runner.resume(interrupted, options)
+
+    return _watch(home, run, as_json=as_json, home_option=home_option)
+
+
+def resume(
+    home: Home,
+    execution: str,
+    *,
+    overrides: Sequence[str] = (),
+    interruptions: tuple[Interruption, ...] | None = None,
+    as_json: bool = False,
+    home_option: str = "",
+) -> int:
+    """Go on with an execution; gives the exit code.
+
+    Args:
+        overrides: settings that are to be different from now on: the pipeline is compiled anew with them.
+        interruptions: in the place of those with which it was started; None to keep them.
+
+    Raises:
+        UserError: there is no such execution, it cannot go on, or it was not made of a pipeline with settings.
+    """
+    if not overrides and interruptions is None:
+        return _watch(home, lambda runner: runner.resume(execution), as_json=as_json, home_option=home_option)
+    id, options = _saved_options(home, execution)
+    # Who changes how it runs says anew what it shall survive: a training on demand is not taken away.
+    options = replace(options, interruptions=interruptions or ())
+    text: str | None = None
+    assets: tuple[Asset, ...] = ()
+    if overrides:
+        from drivetrain.cli.operands import compiled_again
+
+        if options.origin is None:
+            raise UserError(
+                f"--set: execution {id} was not started from a pipeline with settings (drivetrain run PIPELINE), so "
+                "there is nothing to compile anew. Start it again with what shall be different: a training goes on "
+                "from its checkpoints where they are kept in the same place."
+            )
+        built = compiled_again(options.origin, overrides)
+        options = replace(options, origin={**options.origin, "set": [*options.origin["set"], *overrides]})
+        text, assets = built.text, built.assets
+
+    def run(runner: Runner) -> Summary:
+        return runner.resume(id, options, text=text, assets=assets)
+
+    return _watch(home, run, as_json=as_json, home_option=home_option)
+
+
+def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.resume.request import Request
+
+    with Ledger(home) as ledger:
+        id = ledger.execution(execution).id
+    return id, Request.load(home.run(id)).options
+
+
+def say_to_user(text: str, *, as_json: bool) -> None:
+    """On stdout; beside JSON lines on stderr, so that these stay JSON."""
+    print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+
+def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, home_option: str) -> int:
+    from drivetrain.targets.local.runner import Runner
+
+    watcher = Watcher(new_progress(as_json=as_json))
+    with watcher, told_of_signals(lambda: watcher.stopping(as_json)):
+        summary = run(Runner(home, watcher))
+    watcher.raise_what_went_wrong()
+    return _conclude(home, summary, watcher, as_json=as_json, home_option=home_option)
+
+
+def new_progress(*, as_json: bool) -> Progress:
+    """The progress that fits where stdout leads."""
+    if as_json:
+        from drivetrain.cli.progress.plain import EventLines
+
+        return EventLines()
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from drivetrain.cli.progress.live import LiveProgress
+
+        return LiveProgress()
+    from drivetrain.cli.progress.plain import PlainProgress
+
+    return PlainProgress()
+
+
+class Watcher:
+    """Passes events on, and lets no trouble of the display end a run: a training is worth more than its picture.
+
+    When the reader of the output goes away, the run goes on unseen. Any other exception is kept and raised at the end.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.reader_is_there = True
+        self.trouble: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self.progress.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._guarded(lambda: self.progress.__exit__(*exception))
+
+    def __call__(self, event: Event) -> None:
+        self._guarded(lambda: self.progress(event))
+
+    def stopping(self, as_json: bool) -> None:
+        """The user asked the run to stop."""
+        self._guarded(
+            lambda: (
+                say_to_user("Stopping: the steps are asked to end (again: at once).", as_json=as_json)
+                if self.progress.view.execution
+                else None
+            )
+        )
+
+    def raise_what_went_wrong(self) -> None:
+        """Raise what was kept."""
+        if not self.reader_is_there:
+            raise BrokenPipeError
+        if self.trouble is not None:
+            raise self.trouble
+
+    def _guarded(self, show: Callable[[], object]) -> None:
+        if not self.reader_is_there or self.trouble is not None:
+            return
+        try:
+            show()
+        except BrokenPipeError:
+            self.reader_is_there = False
+        except Exception as error:
+            self.trouble = error
+
+
+@contextmanager
+def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
+    """Call `tell`, in a thread of its own, when a signal asks the run to stop.
+
+    The runner handles the signals. Python also writes their numbers to a file that can be read beside it
+    (signal.set_wakeup_fd); that is how the display learns of them at once, and not when the last step has ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        while number := os.read(reading, 1):
+            if number[0] in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                tell()
+
+    listener = threading.Thread(target=listen, name="signals", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+        listener.join()
+        os.close(reading)
+
+
+def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, home_option: str) -> int:
+    """Write the page, say what came out, and give the exit code."""
+    from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    record_environment(home, summary.execution)
+    with Ledger(home) as ledger:
+        facts = run_facts(ledger, summary.execution)
+    report = save_page(home, facts)
+    if as_json:
+        import json
+
+        from drivetrain.cli.local.outcome import as_json as facts_as_json
+
+        print(json.dumps({"event": "summary", "report": str(report), **facts_as_json(facts)}, default=str), flush=True)
+    else:
+        _say_outcome(home, facts, report, watcher, home_option)
+    return exit_code(facts)
+
+
+def exit_code(facts: RunFacts) -> int:
+    """0 when the run did what it should, 1 when it failed, 2 when it failed by bad input, 130 when it was stopped."""
+    if facts.status == "Stopped":
+        return INTERRUPTED
+    if facts.status in ("Succeeded", "CompletedWithFailures"):
+        return 0
+    from drivetrain.report.content.reasons import is_bad_input
+
+    failed = [step for step in facts.steps if step.status == "Failed"]
+    return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED
+
+
+def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str) -> None:
+    from drivetrain.cli.local.failure import failure_block
+    from drivetrain.cli.local.outcome import summary
+    from drivetrain.cli.progress.plain import PlainProgress
+    from drivetrain.cli.terminal import say
+
+    # On a terminal the last picture of the progress is the table of the steps already.
+    with_steps = isinstance(watcher.progress, PlainProgress)
+    say("\n" + summary(facts, report, with_steps=with_steps, home_option=home_option))
+    if facts.status == "Stopped":
+        say(f"Go on: drivetrain runs resume {facts.id}{home_option}")
+    for step in facts.failures():
+        say("\n" + failure_block(home, facts.id, step))

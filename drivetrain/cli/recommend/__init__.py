@@ -1,0 +1,1 @@
+"""`drivetrain recommend`."""

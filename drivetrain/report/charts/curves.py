@@ -1,0 +1,98 @@
+"""Which metrics are drawn in one chart, and over what."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from drivetrain.report.charts.charts import Series, bar_chart, line_chart
+from drivetrain.report.content.facts import Curve, Measured
+from drivetrain.report.markup import Markup
+
+# train_loss and validation_loss are two curves of one chart.
+_SPLIT = re.compile(
+    r"^(train|training|validation|val|valid|eval|test)[_/:.-](.+)$|^(.+)[_/:.-](train|validation|test)$"
+)
+# Numbers to place others by, not to draw.
+_POSITIONS = ("epoch", "step")
+_PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
+MAX_BARS = 40
+
+
+def training_charts(curves: Iterable[Curve]) -> list[Markup]:
+    """One chart a step and measure, losses first; over epochs where they were logged, else over time."""
+    groups: dict[tuple[str, str], list[Series]] = {}
+    positions: dict[str, tuple[str, Curve]] = {}
+    listed = list(curves)
+    for curve in listed:
+        if curve.name in _POSITIONS and (curve.step not in positions or curve.name == "epoch"):
+            positions[curve.step] = curve.name, curve
+    for curve in listed:
+        if curve.name not in _POSITIONS and curve.points:
+            split, measure = _split(curve.name)
+            groups.setdefault((curve.step, measure), []).append(Series(split, _placed(curve, positions)))
+    steps = {step for step, _ in groups}
+    charts: list[Markup] = []
+    for step, measure in sorted(groups, key=lambda key: (key[0], _rank(key[1]), key[1])):
+        label = positions[step][0] if step in positions else f"seconds since {step} started"
+        title = f"{words(measure)} of {step}" if len(steps) > 1 else words(measure)
+        charts.append(line_chart(title, groups[step, measure], x_label=label))
+    return charts
+
+
+def class_charts(measured: Iterable[Measured]) -> list[Markup]:
+    """One bar chart for each number that a step returned for every class (`accuracy_class_3`)."""
+    charts: list[Markup] = []
+    for one in measured:
+        for name, bars in per_class(one).items():
+            more = f", the first {MAX_BARS} of {len(bars)} classes" if len(bars) > MAX_BARS else ""
+            charts.append(bar_chart(f"{words(name)} by class{more}", bars[:MAX_BARS]))
+    return charts
+
+
+def per_class(measured: Measured) -> dict[str, list[tuple[str, float]]]:
+    """Measure -> (class, number), classes in their natural order."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for name, value in measured.numbers.items():
+        if match := _PER_CLASS.match(name):
+            found.setdefault(match[1], []).append((match[2], value))
+    return {name: sorted(bars, key=lambda bar: natural(bar[0])) for name, bars in found.items()}
+
+
+def overall(measured: Measured) -> dict[str, float]:
+    """The numbers that are not one class's."""
+    return {name: value for name, value in measured.numbers.items() if not _PER_CLASS.match(name)}
+
+
+def words(name: str) -> str:
+    """`samples_per_second` -> `samples per second`."""
+    return name.replace("_", " ")
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`train_loss` -> (`train`, `loss`); a name without a split is its own measure."""
+    match = _SPLIT.match(name)
+    if match is None:
+        return words(name), name
+    return (match[1], match[2]) if match[1] else (match[4], match[3])
+
+
+def _rank(measure: str) -> int:
+    return next((place for place, word in enumerate(("loss", "accuracy")) if word in measure), 2)
+
+
+def _placed(curve: Curve, positions: dict[str, tuple[str, Curve]]) -> tuple[tuple[float, float], ...]:
+    """The points over the epoch (or step) that had last been logged when they were."""
+    if curve.step not in positions:
+        return curve.points
+    logged: Sequence[tuple[float, float]] = positions[curve.step][1].points
+    times = [seconds for seconds, _ in logged]
+    placed = [(logged[max(bisect_right(times, at) - 1, 0)][1], value) for at, value in curve.points]
+    # Of several values at one place the last counts.
+    return tuple(sorted(dict(placed).items()))
+
+
+def natural(name: str) -> tuple[float, str]:
+    """A key to sort by: numbers in their order, then names in theirs."""
+    return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)

@@ -1,0 +1,1 @@
+"""What reports tell: plain values, read from the ledger, definitions and the files of steps."""

@@ -1,0 +1,380 @@
+"""The facts of a run, read from the ledger, the registry beside it and the folders of the run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import duration, printable
+from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
+from drivetrain.report.content.findings import decisions, evaluations
+from drivetrain.report.content.goodput import JobTimes
+from drivetrain.report.content.job_times import job_times
+from drivetrain.report.content.logs import tail
+from drivetrain.report.content.reasons import is_bad_input
+from drivetrain.report.content.saved_state import newest_checkpoint
+from drivetrain.report.content.spot_savings import Prices
+from drivetrain.report.content.tuning import TuningFacts, tuning_facts
+from drivetrain.report.dag.dag import Dag, Node
+from drivetrain.targets.sagemaker.document.members import object_in
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+
+DEFINITION_FILE = "definition.json"
+ENVIRONMENT_FILE = "environment.json"
+REPORT_FILE = "report.html"
+# What a step returns are a few numbers; a larger file is somebody's data.
+MAX_NUMBERS_BYTES = 1024 * 1024
+MAX_NUMBERS = 1_000
+_EARLY_STOP = re.compile(r"^(early stopping: .{1,400})$", re.MULTILINE)
+
+
+def run_facts(ledger: Ledger, execution: str) -> RunFacts:
+    """Everything that is told of one execution: its id, the beginning of its id, or `latest`.
+
+    Raises:
+        UserError: there is no such execution.
+    """
+    row = ledger.execution(execution)
+    rows = ledger.steps(row.id)
+    steps = tuple(_step(row, step) for step in rows)
+    definition = _definition(ledger.home, row.id)
+    # What a cached step gave is that of the execution from which it was taken.
+    made_by = {step.name: step.cache_of or row.id for step in rows}
+    artifacts = tuple(_artifacts(ledger, made_by))
+    return RunFacts(
+        id=row.id,
+        pipeline=row.pipeline,
+        status=row.status,
+        started=row.started,
+        ended=row.ended,
+        idle=row.idle,
+        reason=row.reason,
+        definition_hash=row.definition_hash,
+        code_hash=next((found for step in rows for found in [_code_hash(step)] if found), ""),
+        parameters=row.parameters,
+        steps=steps,
+        dag=_dag(steps, definition),
+        curves=tuple(
+            curve
+            for step in rows
+            if step.type == "Training"
+            for curve in _curves(ledger, made_by[step.name], step.name)
+        ),
+        ended_early={
+            step.name: told
+            for step in rows
+            for told in [_early_stop(ledger, made_by[step.name], step)]
+            if told is not None
+        },
+        job_times=tuple(_job_times(ledger.home, rows)),
+        goes_on_from={
+            step.name: saved
+            for step, facts in zip(rows, steps, strict=True)
+            # What was refused is not begun, wherever its checkpoints lie.
+            if facts.status in ("Failed", "Stopped", "Interrupted") and not is_bad_input(facts.reason)
+            for saved in [newest_checkpoint(ledger.home, step.arguments)]
+            if saved is not None
+        },
+        tunings=tuple(_tunings(ledger.home, rows, made_by)),
+        measured=tuple(_measured(ledger.home, rows, definition)),
+        evaluations=evaluations(ledger.home, artifacts),
+        decisions=decisions(ledger.home, artifacts),
+        artifacts=artifacts,
+        models=tuple(_models(ledger.home, rows)),
+        environment=_environment(ledger.home, row.id),
+        written=time.time(),
+    )
+
+
+def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
+    return StepFacts(
+        name=step.name,
+        type=step.type,
+        title=step.display_name or step.name,
+        status=_status(run.status, step.status),
+        started=step.started,
+        ended=step.ended,
+        seconds=step.seconds,
+        attempts=step.attempts,
+        cache_of=step.cache_of,
+        reason=step.reason,
+        value=step.value,
+        why=step.why,
+        settings=settings(step.arguments),
+        parent=step.parent,
+        item=step.item,
+    )
+
+
+def _status(run: str, step: str | None) -> str:
+    if step is None:
+        return "Waiting" if run in ("Executing", "Interrupted") else "NotExecuted"
+    return "Interrupted" if step == "Executing" and run == "Interrupted" else step
+
+
+def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
+    # The steps of a ForEach's iterations are told of in the table; in the picture it stands for them.
+    nodes = [Node(s.name, s.type, s.title, s.status, note(s)) for s in steps if s.parent is None]
+    if definition is None:
+        return Dag(tuple(nodes), ())
+    from drivetrain.report.content.from_definition import dag_of
+
+    return dag_of(definition, {node.name: node for node in nodes})
+
+
+def note(step: StepFacts) -> str:
+    """A few words on a step's card: what came out (without remarks in brackets), else how long it took."""
+    if step.value:
+        value = step.value.partition(" (")[0]
+        group, found, number = value.rpartition(" version ")
+        return f"version {number}" if group and found and step.type == "RegisterModel" else value
+    return duration(step.seconds) if step.status in ("Succeeded", "Failed", "Stopped", "Interrupted") else ""
+
+
+def _definition(home: Home, execution: str) -> Definition | None:
+    """The definition that was run, as it lies in the run's folder; None when it is not there any more."""
+    from drivetrain.targets.sagemaker.document.document import read
+
+    path = home.run(execution) / DEFINITION_FILE
+    try:
+        return read(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+
+
+def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    rows: list[MetricRow] = ledger.metrics(execution, step)
+    for row in rows:
+        found.setdefault(row.name, []).append((row.seconds, row.value))
+    return [Curve(step=step, name=name, points=tuple(points)) for name, points in found.items()]
+
+
+def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
+    """What the log of a training says of why it ended before its last epoch."""
+    from drivetrain.base.masking import without_secrets
+
+    if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
+        return None
+    attempts = step.attempts if execution == step.execution else ledger.step(execution, step.name).attempts
+    for log in sorted(ledger.home.logs(execution, step.name, max(attempts, 1)).glob("*.log")):
+        found = _EARLY_STOP.findall(tail(log))
+        if found:
+            return printable(without_secrets(found[-1]))
+    return None
+
+
+def _job_times(home: Home, rows: Iterable[StepRow]) -> Iterator[JobTimes]:
+    from drivetrain.targets.local.interruption_simulation import journal
+
+    for row in rows:
+        # What another execution's training went through is told on its page.
+        if row.type != "Training" or row.status in (None, "Cached", "NotExecuted"):
+            continue
+        response = row.response
+        if not response:  # it has not succeeded (yet), but has been at work
+            told = journal.told(home.run(row.execution) / row.name)
+            response = {"Drivetrain": told} if told else {}
+        times = job_times(row.name, row.arguments, response)
+        if times is not None:
+            yield times
+
+
+def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
+    for row in rows:
+        if row.type != "Tuning":
+            continue
+        found = tuning_facts(row.name, row.arguments, row.response, home.run(made_by[row.name]) / row.name)
+        if found is not None:
+            yield found
+
+
+def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactFacts]:
+    for step, execution in made_by.items():
+        for row in ledger.artifacts(execution, step):
+            yield ArtifactFacts(
+                step=row.step,
+                flow=row.flow,
+                name=row.name,
+                uri=row.uri,
+                digest=row.digest,
+                files=row.files,
+                bytes=row.bytes,
+                from_step=row.from_step,
+                from_execution=row.from_execution,
+            )
+
+
+def _measured(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
+    """The numbers in the property files of the steps that are done."""
+    if definition is None:
+        return
+    for row in rows:
+        node = definition.by_name.get(row.name) if row.parent is None else _of_a_body(definition, row)
+        if node is None or row.status not in ("Succeeded", "Cached"):
+            continue
+        numbers: dict[str, float] = {}
+        for file in node.property_files.values():
+            uri = _output_uri(row, file.output_name)
+            if uri is not None:
+                numbers |= _numbers(home, uri, file.file_path)
+        if numbers:
+            yield Measured(step=row.name, numbers=numbers)
+
+
+def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
+    """The step of a ForEach's body that a step of one of its iterations was made of."""
+    loop = definition.by_name.get(row.parent or "")
+    name = row.name.rpartition("-")[0]
+    return next((step for step in loop.body if step.name == name), None) if loop is not None else None
+
+
+def _output_uri(row: StepRow, output: str) -> str | None:
+    """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
+    for source in (row.response, row.arguments):
+        outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
+        for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
+            if isinstance(item, dict):
+                entry = cast("dict[str, Any]", item)
+                uri = object_in(entry, "S3Output").get("S3Uri")
+                if entry.get("OutputName") == output and isinstance(uri, str):
+                    return uri
+    return None
+
+
+def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
+    """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
+    from drivetrain.targets.local.storage.objects import ObjectStore
+
+    try:
+        path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")
+        if path.stat().st_size > MAX_NUMBERS_BYTES:
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, UserError):
+        return {}  # a property file of another shape, or thrown away since: the page does without
+    return dict(list(_flat(content, ""))[:MAX_NUMBERS])
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _flat(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and path:
+        yield path, value
+
+
+def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
+    from drivetrain.base.errors import InputError
+    from drivetrain.registry.backends.local import LocalRegistry
+
+    for row in rows:
+        arn = row.response.get("ModelPackageArn")
+        if row.type != "RegisterModel" or row.status != "Succeeded" or not isinstance(arn, str):
+            continue
+        group, _, number = arn.partition(":model-package/")[2].rpartition("/")
+        if not group or not number.isdigit():
+            continue  # a stub's answer, or a package without a group
+        try:
+            version = LocalRegistry(home.ledger).version(group, int(number))
+        except InputError:
+            continue  # a stub answered, and nothing was registered here
+        yield ModelFacts(
+            group=group,
+            version=version.version,
+            status=version.status,
+            model_uri=_model_uri(version.package),
+            content_hash=version.content_hash,
+            numbers=version.metrics,
+            registered_by=(version.execution or "").rpartition("/")[2] or None,
+        )
+
+
+def _model_uri(package: Mapping[str, Any]) -> str:
+    containers = object_in(package, "InferenceSpecification").get("Containers")
+    first: Any = cast("list[Any]", containers)[0] if isinstance(containers, list) and containers else None
+    return str(object_in({"first": first}, "first").get("ModelDataUrl", ""))
+
+
+def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of a job's program (its hyperparameters and flags, without paths) and its machines."""
+    found: dict[str, str] = {}
+    processing = object_in(arguments, "ProcessingResources")
+    cluster = object_in(processing, "ClusterConfig") or object_in(arguments, "ResourceConfig")
+    if kind := cluster.get("InstanceType"):
+        found["machine"] = (
+            str(kind) if str(cluster.get("InstanceCount", 1)) == "1" else (f"{cluster['InstanceCount']} x {kind}")
+        )
+    found |= {name: str(value) for name, value in object_in(arguments, "HyperParameters").items()}
+    given = object_in(arguments, "AppSpecification").get("ContainerArguments")
+    flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
+    for flag, value in pairwise(flags):
+        name = flag.removeprefix("--").replace("-", "_")
+        if flag.startswith("--") and name != "code" and not value.startswith(("--", "/opt/ml/")):
+            found[name] = value
+    return found
+
+
+def _code_hash(row: StepRow) -> str:
+    """The hash that the start file checks the code against (`--code HASH`)."""
+    for key in ("AppSpecification", "AlgorithmSpecification"):
+        given = object_in(row.arguments, key).get("ContainerArguments")
+        words = cast("list[Any]", given) if isinstance(given, list) else []
+        if "--code" in words[:-1]:
+            return str(words[words.index("--code") + 1])
+    return ""
+
+
+def _environment(home: Home, execution: str) -> dict[str, str]:
+    try:
+        return json.loads((home.run(execution) / ENVIRONMENT_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def record_environment(home: Home, execution: str) -> None:
+    """Note beside a run with what it was made, once: the page may be written again by a later version."""
+    import os
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    path = home.run(execution) / ENVIRONMENT_FILE
+    if path.exists():
+        return
+    versions: dict[str, str] = {}
+    for name in ("drivetrain", "torch", "numpy", "pyarrow", "scikit-learn"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue  # an extra that is not installed
+    facts = {
+        **versions,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processors": str(os.cpu_count()),
+    }
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def save_page(home: Home, facts: RunFacts, prices: Prices | None = None) -> Path:
+    """Write the page of a run into its folder, whole or not at all; gives the file."""
+    from drivetrain.report.page.page import render
+
+    path = home.run(facts.id) / REPORT_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text(render(facts, prices), encoding="utf-8")
+    beside.replace(path)
+    return path

@@ -1,0 +1,84 @@
+"""The newest checkpoint that lies in the store of a training, told from the names and sizes of files.
+
+<CheckpointConfig.S3Uri>/<training>/step-00000120/{manifest.json, ...}
+                                    step-00000120.2/...                  the same step saved again
+
+The manifest is written last and names the other files. Whether they are whole only the training finds out, when it
+verifies their checksums; here people are told where it is going to begin.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.report.content.facts import SavedState
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.home import Home
+
+# As training_scripts.checkpointing.store names them.
+_STEP = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
+_MAX_MANIFEST_BYTES = 16 * 1024 * 1024
+
+
+def newest_checkpoint(home: Home, arguments: Mapping[str, Any]) -> SavedState | None:
+    """Where a training with these arguments goes on; None where nothing lies there, or the checkpoints of several
+    trainings (other data, other code): which of them goes on the training knows."""
+    from drivetrain.targets.local.storage.objects import ObjectStore
+
+    config = arguments.get("CheckpointConfig")
+    uri = cast("dict[str, Any]", config).get("S3Uri") if isinstance(config, dict) else None
+    if not isinstance(uri, str):
+        return None
+    try:
+        folder = ObjectStore(home.objects).path(uri)
+    except UserError:
+        return None  # no URI of an object store
+    found = [newest for training in _folders(folder) for newest in [_newest(training)] if newest is not None]
+    if len(found) != 1:
+        return None
+    step, place = found[0]
+    return SavedState(training_step=step, uri=f"{uri.rstrip('/')}/{place.relative_to(folder).as_posix()}/")
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _newest(training: Path) -> tuple[int, Path] | None:
+    """The checkpoint of the highest step whose files are all there; of a step saved more than once, the last."""
+    found = [
+        (int(match[1]), int(match[2] or 1), path)
+        for path in _folders(training)
+        for match in [_STEP.fullmatch(path.name)]
+        if match
+    ]
+    return next(((step, path) for step, _, path in sorted(found, reverse=True) if _is_there(path)), None)
+
+
+def _is_there(checkpoint: Path) -> bool:
+    manifest = checkpoint / "manifest.json"
+    try:
+        if manifest.stat().st_size > _MAX_MANIFEST_BYTES:
+            return False
+        files: Any = json.loads(manifest.read_bytes())["manifest"]["files"]
+        return all(_size(checkpoint, str(entry["name"])) == entry["size"] for entry in files)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False  # half of it was copied
+
+
+def _size(checkpoint: Path, name: str) -> int:
+    """
+    Raises:
+        ValueError: the name leads out of the checkpoint.
+        OSError: there is no such file.
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(name)
+    return (checkpoint / path).stat().st_size

@@ -1,0 +1,1 @@
+"""The DAG as a picture, in SVG and in text."""

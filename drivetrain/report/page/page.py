@@ -1,0 +1,221 @@
+"""The page of a run: one HTML file that needs nothing else, for people to keep, print and send.
+
+Nothing in it runs: it holds no script, and its policy forbids any, whatever a step or a parameter is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
+from drivetrain.report.charts.curves import class_charts, overall, training_charts, words
+from drivetrain.report.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
+from drivetrain.report.content.facts import RunFacts
+from drivetrain.report.content.reasons import known_paths
+from drivetrain.report.content.spot_savings import Prices
+from drivetrain.report.dag.picture import MAX_NODES, dag_svg
+from drivetrain.report.document import definitions, document, place_code, section, tile
+from drivetrain.report.markup import Content, Markup, el
+from drivetrain.report.page.decision_section import verdict
+from drivetrain.report.page.evaluation_page import STYLE, decision_sections, evaluation_sections
+from drivetrain.report.page.interruptions import interruptions
+from drivetrain.report.page.model_section import models_section
+from drivetrain.report.page.steps_section import short_value, status_mark, steps_section
+from drivetrain.report.page.tuning_section import STYLE as TUNING_STYLE
+from drivetrain.report.page.tuning_section import tunings_section
+
+MAX_FAILURES = 10
+
+
+def render(run: RunFacts, prices: Prices | None = None) -> str:
+    """The whole page; `prices` say what spot machines saved."""
+    title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
+    told = bool(run.evaluations or run.decisions)
+    return document(
+        title,
+        _header(run),
+        el(
+            "main",
+            _failure(run),
+            decision_sections(run.decisions),
+            _graph(run),
+            _training(run),
+            tunings_section(run.tunings),
+            _interruptions(run, prices),
+            evaluation_sections(run.evaluations, run.decisions),
+            _measured(run),
+            models_section(run),
+            steps_section(run),
+            _parameters(run),
+            _lineage(run),
+            _environment(run),
+        ),
+        el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
+        styles=(*((STYLE,) if told else ()), *((TUNING_STYLE,) if run.tunings else ())),
+    )
+
+
+def _header(run: RunFacts) -> Markup:
+    ran = sum(step.status == "Succeeded" for step in run.steps)
+    cached = sum(step.status == "Cached" for step in run.steps)
+    tiles = [
+        tile("Duration", duration(run.seconds), "so far" if run.ended is None else ""),
+        tile("Steps", f"{ran + cached} of {len(run.steps)}", f"{cached} from the cache" if cached else "done"),
+    ]
+    evaluated = [one for one in run.evaluations if one.measures]
+    for evaluation in evaluated[-1:]:
+        tiles += [
+            tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
+            for one in _headlines(evaluation)
+        ]
+    for measured in run.plain_numbers()[-1:] if not evaluated else ():
+        shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
+        tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
+    for model in run.models[-1:]:
+        tiles.append(tile("Model", f"{model.group} {model.version}", approval_words(model.status)))
+    facts = [("Execution", el("code", run.id)), ("Started", moment_with_zone(run.started))]
+    if run.ended is not None:
+        facts.append(("Ended", moment_with_zone(run.ended)))
+    return el(
+        "header",
+        el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
+        el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
+        [verdict(decision) for decision in run.decisions],
+        el("div", tiles, class_="tiles"),
+    )
+
+
+def _headlines(found: EvaluationFacts) -> list[Measure]:
+    """What people ask for first, and the loss beside it."""
+    overall = found.overall()
+    loss = [one for one in overall[1:] if one.name == "loss"]
+    return [*overall[:1], *(loss or overall[1:2])]
+
+
+def _failure(run: RunFacts) -> Markup | None:
+    failed = run.failures()
+    if not failed and not run.reason:
+        return None
+    blocks = [
+        el("div", el("h3", f"{step.title} failed"), el("pre", known_paths(step.reason or "No reason was given.")))
+        for step in failed[:MAX_FAILURES]
+    ]
+    if len(failed) > MAX_FAILURES:
+        blocks.append(el("p", f"{len(failed) - MAX_FAILURES} more failed; the table of steps has them."))
+    if run.reason and not any(step.reason and step.reason in run.reason for step in failed):
+        blocks.insert(0, el("p", known_paths(run.reason)))
+    blocks += [
+        el("p", f"{name} goes on from step {saved.training_step:,}: ", place_code(saved.uri))
+        for name, saved in run.goes_on_from.items()
+    ]
+    return el("section", el("h2", "What went wrong", id="failure"), blocks, class_="failure", aria_labelledby="failure")
+
+
+def _graph(run: RunFacts) -> Markup | None:
+    if not run.dag.nodes:
+        return None
+    if len(run.dag.nodes) > MAX_NODES:
+        drawing: Markup = el("p", f"{len(run.dag.nodes):,} steps are too many for one picture; the table has them all.")
+    else:
+        drawing = el("div", dag_svg(run.dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
+    return section("Pipeline", drawing, id="pipeline")
+
+
+def _training(run: RunFacts) -> Markup | None:
+    charts = training_charts(run.curves)
+    several = len({curve.step for curve in run.curves}) > 1
+    told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
+    if not charts and not told:
+        return None
+    return section("Training", told, el("div", charts, class_="charts"), id="training")
+
+
+def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
+    if not run.job_times:
+        return None
+    several = len(run.job_times) > 1
+    blocks = [[el("h3", times.step) if several else None, interruptions(times, prices)] for times in run.job_times]
+    return section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
+
+
+def _measured(run: RunFacts) -> Markup | None:
+    measured = run.plain_numbers()
+    if not measured:
+        return None
+    tables = [
+        el(
+            "table",
+            el("caption", f"Returned by {one.step}"),
+            el("thead", el("tr", el("th", "number", scope="col"), el("th", "value", scope="col", class_="right"))),
+            el(
+                "tbody",
+                [
+                    el("tr", el("th", words(name), scope="row"), el("td", number(value), class_="right"))
+                    for name, value in overall(one).items()
+                ],
+            ),
+        )
+        for one in measured
+        if overall(one)
+    ]
+    return section("Results", el("div", el("div", tables), class_charts(measured), class_="charts"), id="results")
+
+
+def _parameters(run: RunFacts) -> Markup | None:
+    tables = [_value_table("Of the pipeline", run.parameters)] if run.parameters else []
+    own = [(step, _value_table(f"Of {step.title}", step.settings)) for step in run.steps if step.settings]
+    tables += [table for step, table in own if step.parent is None]
+    inner = [table for step, table in own if step.parent is not None]
+    if not tables and not inner:
+        return None
+    iterations = el("details", el("summary", "Of the steps of iterations"), el("div", inner, class_="values"))
+    return section("Parameters", el("div", tables, class_="values"), iterations if inner else None, id="parameters")
+
+
+def _value_table(caption: str, values: Mapping[str, Any]) -> Markup:
+    rows = [
+        el("tr", el("th", name, scope="row"), el("td", el("code", short_value(value)), class_="right"))
+        for name, value in values.items()
+    ]
+    return el("table", el("caption", caption), el("tbody", rows))
+
+
+def _lineage(run: RunFacts) -> Markup | None:
+    if not run.artifacts:
+        return None
+    head = ("Step", "", "Name", "Place", "Size", "Content (sha256)", "From")
+    rows = [
+        el(
+            "tr",
+            el("th", item.step, scope="row"),
+            el("td", "read" if item.flow == "input" else "wrote"),
+            el("td", item.name),
+            el("td", place_code(item.uri)),
+            el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
+            el("td", el("code", item.digest[:16], title=item.digest)),
+            el("td", _origin(run, item.from_step, item.from_execution)),
+        )
+        for item in run.artifacts
+    ]
+    table = el("table", el("thead", el("tr", [el("th", name, scope="col") for name in head])), el("tbody", rows))
+    detail = el("details", el("summary", count(len(rows), "folder")), el("div", table, class_="scroll", tabindex=0))
+    return section("Lineage", detail, id="lineage")
+
+
+def _origin(run: RunFacts, step: str | None, execution: str | None) -> Content:
+    if step is None:
+        return "–"
+    return step if execution in (None, run.id) else [step, " of ", el("code", execution)]
+
+
+def _environment(run: RunFacts) -> Markup | None:
+    facts: Mapping[str, str] = {
+        **run.environment,
+        **({"definition (sha256)": run.definition_hash} if run.definition_hash else {}),
+        **({"code (sha256)": run.code_hash} if run.code_hash else {}),
+    }
+    if not facts:
+        return None
+    return section("Environment", definitions([(name, el("code", value)) for name, value in facts.items()]),
+                    id="environment")  # fmt: skip

@@ -1,0 +1,80 @@
+"""The schema of a pipeline's settings file: its fields with what is said of them, and no others."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from itertools import pairwise
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import GenerateJsonSchema
+
+from drivetrain.authoring.settings import Settings
+from drivetrain.base.errors import UserError
+from drivetrain.schemas import DIALECT
+
+# A field of text takes a list or a mapping too, as its JSON (see drivetrain.authoring.settings).
+_TEXT = ["string", "object", "array"]
+
+
+def settings_schema(kind: type[Settings]) -> dict[str, Any]:
+    """The schema of the settings file of a pipeline that takes `kind`.
+
+    Raises:
+        UserError: a field whose values no file can hold.
+    """
+    try:
+        schema = kind.model_json_schema(schema_generator=_Documented)
+    except PydanticInvalidForJsonSchema as error:
+        raise UserError(f"{kind.__name__} has a field that no settings file can hold: {error.message}.") from None
+    return {"$schema": DIALECT, **schema}
+
+
+class _Documented(GenerateJsonSchema):
+    """Takes what is said of a field from the text below it."""
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        kind = cast("type[BaseModel]", schema["cls"])
+        said = _said(kind)
+        for name, field in kind.model_fields.items():
+            described: dict[str, Any] = made["properties"][field.alias or name]
+            described.pop("title", None)  # the name once more
+            if name in said:
+                described.setdefault("description", said[name])
+            annotation: Any = field.annotation
+            if annotation in (str, str | None):
+                for choice in (described, *described.get("anyOf", ())):
+                    if choice.get("type") == "string" and not {"enum", "const", "pattern", "format"} & set(choice):
+                        choice["type"] = _TEXT
+        return made
+
+
+def _said(kind: type[BaseModel]) -> dict[str, str]:
+    """Field -> the text below it, in the class or one that it inherits from.
+
+    Pydantic would read them for every class that is made (use_attribute_docstrings), which starts of the command line
+    would pay for.
+    """
+    found: dict[str, str] = {}
+    for owner in reversed(kind.__mro__):
+        if owner is BaseModel or not issubclass(owner, BaseModel):
+            continue
+        try:
+            [tree] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        except (OSError, TypeError):  # made where there is no source, such as a prompt
+            continue
+        body = cast("ast.ClassDef", tree).body
+        for line, below in pairwise(body):
+            if not (isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)):
+                continue
+            if (
+                isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+                and isinstance(below.value.value, str)
+            ):
+                found[line.target.id] = " ".join(inspect.cleandoc(below.value.value).split())
+    return found

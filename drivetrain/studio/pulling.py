@@ -1,0 +1,171 @@
+"""What is merged of code and Studio, and where what was edited is kept.
+
+sides = sides_of(load("retraining", Path("production.yaml")), "retraining", adopt=False)
+merged = sides.merged({})
+if not merged.conflicts:
+    sides.keep(merged)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+
+if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
+    from drivetrain.spec.resources import Deployment
+    from drivetrain.studio.merge import Merged, Side
+    from drivetrain.studio.patch import Patch
+    from drivetrain.targets.sagemaker.deploy.deployed import Deployed
+    from drivetrain.targets.sagemaker.document.document import Definition
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What apply wrote last, what the code says, what is deployed."""
+
+    name: str
+    file: Path
+    """Where the edits are kept: the patch beside the pipeline, or the definition's own file."""
+    alone: Json
+    """The code without the edits that are kept already."""
+    code: Json
+    deployed: Json
+    applied: Json | None
+    """None for a pipeline that apply did not make, and that is taken over."""
+    patch: Patch | None = None
+    """The edits that are kept already."""
+    is_definition: bool = False
+    beside: tuple[str, ...] = ()
+    """Lines about what was edited beside the definition, which no patch can keep."""
+
+    def merged(self, take: Mapping[str, Side]) -> Merged:
+        """The code with what was edited.
+
+        Raises:
+            UserError: `take` names neither conflict nor edit, or what comes out could not run.
+        """
+        from drivetrain.studio.deployed_edits import is_known, seen
+        from drivetrain.studio.merge import merge
+
+        edits, pulled = ((), ()) if self.patch is None else (self.patch.edits, self.patch.pulled)
+        if self.applied is None:
+            # Where nothing was edited since it was taken over, whatever differs now is the code's doing.
+            base = self.deployed if is_known(self.deployed, pulled) else self.code
+            merged = merge(base, self.code, self.deployed, take)
+        else:
+            before = seen(edits, pulled, self.applied, self.deployed)
+            merged = merge(self.applied, self.code, self.deployed, take, before)
+        if merged.edits and not merged.conflicts:
+            self._check(merged)
+        return merged
+
+    def _check(self, merged: Merged) -> None:
+        """Refuse what no later command would take."""
+        from drivetrain.targets.sagemaker.document.document import from_json
+        from drivetrain.targets.sagemaker.document.graph import check
+
+        try:
+            check(from_json(merged.definition, f"{self.name} with what was edited in Studio"))
+        except UserError as error:
+            edited = ", ".join(edit.where for edit in merged.edits[:10]) + (", ..." if len(merged.edits) > 10 else "")
+            raise UserError(
+                f"{error} Nothing was written. Change the code or the pipeline in Studio so that they fit, or leave an "
+                f"edit out: --take-code PLACE. Edited: {edited}"
+            ) from None
+
+    def keep(self, merged: Merged) -> None:
+        """Write what was merged.
+
+        Raises:
+            UserError: the place cannot be written, there is more than anybody reviews, or a secret would be kept.
+        """
+        from drivetrain.studio import patch as patches
+        from drivetrain.studio.deployed_edits import marks
+
+        if self.is_definition:
+            from drivetrain.base.files import write_text
+            from drivetrain.targets.sagemaker.document.document import from_json, write
+
+            write_text(self.file, write(from_json(merged.definition, str(self.file))))
+            return
+        wanted = patches.between(self.name, self.alone, merged.definition)
+        before = () if self.patch is None else self.patch.pulled
+        wanted = replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed, before))
+        (wanted if self.patch is None else replace(wanted, comments=self.patch.comments)).write(self.file)
+
+
+def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
+    """Compile a pipeline and read what is deployed under its name.
+
+    Args:
+        given: what named it, for the command that is advised.
+        adopt: take over a pipeline that apply did not make: whatever differs from the code is an edit.
+
+    Raises:
+        UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
+    """
+    from drivetrain.studio.compiling import edits_file
+    from drivetrain.studio.patch import read
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+    from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
+    from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside
+
+    pipeline = loaded.pipeline
+    check_bucket(pipeline.deployment)
+    alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
+    file = edits_file(loaded)
+    patch = read(file, pipeline.name) if file.exists() else None
+    code = alone if patch is None else patch.apply(alone)
+    there, applied = _in_the_account(pipeline.name, pipeline.deployment, given, adopt=adopt)
+    beside = told_by_pull(edits_beside(Account(pipeline.deployment.region), pipeline, there))
+    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside)
+
+
+def sides_of_definition(name: str, definition: Definition, file: Path, place: Deployment, *, adopt: bool) -> Sides:
+    """The same for a definition that is deployed as it is: its file is the code, and keeps the edits itself.
+
+    Raises:
+        UserError: as `sides_of`.
+    """
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+    from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
+    from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside_definition
+
+    check_bucket(place)
+    there, applied = _in_the_account(name, place, f"-d {file}", adopt=adopt)
+    beside = told_by_pull(edits_beside_definition(Account(place.region), name, place, there))
+    code = definition.raw
+    return Sides(name, file, code, code, there.definition, applied, is_definition=True, beside=beside)
+
+
+def _in_the_account(name: str, place: Deployment, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
+    """What is deployed, and what apply wrote last."""
+    from drivetrain.targets.sagemaker.account import Account
+    from drivetrain.targets.sagemaker.deploy import deployed as reading
+
+    account = Account(place.region)
+    there = reading.read(account, name)
+    if there is None:
+        raise UserError(
+            f"There is no pipeline {name!r} in account {account.number}, {account.region}, so there is nothing to "
+            f"pull. Deploy it: drivetrain apply {what}"
+        )
+    if adopt:
+        return there, None
+    applied = reading.base_of(account, there, place.root)
+    if applied is None:
+        raise UserError(
+            f"Pipeline {name!r} was not made by `drivetrain apply`, so nobody can say what was edited. Take it over "
+            "as it is, everything that differs from the code as an edit: --adopt"
+        )
+    return there, applied

@@ -1,1 +1,0 @@
-"""Ready pipelines, one page each; a file here is found by its name (`drivetrain run retraining`)."""

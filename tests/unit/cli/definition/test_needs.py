@@ -1,0 +1,85 @@
+"""Packages that steps and recipes need are looked for before anything starts."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drivetrain import Pipeline, UserError, fail, step, when
+from drivetrain.cli.definition.needs import refuse_lacking
+from drivetrain.components import Output, component
+from drivetrain.components.compare import compare
+from drivetrain.components.train import train
+
+
+@component(needs=["pydantic>=2", "no-such-package>=3", "typer>=999"])
+def load(data: Output) -> int:
+    return 1
+
+
+@component(needs=["json", "PIL", "sklearn"])
+def other_names(data: Output) -> int:
+    return 1
+
+
+def nightly(**training: Any) -> Pipeline:
+    data = step(load)
+    trained = step(train, train=data["data"], **{"recipe": "digits_cnn", **training})
+    gate = when(data.metric("value").equals(1), then=[trained], otherwise=[fail("no")])
+    return Pipeline(name="nightly", steps=[data, gate])
+
+
+def refused(pipeline: Pipeline, *given: Any, **more: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        refuse_lacking(pipeline, *given, **more)
+    return str(caught.value)
+
+
+def test_what_is_not_installed_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    install = f"{sys.executable} -m pip install"
+    assert refused(nightly(), tmp_path) == (
+        f"step 'load' needs what is not installed here. Install it:\n{install} 'no-such-package>=3' 'typer>=999'"
+    )
+    wheels = [SimpleNamespace(uri=f"s3://b/code/{name}-3-py3-none-any.whl") for name in ("no_such_package", "typer")]
+    refuse_lacking(nightly(), tmp_path, wheels)
+    refuse_lacking(nightly(), tmp_path, left_out=["load"])
+    refuse_lacking(nightly(), tmp_path, only=["train"])
+
+
+def test_what_is_there_under_another_name_or_beside_the_recipe_is_not_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "faces.py").write_text("import __main__, faces_layers\n")
+    (tmp_path / "own" / "faces_layers.py").write_text("")
+    refuse_lacking(nightly(recipe="own.faces"), tmp_path, left_out=["load"])
+    refuse_lacking(Pipeline(name="nightly", steps=[step(other_names)]), tmp_path)
+
+
+def test_what_reaches_aws_is_not_asked_for_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("drivetrain.cli.definition.needs._is_importable", lambda module: False)
+    compared = step(compare, evaluation="s3://b/e", model="s3://b/m", data="s3://b/d", group="digits")
+    said = refused(Pipeline(name="nightly", steps=[compared]), tmp_path)
+    assert said.endswith("pip install numpy pyarrow safetensors torch")
+
+
+def test_what_a_recipe_imports_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.cli.definition.needs._DISTRIBUTIONS", {"cv2_missing": "opencv-missing"})
+    (tmp_path / "faces.py").write_text(
+        "import os.path, numpy as np\nimport no_such_module.part\nfrom cv2_missing import x\nimport faces_layers\n"
+        "from . import other\nimport no_such_module\ntry:\n    import done_without\nexcept ImportError:\n    pass\n"
+    )
+    (tmp_path / "faces_layers.py").write_text("")
+    said = refused(nightly(recipe="faces"), tmp_path, left_out=["load"])
+    assert said.startswith(
+        "step 'train' needs what is not installed here (no_such_module is imported by faces.py, line 2; "
+        "cv2_missing is imported by faces.py, line 3). Install it:\n"
+    )
+    assert said.endswith("pip install no_such_module opencv-missing")

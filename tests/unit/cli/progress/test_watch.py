@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from drivetrain.cli.progress.progress import RunView
+from drivetrain.cli.progress.watch import Watcher, exit_code, told_of_signals
+from drivetrain.report.content.facts import RunFacts, StepFacts
+from drivetrain.targets.events import Event, ExecutionStarted, StepStarted
+
+
+class Display:
+    """A progress that breaks on the events it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.view = RunView()
+        self.error = error
+        self.shown: list[Event] = []
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, event: Event) -> None:
+        self.shown.append(event)
+        if self.error is not None and isinstance(event, StepStarted):
+            raise self.error
+
+
+EVENTS = (ExecutionStarted("e", "p", ()), StepStarted("a", 1), StepStarted("b", 1))
+
+
+def test_a_broken_display_does_not_end_the_run_and_is_not_hidden() -> None:
+    display = Display(AssertionError("cannot draw"))
+    with Watcher(display) as watcher:
+        for event in EVENTS:
+            watcher(event)  # raises nothing
+    assert len(display.shown) == 2
+    with pytest.raises(AssertionError, match="cannot draw"):
+        watcher.raise_what_went_wrong()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
+    with Watcher(Display(BrokenPipeError())) as watcher:
+        for event in EVENTS:
+            watcher(event)
+    with pytest.raises(BrokenPipeError):
+        watcher.raise_what_went_wrong()
+
+
+def test_the_display_hears_of_a_signal_at_once_while_the_runner_handles_it() -> None:
+    heard, handled = threading.Event(), threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: handled.set())
+    try:
+        with told_of_signals(heard.set):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert heard.wait(10) and handled.wait(10)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert signal.set_wakeup_fd(-1) == -1  # put back
+
+
+def run(status: str, *reasons: str) -> RunFacts:
+    steps = tuple(
+        StepFacts(name=f"s{n}", type="Processing", title="s", status="Failed", reason=reason)
+        for n, reason in enumerate(reasons)
+    )
+    return RunFacts(id="e", pipeline="p", status=status, started=0.0, ended=1.0, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        (run("Succeeded"), 0),
+        (run("CompletedWithFailures", "ValueError: x"), 0),
+        (run("Failed", "ValueError: x"), 1),
+        (run("Failed", "error: data.csv, row 3: 'x' is no number"), 2),
+        (run("Failed", "error: bad", "ValueError: x"), 1),
+        (run("Failed"), 1),
+        (run("Stopped"), 130),
+    ],
+)
+def test_exit_codes(facts: RunFacts, code: int) -> None:
+    assert exit_code(facts) == code

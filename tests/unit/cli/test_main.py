@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drivetrain.cli import main
+from drivetrain.cli.main import COMMANDS
+
+HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy", "pyarrow", "pandas", "sklearn")
+EVERY = [(name,) for name in COMMANDS] + [
+    *[("runs", name) for name in ("list", "show", "logs", "resume", "callback", "report")],
+    *[("checkpoints", name) for name in ("list", "show", "verify", "export")],
+    ("evaluations", "show"),
+    *[("models", name) for name in ("list", "show", "compare", "approve", "reject", "predict")],
+    *[("prices", name) for name in ("show", "update")],
+    *[("schema", name) for name in ("settings", "definition", "patch")],
+    *[("triggers", name) for name in ("list", "replay")],
+]
+
+# Groups themselves, and commands that take nothing, need none.
+EXEMPLARY = [
+    command
+    for command in EVERY
+    if command[0] in ("run", "show", "compile", "diff", "import", "check", "plan", "apply", "pull", "start", "status")
+    or command[0] in ("logs", "stop", "executions", "destroy", "serve")
+    or (command[0] in ("prices", "schema", "triggers") and len(command) > 1)
+]
+
+
+def in_new_process(code: str, *arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("command", EVERY, ids="-".join)
+def test_every_command_has_help(drivetrain, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = drivetrain(*command, "--help")
+    assert text.startswith(f"Usage: drivetrain {' '.join(command)}")
+    assert not [line for line in text.splitlines() if len(line) > 80]
+    # Of a value it says what it is, not what Python takes it for; and it is in brackets once.
+    assert not [word for word in ("<str>", "<path>", "<int", "<list", "[[") if word in text]
+    assert drivetrain(*command, "-h") == text
+
+
+@pytest.mark.parametrize("command", EXEMPLARY, ids="-".join)
+def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tuple[str, ...]) -> None:
+    assert f"Examples:\n    drivetrain {' '.join(command)}" in drivetrain(*command, "--help")
+
+
+GROUPS = ("checkpoints", "evaluations", "models", "prices", "runs", "schema", "triggers")
+
+
+def listed(text: str) -> list[str]:
+    return text.partition("Commands:\n")[2].splitlines()
+
+
+def test_help_lists_every_command_with_a_whole_sentence(drivetrain) -> None:
+    text = drivetrain("--help")
+    assert [line.split()[0] for line in listed(text)] == list(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("..") for line in listed(text))
+    assert drivetrain() == text
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_of_a_group_lists_its_commands_with_whole_sentences(drivetrain, group: str) -> None:
+    lines = listed(drivetrain(group, "--help"))
+    assert lines
+    assert all(line.endswith(".") and not line.endswith("..") for line in lines), lines
+
+
+def test_every_group_is_held_to_that(drivetrain) -> None:
+    assert [name for name in sorted(COMMANDS) if listed(drivetrain(name, "--help"))] == list(GROUPS)
+
+
+def test_every_module_is_a_file_of_the_folder() -> None:
+    folder = Path(main.__file__).parent
+    assert all((folder / f"{module}.py").is_file() for module in COMMANDS.values())
+
+
+def test_version(drivetrain) -> None:
+    assert drivetrain("--version").startswith("drivetrain 0.")
+    assert drivetrain("version") == drivetrain("--version")
+    assert '"python"' in drivetrain("version", "--json")
+
+
+def test_mistyped_words_are_answered_with_the_closest(drivetrain) -> None:
+    assert "Did you mean 'compile'?" in drivetrain.error("compil")
+    assert "Did you mean 'list'?" in drivetrain.error("runs", "lst")
+    assert "--definition" in drivetrain.error("run", "--definiton", "x.json")
+    assert "Did you mean 'retraining'?" in drivetrain.error("run", "retrainin")
+    assert "Did you mean 'retraining'?" in drivetrain.error("check", "retrainin")
+    assert "Did you mean 'retraining'?" in drivetrain.error("diff", "retraining", "retrainin")
+    assert "Try `drivetrain compile --help`." in drivetrain.error("compile")
+    assert "--parallel" in drivetrain.error("run", "retraining", "--parallel", "0")
+    assert "namespace" in drivetrain.error("run", "retraining", "--paths", "nowhere")
+
+
+COMMAND = """
+import sys
+from drivetrain.cli.main import run
+code = run(sys.argv[1:])
+print("LOADED", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+# One start for all: what is not loaded at its end, none of them has loaded.
+SEVERAL = """
+import sys
+from drivetrain.cli.main import run
+for line in sys.argv[1:]:
+    assert run(line.split()) == 0, line
+    print("LOADED", line, *sys.modules, file=sys.stderr)
+"""
+
+
+def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
+    rich = {*HEAVY, "rich"}  # which is for the live progress alone
+    forbidden = {
+        "--help": {*rich, "pydantic", "sqlite3", "yaml", "asyncio"},
+        **dict.fromkeys(("list", "models list", "runs list", "show retraining", "compile retraining"), rich),
+    }
+    done = in_new_process(SEVERAL, *forbidden, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stderr.split("LOADED ")[1:]
+    assert len(loaded) == len(forbidden)
+    for said, (line, names) in zip(loaded, forbidden.items(), strict=True):
+        found = {name.partition(".")[0] for name in said.removeprefix(line).split()}
+        assert "drivetrain" in found
+        assert not found & names, line
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    code = "from drivetrain.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "compile", "retraining"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 141
+    assert error == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, "compile", "retraining"],
+            cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.stderr.partition("LOADED")[0] == "error: the output: No space left on device.\n"
+    assert done.returncode == 2
+
+
+def test_a_bug_is_shown_with_its_traceback(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.authoring.loading.ready_pipelines", None)
+    drivetrain("list", code=70)
+    assert "TypeError: 'NoneType' object is not callable" in drivetrain.err
+    assert "Traceback (most recent call last):" in drivetrain.err
+    assert drivetrain.err.rstrip().endswith("`drivetrain version`.")
+
+
+def test_ctrl_c_ends_with_130(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drivetrain.authoring.loading.ready_pipelines", interrupted)
+    drivetrain("list", code=130)
+
+
+@pytest.mark.parametrize("file", sorted(Path(main.__file__).parent.glob("*.py")), ids=lambda file: file.stem)
+def test_examples_name_no_execution_that_nobody_has(file: Path) -> None:
+    """Neither an id of a local run nor one of SageMaker: `latest` works for everybody."""
+    examples = [line for line in file.read_text().splitlines() if line.startswith("      drivetrain ")]
+    made_up = re.compile(r"\s(\d{8}-\d{4,6}|(?=\w*\d)(?=\w*[a-z])[a-z0-9]{6,12})(\s|$)")
+    assert [line for line in examples if made_up.search(line)] == []

@@ -1,0 +1,106 @@
+"""The schema of a settings file refuses what `build` refuses, and says what each field is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import Field
+
+from drivetrain.authoring.loading import ready_pipelines, settings_of
+from drivetrain.authoring.plain_yaml import read_yaml
+from drivetrain.authoring.settings import Settings, build
+from drivetrain.base.errors import UserError
+from drivetrain.pipelines.retraining import Retraining
+from drivetrain.schemas.settings import settings_schema
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("epochs: 3\nlearning_rate: 0.1\nspot: true\n", True),
+        ("strategy_options: {tensor: 2}\n", True),
+        ("strategy_options: '{}'\n", True),
+        ("deployment:\n  region: eu-west-1\n  tags: {team: a}\n", True),
+        ("deployment:\n  role: arn:aws:iam::123456789012:role/one\n  image: null\n", True),
+        ("local:\n  stubs: {train: out.json}\n", True),
+        ("epoch: 3\n", False),
+        ("epochs: many\n", False),
+        ("epochs: 1.5\n", False),
+        ("dataset: 5\n", False),
+        ("spot: [true]\n", False),
+        ("deployment:\n  region: Mars\n", False),
+        ("deployment:\n  regions: eu-west-1\n", False),
+        ("deployment:\n  tags: [a]\n", False),
+        ("deployment: eu-west-1\n", False),
+        ("local:\n  stub: {train: out.json}\n", False),
+    ],
+)
+def test_a_file_is_of_the_schema_when_it_can_be_built(text: str, right: bool, tmp_path: Path) -> None:
+    made = settings_schema(Retraining)
+    Draft202012Validator.check_schema(made)
+    file = tmp_path / "retraining.yaml"
+    file.write_text(text)
+    assert Draft202012Validator(made).is_valid(read_yaml(file)) == right
+    try:
+        built = build(Retraining, file, (), {})
+    except UserError:
+        built = None
+    assert (built is not None) == right
+
+
+@pytest.mark.parametrize("name", sorted(ready_pipelines()))
+def test_every_field_is_described_and_no_other_allowed(name: str) -> None:
+    kind = settings_of(name)
+    assert kind is not None
+    schema = settings_schema(kind)
+    for where, model in (("", schema), *schema["$defs"].items()):
+        assert model["additionalProperties"] is False
+        assert {
+            field for field, described in model["properties"].items() if not described.get("description")
+        } == set(), where
+
+
+class Base(Settings):
+    first: int = 1
+    """What is said
+    of it."""
+    second: str = "a"
+    """Said by the base."""
+
+
+class Own(Base):
+    second: str = Field("b", description="Said by the field.")
+    """Said below it."""
+    third: str | None = None
+    bare: float = 0.0
+
+
+def test_what_is_said_of_a_field_is_taken_from_where_it_is_said() -> None:
+    fields = settings_schema(Own)["properties"]
+    assert {
+        name: field.get("description") for name, field in fields.items() if name not in ("deployment", "local")
+    } == {
+        "first": "What is said of it.",
+        "second": "Said by the field.",
+        "third": None,
+        "bare": None,
+    }
+    assert fields["third"]["anyOf"] == [{"type": ["string", "object", "array"]}, {"type": "null"}]
+
+
+def test_a_class_without_source_is_described_without_words() -> None:
+    names: dict[str, type[Settings]] = {}
+    exec("class Typed(Settings):\n    epochs: int = 3\n    'How often.'\n", {"Settings": Settings}, names)
+    assert settings_schema(names["Typed"])["properties"]["epochs"] == {"default": 3, "type": "integer"}
+
+
+class Called(Settings):
+    hook: Callable[[], None] = print
+
+
+def test_a_field_that_no_file_can_hold_is_named() -> None:
+    with pytest.raises(UserError, match="Called has a field that no settings file can hold"):
+        settings_schema(Called)

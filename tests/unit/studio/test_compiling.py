@@ -1,0 +1,66 @@
+"""Every way to a compiled pipeline lays on the edits that are kept beside it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from drivetrain.authoring.loading import Loaded, load
+from drivetrain.base.errors import UserError
+from drivetrain.studio.compiling import compile_edited
+
+ROOT = Path(__file__).parents[3]
+# What compiles without the edits, and why.
+WITHOUT_EDITS = {
+    "drivetrain/studio/compiling.py": "lays them on",
+    "drivetrain/studio/suggestions.py": "asks which setting gives a value of the code",
+    "drivetrain/studio/pulling.py": "tells what the code says from what was edited, and lays them on itself",
+    "drivetrain/cli/local/submitted.py": "a pipeline of one step, of which nothing is kept",
+    "drivetrain/targets/sagemaker/sdk/__init__.py": "a spec, which has no place beside which edits could lie",
+}
+PIPELINE = """\
+from drivetrain import Pipeline, fail
+
+
+def nightly() -> Pipeline:
+    return Pipeline(name="nightly", steps=[fail("no", name="stop")])
+"""
+
+
+def loaded(folder: Path, name: str, edit: str = "") -> Loaded:
+    (folder / f"{name}.py").write_text(PIPELINE)
+    if edit:
+        (folder / "nightly.studio.yaml").write_text(f"pipeline: nightly\nedits:\n{edit}")
+    return load(str(folder / f"{name}.py"))
+
+
+def test_edits_are_laid_on(tmp_path: Path) -> None:
+    edit = "- place: steps.stop.Description\n  now: why\n"
+    built = compile_edited(loaded(tmp_path, "edited_flow", edit))
+    assert built.definition["Steps"][0]["Description"] == "why"
+
+
+def test_without_edits_the_code_counts(tmp_path: Path) -> None:
+    built = compile_edited(loaded(tmp_path, "plain_flow"))
+    assert "Description" not in built.definition["Steps"][0]
+
+
+def test_an_edit_that_does_not_fit(tmp_path: Path) -> None:
+    """A missing wheel and an edit that does not fit are two things: a stack does without one and not the other."""
+    made = loaded(tmp_path, "unfit_flow", "- place: steps.lost.Description\n  now: why\n")
+    with pytest.raises(UserError, match=r"steps\.lost\.Description"):
+        compile_edited(made, wheels_optional=True)
+    left = compile_edited(made, edits_optional=True)
+    assert [note for note in left.notes if "steps.lost.Description" in note]
+
+
+@pytest.mark.slow
+def test_nothing_else_compiles_a_pipeline_without_its_edits() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("pipelines", "infra")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "compile_pipeline" for alias in node.names)
+    }
+    assert found == set(WITHOUT_EDITS)
