@@ -22,7 +22,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from drivetrain.training_scripts.checkpointing.inspection.trainings import (
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.inspection.formatting import printable
+from drivetrain.training.checkpointing.inspection.trainings import (
     NEWEST,
     Found,
     NoTrainingError,
@@ -31,17 +33,15 @@ from drivetrain.training_scripts.checkpointing.inspection.trainings import (
     find,
     short_names,
 )
-from drivetrain.training_scripts.checkpointing.inspection.words import printable
-from drivetrain.training_scripts.checkpointing.manifest import DamagedError, MissingError
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.training.checkpointing.store.manifest import DamagedError, MissingError
 
 DAMAGED, BAD_INPUT, INTERRUPTED, READER_WENT_AWAY = 1, 2, 130, 141
 
 
 def list_(given: argparse.Namespace) -> int:
     """Every training of the place, a table each; where there is none, the files of whatever program wrote there."""
-    from drivetrain.training_scripts.checkpointing.inspection.listing import list_own_files, list_training
-    from drivetrain.training_scripts.checkpointing.inspection.text import listing_text
+    from drivetrain.training.checkpointing.inspection.listing import list_own_files, list_training
+    from drivetrain.training.checkpointing.inspection.text import listing_text
 
     try:
         found = [list_training(training) for training in find(given.place).trainings]
@@ -57,8 +57,8 @@ def list_(given: argparse.Namespace) -> int:
 
 def show(given: argparse.Namespace) -> int:
     """One checkpoint."""
-    from drivetrain.training_scripts.checkpointing.inspection.contents import contents
-    from drivetrain.training_scripts.checkpointing.inspection.text import contents_text
+    from drivetrain.training.checkpointing.inspection.contents import contents
+    from drivetrain.training.checkpointing.inspection.text import contents_text
 
     training, step = _chosen(find(given.place), given)
     found = contents(training, step)
@@ -68,9 +68,9 @@ def show(given: argparse.Namespace) -> int:
 
 def verify(given: argparse.Namespace) -> int:
     """One checkpoint of each training, or all; 1 where one is damaged."""
-    from drivetrain.training_scripts.checkpointing.inspection import verification
-    from drivetrain.training_scripts.checkpointing.inspection.progress import Bar
-    from drivetrain.training_scripts.checkpointing.inspection.text import verdict_text
+    from drivetrain.training.checkpointing.inspection import verification
+    from drivetrain.training.checkpointing.inspection.progress import Bar
+    from drivetrain.training.checkpointing.inspection.text import verdict_text
 
     verdicts: list[verification.Verdict] = []
 
@@ -105,10 +105,10 @@ def verify(given: argparse.Namespace) -> int:
 
 def export(given: argparse.Namespace) -> int:
     """One checkpoint as a file or a model folder."""
-    from drivetrain.training_scripts.checkpointing.inspection.export import Wanted
-    from drivetrain.training_scripts.checkpointing.inspection.export import export as export_checkpoint
-    from drivetrain.training_scripts.checkpointing.inspection.progress import Bar
-    from drivetrain.training_scripts.checkpointing.inspection.text import exported_text
+    from drivetrain.training.checkpointing.inspection.export import Wanted
+    from drivetrain.training.checkpointing.inspection.export import export as export_checkpoint
+    from drivetrain.training.checkpointing.inspection.progress import Bar
+    from drivetrain.training.checkpointing.inspection.text import exported_text
 
     if given.best and given.optimizer:
         raise InputError("--best and --optimizer exclude each other: everything includes the best model.")
@@ -127,7 +127,7 @@ def export(given: argparse.Namespace) -> int:
 
 def _chosen(found: Found, given: argparse.Namespace) -> tuple[Training, int]:
     """What is shown or exported: where no step is named, the newest that is whole."""
-    from drivetrain.training_scripts.checkpointing.inspection.listing import newest_whole
+    from drivetrain.training.checkpointing.inspection.listing import newest_whole
 
     training = found.choose(given.training)
 
@@ -142,7 +142,7 @@ def _chosen(found: Found, given: argparse.Namespace) -> tuple[Training, int]:
 
 
 def _step(found: Found, training: Training, word: str, newest: Callable[[], int | None]) -> int:
-    from drivetrain.training_scripts.checkpointing.inspection.listing import best_step
+    from drivetrain.training.checkpointing.inspection.listing import best_step
 
     if found.step is not None and word == NEWEST:
         word = str(found.step)
@@ -172,9 +172,9 @@ def _quarantine(training: Training, step: int, verdict: Any) -> str:
     Raises:
         InputError: a training is at work in the place.
     """
-    from drivetrain.training_scripts.checkpointing.inspection.verification import as_damage
-    from drivetrain.training_scripts.checkpointing.lock import Lock
-    from drivetrain.training_scripts.checkpointing.store import Store
+    from drivetrain.training.checkpointing.inspection.verification import as_damage
+    from drivetrain.training.checkpointing.store.lock import Lock
+    from drivetrain.training.checkpointing.store.store import Store
 
     with Lock(training.place, "checkpoints verify --quarantine") as lock:
         return Store(training.place, fence=lock).quarantine(step, as_damage(verdict.problems))

@@ -18,26 +18,26 @@ from typing import Any
 
 from torch import Tensor
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.counting.result import Bootstrap, Evaluation
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.data.prepared import MANIFEST_FILE, PreparedData
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.evaluating import document, files, model_quality, plots, table
-from drivetrain.training_scripts.evaluating.placing import placed
-from drivetrain.training_scripts.evaluating.predictions import Predictions
-from drivetrain.training_scripts.evaluating.progress import Progress
-from drivetrain.training_scripts.evaluating.settings import Settings, parser
-from drivetrain.training_scripts.evaluating.slicing import slice_columns
-from drivetrain.training_scripts.evaluating.threads import computing_threads
-from drivetrain.training_scripts.evaluation import evaluate, probe
-from drivetrain.training_scripts.launching.failure import run_rank
-from drivetrain.training_scripts.launching.parent import die_with_parent
-from drivetrain.training_scripts.metric import Ints, Metric, Samples, load_metrics
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.outputs import task_of
-from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.recipe import Recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.evaluation import document, files, model_quality, plots, table
+from drivetrain.training.evaluation.placing import placed
+from drivetrain.training.evaluation.predictions import Predictions
+from drivetrain.training.evaluation.progress import Progress
+from drivetrain.training.evaluation.run import evaluate, probe
+from drivetrain.training.evaluation.settings import Settings, parser
+from drivetrain.training.evaluation.slicing import slice_columns
+from drivetrain.training.evaluation.threads import computing_threads
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData
+from drivetrain.training.launch.processes.failure import run_rank
+from drivetrain.training.launch.processes.parent import die_with_parent
+from drivetrain.training.metric import Ints, Metric, Samples, load_metrics
+from drivetrain.training.metric_states.result import Bootstrap, Evaluation
+from drivetrain.training.outputs import task_of
+from drivetrain.training.process import Process, join_group
+from drivetrain.training.recipe import Recipe
+from drivetrain.training.torch.models.saved_model import load_model
 
 # Rows that are kept at hand, decoded; of more, those that are at work.
 MOST_HELD_ROWS = 2_000_000

@@ -5,7 +5,7 @@
     python -m drivetrain.training_scripts.launch --launcher mpirun --script train.py --its-own arguments
 
 Every host runs the same command; what it knows of the others is in its platform's contract
-(drivetrain.training_scripts.launching.cluster). SIGTERM and SIGINT are passed on to every process. When one fails, its
+(drivetrain.training.launch.cluster). SIGTERM and SIGINT are passed on to every process. When one fails, its
 reason and traceback are printed and written to the file that DRIVETRAIN_FAILURE_FILE names.
 
 Exit codes: 0 done, 1 the program failed (or was interrupted too often), 2 bad input, 75 a retry may help (a process was
@@ -23,13 +23,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.errors import InputError, LostHostError
-from drivetrain.training_scripts.launching import network
-from drivetrain.training_scripts.launching.arguments import num_processes, parse, read_options
-from drivetrain.training_scripts.launching.cluster import Cluster, num_gpus, read_cluster
-from drivetrain.training_scripts.launching.environment import process_environment
-from drivetrain.training_scripts.launching.failure import (
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.errors import LostHostError
+from drivetrain.training.launch import network
+from drivetrain.training.launch.arguments import num_processes, parse, read_options
+from drivetrain.training.launch.cluster import Cluster, num_gpus, read_cluster
+from drivetrain.training.launch.environment import process_environment
+from drivetrain.training.launch.interruptions import TooManyInterruptionsError, counted
+from drivetrain.training.launch.job import Ended, Job, Options, Program
+from drivetrain.training.launch.processes.failure import (
     BAD_INPUT,
     FAILED,
     INTERRUPTED,
@@ -40,14 +43,12 @@ from drivetrain.training_scripts.launching.failure import (
     root_cause,
     write_failure_file,
 )
-from drivetrain.training_scripts.launching.heartbeat import FOLDER, RANK_HOSTS
-from drivetrain.training_scripts.launching.interruptions import TooManyInterruptionsError, counted
-from drivetrain.training_scripts.launching.job import Ended, Job, Options, Program
-from drivetrain.training_scripts.launching.orphans import adopt_orphans
-from drivetrain.training_scripts.launching.parent import announce_parent, die_with_parent
-from drivetrain.training_scripts.launching.restarts import Restarts
-from drivetrain.training_scripts.launching.spot_notice import SpotNotice, is_asked
-from drivetrain.training_scripts.launching.watchdog import FirstHost, Watchdog
+from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
+from drivetrain.training.launch.processes.orphans import adopt_orphans
+from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent
+from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog
+from drivetrain.training.launch.restarts import Restarts
+from drivetrain.training.launch.spot_notice import SpotNotice, is_asked
 
 
 def main() -> None:

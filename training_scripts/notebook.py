@@ -22,10 +22,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.launching.cluster import LOCALHOST, Cluster, num_gpus
-from drivetrain.training_scripts.launching.environment import process_environment
-from drivetrain.training_scripts.launching.spawned import RankError, Ranks
+from drivetrain.base.errors import InputError
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.launch.cluster import LOCALHOST, Cluster, num_gpus
+from drivetrain.training.launch.environment import process_environment
+from drivetrain.training.launch.processes.spawned import RankError, Ranks
 
 __all__ = ["RankError", "Result", "spawn"]
 
@@ -148,7 +149,7 @@ def _meeting_point(processes: int) -> Generator[dict[str, str]]:
 
 def _train(work: str) -> None:
     """What drivetrain.training_scripts.train does, with its words from `work`."""
-    from drivetrain.training_scripts.process import join_group
+    from drivetrain.training.process import join_group
     from drivetrain.training_scripts.train import Config, Folders, train
 
     given = json.loads(work)

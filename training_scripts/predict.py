@@ -23,30 +23,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.counting.finite import EXTREME, Where, check_finite
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.evaluating.placing import WHOLE, placed
-from drivetrain.training_scripts.evaluating.threads import computing_threads
-from drivetrain.training_scripts.launching.failure import run_rank
-from drivetrain.training_scripts.launching.heartbeat import beat
-from drivetrain.training_scripts.launching.parent import die_with_parent
-from drivetrain.training_scripts.metric import Task
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.outputs import task_of
-from drivetrain.training_scripts.predicting import shards, table
-from drivetrain.training_scripts.predicting.identity import (
-    Identity,
-    difference,
-    from_every_rank,
-    identity_of,
-    model_hash,
-)
-from drivetrain.training_scripts.predicting.settings import Settings, parser
-from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.serving.model import Predictions, predictions_of
-from drivetrain.training_scripts.serving.response import named_columns
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.evaluation.placing import WHOLE, placed
+from drivetrain.training.evaluation.threads import computing_threads
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.launch.processes.failure import run_rank
+from drivetrain.training.launch.processes.heartbeat import beat
+from drivetrain.training.launch.processes.parent import die_with_parent
+from drivetrain.training.metric import Task
+from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
+from drivetrain.training.outputs import task_of
+from drivetrain.training.prediction import shards, table
+from drivetrain.training.prediction.identity import Identity, difference, from_every_rank, identity_of, model_hash
+from drivetrain.training.prediction.settings import Settings, parser
+from drivetrain.training.process import Process, join_group
+from drivetrain.training.serving.model import Predictions, predictions_of
+from drivetrain.training.serving.response import named_columns
+from drivetrain.training.torch.models.saved_model import load_model
 
 
 @dataclass(frozen=True)

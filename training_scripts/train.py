@@ -16,34 +16,34 @@ from typing import Any
 
 from torch import Tensor
 
-from drivetrain.training_scripts.checkpointing.generators import kept_generators
-from drivetrain.training_scripts.checkpointing.retention import watched as watched_before
-from drivetrain.training_scripts.checkpointing.tensors import model_parts
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.evaluation import evaluate
-from drivetrain.training_scripts.launching.failure import run_rank
-from drivetrain.training_scripts.launching.heartbeat import beat
-from drivetrain.training_scripts.launching.parent import die_with_parent
-from drivetrain.training_scripts.loop import plan
-from drivetrain.training_scripts.loop.command_line import parser
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
-from drivetrain.training_scripts.loop.identity import training_identity
-from drivetrain.training_scripts.loop.journal import Journal
-from drivetrain.training_scripts.loop.profiling import Profile
-from drivetrain.training_scripts.loop.result import HISTORY_FILE, History, describe, save_result
-from drivetrain.training_scripts.loop.resumption import find_training
-from drivetrain.training_scripts.loop.running_loss import RunningLoss
-from drivetrain.training_scripts.loop.saving import Saving
-from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
-from drivetrain.training_scripts.loop.watch import PREFIX, Watch
-from drivetrain.training_scripts.metric import Amount
-from drivetrain.training_scripts.models.weights import load_weights
-from drivetrain.training_scripts.options import parse_options
-from drivetrain.training_scripts.process import Process, join_group
-from drivetrain.training_scripts.recipe import build_model, direction, load_recipe
-from drivetrain.training_scripts.strategy import Strategy, load_strategy
+from drivetrain.training.checkpointing.store.retention import watched as watched_before
+from drivetrain.training.checkpointing.tensors.generators import kept_generators
+from drivetrain.training.checkpointing.tensors.tensors import model_parts
+from drivetrain.training.evaluation.run import evaluate
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.launch.processes.failure import run_rank
+from drivetrain.training.launch.processes.heartbeat import beat
+from drivetrain.training.launch.processes.parent import die_with_parent
+from drivetrain.training.loop import plan
+from drivetrain.training.loop.command_line import parser
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training.loop.identity import training_identity
+from drivetrain.training.loop.journal import Journal
+from drivetrain.training.loop.profiling import Profile
+from drivetrain.training.loop.result import HISTORY_FILE, History, describe, save_result
+from drivetrain.training.loop.resumption import find_training
+from drivetrain.training.loop.running_loss import RunningLoss
+from drivetrain.training.loop.saving import Saving
+from drivetrain.training.loop.seeding import StepSeeds, seed_everything
+from drivetrain.training.loop.watch import PREFIX, Watch
+from drivetrain.training.metric import Amount
+from drivetrain.training.options import parse_options
+from drivetrain.training.process import Process, join_group
+from drivetrain.training.recipe import build_model, direction, load_recipe
+from drivetrain.training.strategy import Strategy, load_strategy
+from drivetrain.training.torch import state
+from drivetrain.training.torch.models.weights import load_weights
 
 VALIDATION_BATCH = 512
 

@@ -1,6 +1,6 @@
 """Degrees of a strategy's dimensions: what is given, laid over hosts x processes, or the reason why it cannot be.
 
-The same checks, in the same words, are made again by drivetrain.training_scripts.distribution.layout when the training
+The same checks, in the same words, are made again by drivetrain.training.torch.parallel.layout when the training
 starts.
 """
 

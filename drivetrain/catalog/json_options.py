@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import UserError
 
-# (drivetrain.training_scripts.options has the same rules, with torch.)
+# (drivetrain.training.options has the same rules, with torch.)
 LARGEST_INT = 2**63 - 1
 
 

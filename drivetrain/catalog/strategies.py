@@ -14,7 +14,7 @@ from typing import Any
 
 import drivetrain
 
-# Ranks in order: the outermost dimension first (drivetrain.training_scripts.distribution.layout has the same list).
+# Ranks in order: the outermost dimension first (drivetrain.training.torch.parallel.layout has the same list).
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
 DATA_DIMENSIONS = ("replicate", "shard")
 AUTO = "auto"

@@ -1,7 +1,8 @@
 """The measured facts of a recipe, and the file that keeps them: `<recipe>.facts.json`.
 
-Written by `drivetrain recommend --write` (drivetrain.training_scripts.measure does the measuring, in a process of its
-own), read here without torch. One file holds one recipe as its source was, with a measurement for each set of options.
+Written by `drivetrain recommend --write` (drivetrain.training_scripts.profile_recipe does the measuring, in a process
+of its own), read here without torch. One file holds one recipe as its source was, with a measurement for each set of
+options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Have a recipe measured: by drivetrain.training_scripts.measure, in a process of its own, since it imports torch."""
+"""Have a recipe measured: by drivetrain.training_scripts.profile_recipe, in a process of its own, since it imports
+torch."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.recommend.facts import FactsError, FactsFile, new_file, read_file
 
-PROGRAM = "drivetrain.training_scripts.measure"
+PROGRAM = "drivetrain.training_scripts.profile_recipe"
 BAD_INPUT = 2
 
 

@@ -144,10 +144,10 @@ def simulated(part: tuple[Model | Regression, int, int]) -> list[Found]:
 def measured(model: Model | Regression, size: int, seed: int, *, replicates: int) -> Found:
     import torch
 
-    from drivetrain.training_scripts.counting.accumulator import Accumulator
-    from drivetrain.training_scripts.counting.result import Bootstrap
-    from drivetrain.training_scripts.metric import Samples, Task, load_metrics
-    from drivetrain.training_scripts.process import Process
+    from drivetrain.training.metric import Samples, Task, load_metrics
+    from drivetrain.training.metric_states.accumulator import Accumulator
+    from drivetrain.training.metric_states.result import Bootstrap
+    from drivetrain.training.process import Process
 
     torch.set_num_threads(1)
     task, asked = (

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
+from drivetrain.training.checkpointing.places import kinds, open_place
+from drivetrain.training.checkpointing.store.lock import Lock
+from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
+from drivetrain.training.checkpointing.store.store import Store
+from drivetrain.training.checkpointing.tensors.index import Chunk, Index, TensorEntry
 from drivetrain.training_scripts import checkpoints
-from drivetrain.training_scripts.checkpointing.index import Chunk, Index, TensorEntry
-from drivetrain.training_scripts.checkpointing.lock import Lock
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
-from drivetrain.training_scripts.checkpointing.places import kinds, open_place
-from drivetrain.training_scripts.checkpointing.store import Store
 
 LOCATIONS = Path(__file__).parent / "places"
 NUMBERS = [float(n) for n in range(12)]

@@ -31,14 +31,14 @@ def test_the_commands_have_flags_that_exist() -> None:
 
 
 def test_the_usual_metrics_are_those() -> None:
-    from drivetrain.training_scripts.metrics import DEFAULTS
+    from drivetrain.training.metrics import DEFAULTS
 
     rows = {match[1]: match[2] for match in re.finditer(r"^\| `([a-z]+)` \|[^|]*\|([^|]*)\|$", PAGE, re.MULTILINE)}
     assert {kind: tuple(re.findall(r"`([a-z_0-9]+)`", rows[kind])) for kind in DEFAULTS} == dict(DEFAULTS)
 
 
 def test_every_file_of_a_report_is_named() -> None:
-    from drivetrain.training_scripts.evaluating import files
+    from drivetrain.training.evaluation import files
 
     names = (files.EVALUATION_FILE, files.BOOTSTRAP_FILE, files.CURVES_FILE, files.MODEL_QUALITY_FILE)
     assert set(names) <= NAMED

@@ -1,4 +1,4 @@
-"""What every metric keeps: run for each file of training_scripts/metrics, for each kind of task that it names."""
+"""What every metric keeps: run for each file of drivetrain/training/metrics, for each kind of task that it names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.counting.ranking import rank_exactly
-from drivetrain.training_scripts.metric import (
+from drivetrain.training import plugins
+from drivetrain.training.metric import (
     HasCarry,
     HasCurves,
     HasExact,
@@ -35,9 +34,10 @@ from drivetrain.training_scripts.metric import (
     Value,
     load_metrics,
 )
-from drivetrain.training_scripts.metrics import DEFAULTS
-from drivetrain.training_scripts.process import Process
-from tests.unit.training_scripts.metrics.sampling import counted, samples_of, take
+from drivetrain.training.metric_states.ranking.ranking import rank_exactly
+from drivetrain.training.metrics import DEFAULTS
+from drivetrain.training.process import Process
+from tests.unit.training.metrics.sampling import counted, samples_of, take
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NAMES = plugins.names("metrics")
@@ -47,7 +47,7 @@ LARGEST_AMOUNT = 2**32
 
 
 def loaded(name: str) -> Any:
-    return importlib.import_module(f"drivetrain.training_scripts.metrics.{name}").Metric
+    return importlib.import_module(f"drivetrain.training.metrics.{name}").Metric
 
 
 def cases(protocol: type) -> list[tuple[str, Kind]]:

@@ -1,6 +1,6 @@
-"""What every place for checkpoints can: run for each file of training_scripts/checkpointing/places, against the place
-that the file of the same name in tests/contract/places offers for it (`location(folder)`, a context that gives the uri
-of an empty place).
+"""What every place for checkpoints can: run for each file of drivetrain/training/checkpointing/places, against the
+place that the file of the same name in tests/contract/places offers for it (`location(folder)`, a context that gives
+the uri of an empty place).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training_scripts.checkpointing.lock import LOCK_FILE, Lock, LostLockError
-from drivetrain.training_scripts.checkpointing.manifest import (
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.places import Place, kinds, open_place
+from drivetrain.training.checkpointing.store.lock import LOCK_FILE, Lock, LostLockError
+from drivetrain.training.checkpointing.store.manifest import (
     MANIFEST_FILE,
     DamagedError,
     FileEntry,
     Manifest,
     MissingError,
 )
-from drivetrain.training_scripts.checkpointing.places import Place, kinds, open_place
-from drivetrain.training_scripts.checkpointing.retention import Retention
-from drivetrain.training_scripts.checkpointing.store import Store
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.training.checkpointing.store.retention import Retention
+from drivetrain.training.checkpointing.store.store import Store
 
 LOCATIONS = Path(__file__).parent / "places"
 MANY = bytes(range(256)) * 8192  # 2 MiB: more than one page, less than one piece

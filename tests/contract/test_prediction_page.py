@@ -42,10 +42,10 @@ def test_every_command_exists_with_its_options(line: str, capsys: pytest.Capture
 
 
 def test_every_content_type_has_its_line() -> None:
-    from drivetrain.training_scripts import plugins
-    from drivetrain.training_scripts.serving import request
+    from drivetrain.training import plugins
+    from drivetrain.training.serving import request
 
     types = set(request._READERS)
     for name in plugins.names("serving/raw"):
-        types |= set(importlib.import_module(f"drivetrain.training_scripts.serving.raw.{name}").TYPES)
+        types |= set(importlib.import_module(f"drivetrain.training.serving.raw.{name}").TYPES)
     assert named("content type") == types - {"application/x-image"}

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.data import decoded
-from drivetrain.training_scripts.data.cursor import Order
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Reader, load_reader, recognised
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.input_pipeline import decoded
+from drivetrain.training.input_pipeline.cursor import Order
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Reader, load_reader, recognised
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 ROWS = 24

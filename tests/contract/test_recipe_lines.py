@@ -15,9 +15,9 @@ from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.cli import main
 from drivetrain.cli.local import submit
 from drivetrain.cli.local.submitted import Job, one_step_pipeline
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.loop.config import Config
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training import plugins
+from drivetrain.training.loop.config import Config
+from drivetrain.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 NAMES = plugins.names("recipes")

@@ -16,12 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.distribution.layers import layers_of
-from drivetrain.training_scripts.measure import measure
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import (
+from drivetrain.training import plugins
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import (
     Batch,
     HasAugment,
     HasContextPlan,
@@ -31,6 +29,8 @@ from drivetrain.training_scripts.recipe import (
     Recipe,
     load_recipe,
 )
+from drivetrain.training.torch.layers import layers_of
+from drivetrain.training_scripts.profile_recipe import measure
 from tests.fixtures import tiny_data
 
 NAMES = plugins.names("recipes")

@@ -20,14 +20,14 @@ import torch
 
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, unpack
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.outputs import answers_of, task_of
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import load_recipe
-from drivetrain.training_scripts.serving.model import ServedModel
+from drivetrain.training import plugins
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.outputs import answers_of, task_of
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import load_recipe
+from drivetrain.training.serving.model import ServedModel
+from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 

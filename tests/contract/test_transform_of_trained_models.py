@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.process import Process
+from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 from tests.fixtures.local_runs import BUCKET, LocalRuns

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.torch import state
 from drivetrain.training_scripts.recipes import decoder_lm
-from drivetrain.training_scripts.strategy import Common, load_strategy
 
 LENGTH = 8
 MODEL = decoder_lm.Recipe(layers=2, width=16, heads=4, hidden=24, length=LENGTH + 2, vocabulary=19, bias=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from drivetrain.training_scripts.launching.parent import follows_parent
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.launch.processes.parent import follows_parent
+from drivetrain.training.process import Process
 from tests.distributed.rank_pool import FORK, how_it_died, join, trace_fatal_signals, trace_of
 
 

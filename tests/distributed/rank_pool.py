@@ -38,8 +38,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import _random
 
-from drivetrain.training_scripts.launching.parent import follows_parent
-from drivetrain.training_scripts.process import Process, use_one_gloo_worker
+from drivetrain.training.launch.processes.parent import follows_parent
+from drivetrain.training.process import Process, use_one_gloo_worker
 
 FORK = multiprocessing.get_context("fork")
 # Each has groups of its own, which are there until the pool ends: threads and sockets.

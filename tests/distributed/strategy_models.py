@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.data.cursor import Indices
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.input_pipeline.cursor import Indices
+from drivetrain.training.recipe import Batch
 
 SIDE, CLASSES = 6, 5
 LENGTH, VOCABULARY, WIDTH, HEADS = 8, 10, 8, 2

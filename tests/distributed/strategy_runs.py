@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.distribution.layout import DATA_DIMENSIONS
+from drivetrain.training import plugins
+from drivetrain.training.torch.parallel.layout import DATA_DIMENSIONS
 
 # Common options that every strategy honours, or refuses with an InputError that gives the reason.
 FEATURES = ("fp16", "bf16", "activation_checkpointing", "compile", "fused", "ema", "clipping")

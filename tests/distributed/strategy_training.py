@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts.checkpointing import tensors
-from drivetrain.training_scripts.checkpointing.exchange import Exchange
-from drivetrain.training_scripts.checkpointing.index import Index, TensorEntry
-from drivetrain.training_scripts.data.cursor import Order, share
-from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.distribution.sharded import fill
-from drivetrain.training_scripts.evaluation import evaluate
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
+from drivetrain.training.checkpointing.tensors import tensors
+from drivetrain.training.checkpointing.tensors.exchange import Exchange
+from drivetrain.training.checkpointing.tensors.index import Index, TensorEntry
+from drivetrain.training.evaluation.run import evaluate
+from drivetrain.training.input_pipeline.cursor import Order, share
+from drivetrain.training.process import Process
+from drivetrain.training.strategy import Common, Strategy, load_strategy
+from drivetrain.training.torch import state
+from drivetrain.training.torch.parallel.sharded import fill
 from tests.distributed.strategy_models import Memory, Recipe, recipe_of
 from tests.distributed.strategy_runs import Run
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.errors import StoppedError
-from drivetrain.training_scripts.loop.agreement import Agreement
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.errors import StoppedError
+from drivetrain.training.loop.agreement import Agreement
+from drivetrain.training.process import Process
 
 
 def told_at(process: Process, steps: dict[int, int], seconds: float) -> tuple[int, int]:

@@ -8,10 +8,10 @@ import pytest
 import torch.distributed as dist
 from torch import nn
 
-from drivetrain.training_scripts.distribution.batch_statistics import synchronize_batch_statistics
-from drivetrain.training_scripts.distribution.layout import lay_out
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
+from drivetrain.training.torch.parallel.layout import lay_out
 
 
 def looks_across(process: Process, degrees: dict[str, int]) -> list[int]:

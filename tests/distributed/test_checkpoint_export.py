@@ -12,10 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from drivetrain.training.process import Process
+from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts import checkpoints
 from drivetrain.training_scripts.evaluate import run as evaluate
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
 CONFIG = Config(

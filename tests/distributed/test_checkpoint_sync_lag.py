@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.checkpointing.sync_lag import SyncWatch
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.checkpointing.checkpointer import Checkpointer
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.store.sync_lag import SyncWatch
+from drivetrain.training.process import Process
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 
-from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer
-from drivetrain.training_scripts.checkpointing.dcp_storage import StoreReader, StoreWriter
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.checkpointing.checkpointer import Checkpointer
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.tensors.dcp_storage import StoreReader, StoreWriter
+from drivetrain.training.process import Process
+from drivetrain.training.torch import state
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Arrays, Setting, build, go_on
 

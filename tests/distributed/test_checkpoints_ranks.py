@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.checkpointing import exchange as exchange_module
-from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer, CheckpointOptions
-from drivetrain.training_scripts.checkpointing.exchange import Exchange
-from drivetrain.training_scripts.checkpointing.lock import Lock
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.tensors import model_parts, tensors_of
-from drivetrain.training_scripts.distribution.sharded import local
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.lock import Lock
+from drivetrain.training.checkpointing.tensors import exchange as exchange_module
+from drivetrain.training.checkpointing.tensors.exchange import Exchange
+from drivetrain.training.checkpointing.tensors.tensors import model_parts, tensors_of
+from drivetrain.training.process import Process
+from drivetrain.training.torch.parallel.sharded import local
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, go_on, whole_state
 

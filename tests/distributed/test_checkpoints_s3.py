@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 

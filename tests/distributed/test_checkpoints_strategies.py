@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.checkpointing.tensors import model_parts
-from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.checkpointing.checkpointer import Checkpointer
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.tensors.tensors import model_parts
+from drivetrain.training.process import Process
+from drivetrain.training.torch import state
 from tests.distributed.strategy_runs import FIRST, Run, parameters
 from tests.distributed.strategy_training import Arrays, Setting, Trained, build, go_on, identical, whole_state
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
 from drivetrain.training_scripts.recipes import decoder_lm
-from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed import strategy_models
 from tests.distributed.language_model_training import LENGTH, MODEL, distance, learn
 

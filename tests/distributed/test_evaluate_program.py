@@ -16,13 +16,13 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
+from drivetrain.base.errors import InputError
+from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import load_recipe
+from drivetrain.training.torch.models.saved_model import save_model
 from drivetrain.training_scripts import evaluate
-from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.evaluate import run
-from drivetrain.training_scripts.evaluating.settings import Settings
-from drivetrain.training_scripts.models.saved_model import save_model
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import load_recipe
 
 OPTIONS = {"channels": 4, "hidden": 16}
 SITES = ("east", "north", "west")
@@ -400,7 +400,7 @@ OWN = """
 from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
-from drivetrain.training_scripts.metric import Counts, Value
+from drivetrain.training.metric import Counts, Value
 
 @dataclass(frozen=True)
 class Sure:

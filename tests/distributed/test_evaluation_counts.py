@@ -11,10 +11,10 @@ import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drivetrain.training_scripts.counting.coverage import CoverageError
-from drivetrain.training_scripts.counting.result import Evaluation
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
+from drivetrain.base.errors import InputError
+from drivetrain.training.metric_states.coverage import CoverageError
+from drivetrain.training.metric_states.result import Evaluation
+from drivetrain.training.process import Process
 from tests.fixtures.evaluated_samples import KINDS, Given, accumulator, comparable, evaluated, samples, taken
 
 COLLECTIVES = (

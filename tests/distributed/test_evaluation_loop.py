@@ -15,19 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from drivetrain.training_scripts.distribution.layout import Layout
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.evaluation import (
-    Bootstrap,
-    Evaluation,
-    SliceColumn,
-    evaluate,
-    probe,
-    task_of,
-)
-from drivetrain.training_scripts.metric import load_metrics
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.evaluation.run import Bootstrap, Evaluation, SliceColumn, evaluate, probe, task_of
+from drivetrain.training.metric import load_metrics
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.torch.parallel.layout import Layout
 from drivetrain.training_scripts.train import validate
 
 CLASSES = 3

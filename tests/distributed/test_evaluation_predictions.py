@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from drivetrain.training_scripts.evaluating import predictions
-from drivetrain.training_scripts.evaluating.predictions import Predictions
-from drivetrain.training_scripts.metric import Samples, Task
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.evaluation import predictions
+from drivetrain.training.evaluation.predictions import Predictions
+from drivetrain.training.metric import Samples, Task
+from drivetrain.training.process import Process
 
 MULTICLASS = Task("multiclass", 3, ("ant", "bee", "wasp"))
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.distribution.layout import Layout
-from drivetrain.training_scripts.evaluation import Evaluation, evaluate, probe, task_of
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training.evaluation.run import Evaluation, evaluate, probe, task_of
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import load_recipe
+from drivetrain.training.torch.parallel.layout import Layout
 
 
 def measure(process: Process, data: Path, batch_size: int) -> Evaluation:

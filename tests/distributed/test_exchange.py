@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.checkpointing import exchange as exchange_module
-from drivetrain.training_scripts.checkpointing.exchange import Exchange
-from drivetrain.training_scripts.launching.failure import is_lost_peer
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.checkpointing.tensors import exchange as exchange_module
+from drivetrain.training.checkpointing.tensors.exchange import Exchange
+from drivetrain.training.launch.processes.failure import is_lost_peer
+from drivetrain.training.process import Process
 
 LONG = b"\0\xff\n" * 1_000_000
 # Of messages: small memory is given to the next that asks, much is mapped anew.

@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from drivetrain.training_scripts.checkpointing.exchange import Exchange
-from drivetrain.training_scripts.distribution.layout import lay_out
-from drivetrain.training_scripts.loop.agreement import Agreement
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.checkpointing.tensors.exchange import Exchange
+from drivetrain.training.loop.agreement import Agreement
+from drivetrain.training.process import Process
+from drivetrain.training.torch.parallel.layout import lay_out
 
 
 def threads_of_all_groups(process: Process) -> dict[str, int]:

@@ -17,8 +17,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from drivetrain.training_scripts.loop.appended import AppendedFile
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.loop.appended import AppendedFile
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 from tests.fixtures import tiny_data
 
@@ -370,7 +370,7 @@ def test_a_restart_loses_nothing_of_a_model_in_parts(
 
 
 def beats(process: Process, data: Path, target: Path) -> int:
-    from drivetrain.training_scripts.launching import heartbeat
+    from drivetrain.training.launch.processes import heartbeat
 
     ranks = target / "ranks"
     heartbeat.register(ranks, local_rank=process.local_rank, rank=process.rank, attempt=0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.training_scripts.launching.failure import is_lost_peer
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.launch.processes.failure import is_lost_peer
+from drivetrain.training.process import Process
 
 
 def lose_a_peer(process: Process, operation: str) -> tuple[str, bool]:

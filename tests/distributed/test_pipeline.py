@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
 from drivetrain.training_scripts.recipes import decoder_lm
-from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed.strategy_models import Recipe
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit

@@ -19,15 +19,15 @@ import torch
 
 from drivetrain.data.manifest import Manifest
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.outputs import answers_of, task_of
+from drivetrain.training.prediction.identity import model_hash
+from drivetrain.training.prediction.settings import Settings
+from drivetrain.training.process import Process
+from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts import predict as predict_program
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.outputs import answers_of, task_of
 from drivetrain.training_scripts.predict import run
-from drivetrain.training_scripts.predicting.identity import model_hash
-from drivetrain.training_scripts.predicting.settings import Settings
-from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.train import train
 
 Forked = Callable[..., list[Any]]
@@ -318,7 +318,7 @@ def test_bad_settings_and_columns(model: Path, digits: Path, tmp_path: Path) -> 
 def test_an_answer_that_is_no_number(pooled: Forked, digits: Path, model: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    from drivetrain.training_scripts.models.saved_model import save_model
+    from drivetrain.training.torch.models.saved_model import save_model
 
     weights = load_file(model / "model.safetensors")
     weights = {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}

@@ -16,7 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.strategies import ddp
 from tests.distributed.own_ranks import run_forked
 from tests.distributed.rank_pool import FORK, RankPool

@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from drivetrain.training_scripts.counting import ranking as module
-from drivetrain.training_scripts.counting.ranking import rank_exactly
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.metric import Ranked, Ranking
-from drivetrain.training_scripts.process import Process
+from drivetrain.base.errors import InputError
+from drivetrain.training.metric import Ranked, Ranking
+from drivetrain.training.metric_states.ranking import ranking as module
+from drivetrain.training.metric_states.ranking.ranking import rank_exactly
+from drivetrain.training.process import Process
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 Parts = list[Ranking]

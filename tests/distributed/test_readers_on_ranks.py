@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.data import content, decoded, host_memory
-from drivetrain.training_scripts.data.cursor import Order
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.data.loader import Loader
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import load_reader
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.input_pipeline import content, decoded, host_memory
+from drivetrain.training.input_pipeline.cursor import Order
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.input_pipeline.loader import Loader
+from drivetrain.training.process import Process
+from drivetrain.training.reader import load_reader
+from drivetrain.training.recipe import load_recipe
 
 ROWS = 24
 

@@ -17,12 +17,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from drivetrain.authoring.plain_yaml import read_yaml
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.models.resnet import imagenet_resnet
-from drivetrain.training_scripts.models.saved_model import load_model
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training import plugins
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import load_recipe
+from drivetrain.training.torch.models.resnet import imagenet_resnet
+from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
 CONFIG = Config(

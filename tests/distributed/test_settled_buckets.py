@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.strategies import ddp
 from drivetrain.training_scripts.train import Config, Folders, train
 

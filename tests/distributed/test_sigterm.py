@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
+from drivetrain.training.checkpointing import checkpointer as checkpointer_module
+from drivetrain.training.checkpointing.attempts import read_attempts
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.store import Store
+from drivetrain.training.checkpointing.tensors import writing as writing_module
+from drivetrain.training.errors import StoppedError
+from drivetrain.training.launch.processes.failure import is_lost_peer
+from drivetrain.training.loop import interruption_simulation
+from drivetrain.training.loop import saving as saving_module
+from drivetrain.training.process import Process
+from drivetrain.training.strategy import Strategy
 from drivetrain.training_scripts import train as train_module
-from drivetrain.training_scripts.checkpointing import checkpointer as checkpointer_module
-from drivetrain.training_scripts.checkpointing import writing as writing_module
-from drivetrain.training_scripts.checkpointing.attempts import read_attempts
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.store import Store
-from drivetrain.training_scripts.errors import StoppedError
-from drivetrain.training_scripts.launching.failure import is_lost_peer
-from drivetrain.training_scripts.loop import rehearsal
-from drivetrain.training_scripts.loop import saving as saving_module
-from drivetrain.training_scripts.process import Process
 from drivetrain.training_scripts.strategies import ddp
-from drivetrain.training_scripts.strategy import Strategy
 from drivetrain.training_scripts.train import Config, Folders, train
 
 # 50 rows in batches of 16: 4 steps an epoch, 24 in all.
@@ -304,15 +304,15 @@ def told_soon(process: Process, who: int, calls: int, *arguments: Any) -> str:
 
 
 def rehearsed(process: Process, file: Path, *arguments: Any) -> str:
-    os.environ |= {rehearsal.STEP: "6", rehearsal.FILE: str(file)}
+    os.environ |= {interruption_simulation.STEP: "6", interruption_simulation.FILE: str(file)}
     if process.is_main:  # as the local runner watches for it
-        wait = rehearsal.Rehearsal.wait
+        wait = interruption_simulation.Rehearsal.wait
 
         def interrupted(self: Any, is_told: Callable[[], bool]) -> None:
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
             wait(self, is_told)
 
-        rehearsal.Rehearsal.wait = interrupted
+        interruption_simulation.Rehearsal.wait = interrupted
     try:
         fit(process, *arguments)
     except StoppedError as error:

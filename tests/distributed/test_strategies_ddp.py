@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
 from drivetrain.training_scripts.strategies import ddp
-from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed import strategy_models
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit, fit_each, worst

@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from drivetrain.training_scripts.data.cursor import Order
-from drivetrain.training_scripts.distribution import gradients
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
-from drivetrain.training_scripts.strategy import load_strategy
+from drivetrain.training.input_pipeline.cursor import Order
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import load_strategy
+from drivetrain.training.torch import gradients
 from tests.distributed.strategy_models import Recipe, Weighted
 from tests.distributed.strategy_runs import ALL, FIRST, Run, dealt, parameters, with_models
 from tests.distributed.strategy_training import (

@@ -14,11 +14,11 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from drivetrain.training_scripts.distribution import state
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.torch import state
 from drivetrain.training_scripts.strategies import fsdp
-from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed import strategy_models
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit_each, worst

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.strategies import ddp
 from drivetrain.training_scripts.train import Config, Folders, train
 from tests.distributed import strategy_training

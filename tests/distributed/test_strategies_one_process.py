@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from tests.distributed.strategy_runs import FIRST, Run
 from tests.distributed.strategy_training import Setting, Trained, difference, fit, fit_each, worst
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from tests.distributed.strategy_models import Memory
 from tests.distributed.strategy_runs import FEATURES, FIRST, Run, dealt, parameters
 from tests.distributed.strategy_training import NUM_SAMPLES, Setting, build, difference, fit, fit_each, identical, worst

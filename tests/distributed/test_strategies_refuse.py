@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from tests.distributed.strategy_runs import ALL, Run
 from tests.distributed.strategy_training import Setting, build, fit
 
@@ -83,6 +83,6 @@ def test_optimizers_that_cannot_step_on_slices(optimizer: str, forked: Any) -> N
 
 
 def test_every_strategy_is_in_the_suite_or_refused_here() -> None:
-    from drivetrain.training_scripts import plugins
+    from drivetrain.training import plugins
 
     assert {run.strategy for run in ALL} == set(plugins.names("strategies")) - {"single", "dp"}

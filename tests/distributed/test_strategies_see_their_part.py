@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts.data.cursor import Order, share
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
-from drivetrain.training_scripts.strategy import Common, load_strategy
+from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.cursor import Order, share
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
 from tests.distributed.strategy_models import CLASSES, SIDE, Memory, Recipe
 from tests.distributed.strategy_runs import FIRST, Run, parameters
 from tests.distributed.strategy_training import (

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
-from drivetrain.training_scripts.distribution import gradients
-from drivetrain.training_scripts.distribution.layout import lay_out
-from drivetrain.training_scripts.distribution.sharded import fill, local, num_slices, whole
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
+from drivetrain.training.torch import gradients
+from drivetrain.training.torch.parallel.layout import lay_out
+from drivetrain.training.torch.parallel.sharded import fill, local, num_slices, whole
 
 WHOLE = torch.arange(15, dtype=torch.float64).reshape(5, 3)
 PLACEMENTS = [(Replicate(), Replicate()), (Replicate(), Shard(0)), (Shard(0), Replicate()), (Shard(0), Shard(1))]

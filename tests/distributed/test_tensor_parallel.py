@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
 from drivetrain.training_scripts.recipes import decoder_lm
-from drivetrain.training_scripts.strategy import Common, load_strategy
 from tests.distributed.language_model_training import MODEL, distance, learn
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, difference, fit

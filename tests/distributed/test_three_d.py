@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit
 

@@ -13,11 +13,11 @@ from drivetrain.catalog.instances import get_instance
 from drivetrain.recommend.communication import estimate_traffic
 from drivetrain.recommend.facts import new_file
 from drivetrain.recommend.sizing import Candidate, Plan
-from drivetrain.training_scripts.measure import measure
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training_scripts.profile_recipe import measure
 from drivetrain.training_scripts.recipes import decoder_lm
-from drivetrain.training_scripts.strategy import Common, load_strategy
 
 # The head is as wide as a block, as it is where the vocabulary is large.
 MODEL = decoder_lm.Recipe(layers=2, width=16, heads=4, length=8, vocabulary=260)

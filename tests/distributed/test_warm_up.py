@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
-from drivetrain.training_scripts.strategy import Common, load_strategy
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, load_strategy
 from tests.distributed import strategy_models
 
 Drawn = tuple[float, float, float]

@@ -40,7 +40,7 @@ def trial(given: Trial, shared: tuple[Case, Path]) -> Found:
 
     def slow_writes(rank: int) -> None:
         """A slow disk: what is written late must be what was saved, and not what there is by then."""
-        from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
+        from drivetrain.training.checkpointing.places.folder import FolderPlace
 
         draw, write = random.Random(given.draw.random() + rank), FolderPlace.write
 

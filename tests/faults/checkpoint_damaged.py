@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from drivetrain.training_scripts.checkpointing.manifest import MANIFEST_FILE
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.store import REPORT_FILE, Store
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE
+from drivetrain.training.checkpointing.store.store import REPORT_FILE, Store
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, draw_files, load_newest, save
 

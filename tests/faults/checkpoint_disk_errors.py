@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.store import Store
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.killing import ROOT
 from tests.faults.harness.made_checkpoints import Files, draw_files, load_newest, save

@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.retention import Retention
-from drivetrain.training_scripts.checkpointing.store import Store
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.retention import Retention
+from drivetrain.training.checkpointing.store.store import Store
+from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, load_newest, save
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from drivetrain.training_scripts.checkpointing.manifest import DamagedError
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.retention import Retention
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.manifest import DamagedError
+from drivetrain.training.checkpointing.store.retention import Retention
+from drivetrain.training.checkpointing.store.store import Store
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.lossy_disk import LossyDisk
 from tests.faults.harness.made_checkpoints import Files, draw_files, load_newest, save

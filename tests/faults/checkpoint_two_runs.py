@@ -13,14 +13,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from unittest import mock
 
-from drivetrain.training_scripts.checkpointing import lock
-from drivetrain.training_scripts.checkpointing.lock import Lock, LostLockError
-from drivetrain.training_scripts.checkpointing.manifest import DamagedError
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.retention import Retention
-from drivetrain.training_scripts.checkpointing.store import Store
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store import lock
+from drivetrain.training.checkpointing.store.lock import Lock, LostLockError
+from drivetrain.training.checkpointing.store.manifest import DamagedError
+from drivetrain.training.checkpointing.store.retention import Retention
+from drivetrain.training.checkpointing.store.store import Store
+from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, load_newest, save
 

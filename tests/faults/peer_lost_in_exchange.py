@@ -15,12 +15,12 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 
 FAULT = "a rank SIGKILLed in the exchange of a save while the others are frozen: all notice within 5 s"
 TRIALS, QUICK, AT_ONCE = 500, 30, 2
-PRELOAD = ("drivetrain.training_scripts.checkpointing.exchange", "drivetrain.training_scripts.launching.failure")
+PRELOAD = ("drivetrain.training.checkpointing.tensors.exchange", "drivetrain.training.launch.processes.failure")
 
 _NOTICED_WITHIN_S = 5.0
 _LATEST_S = 0.01
@@ -83,9 +83,9 @@ def _talk(rank: int, size: int, folder: Path, begun: int) -> int:
     import torch
     import torch.distributed as dist
 
-    from drivetrain.training_scripts.checkpointing.exchange import Exchange
-    from drivetrain.training_scripts.launching.failure import is_lost_peer
-    from drivetrain.training_scripts.process import Process
+    from drivetrain.training.checkpointing.tensors.exchange import Exchange
+    from drivetrain.training.launch.processes.failure import is_lost_peer
+    from drivetrain.training.process import Process
 
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store = dist.FileStore(str(folder / "store"), size)

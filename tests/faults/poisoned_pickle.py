@@ -58,9 +58,9 @@ def prepare(folder: Path) -> Shared:
 
 
 def trial(given: Trial, shared: Shared) -> Found:
+    from drivetrain.training.checkpointing.places.folder import FolderPlace
+    from drivetrain.training.checkpointing.store.store import Store
     from drivetrain.training_scripts import evaluate, train
-    from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-    from drivetrain.training_scripts.checkpointing.store import Store
     from tests.faults.harness import training
     from tests.faults.harness.ranks import Ranks
 
@@ -130,7 +130,7 @@ def _archive_of(marker: Path) -> bytes:
 
 def _vouch(folder: Path, artefact: Path) -> None:
     """Let the manifest say that the poison belongs there, as somebody does who knows the format."""
-    from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
+    from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
 
     manifest = folder / "manifest.json"
     if artefact == manifest:

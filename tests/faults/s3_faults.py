@@ -19,11 +19,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from drivetrain.training_scripts.checkpointing.manifest import DamagedError
-from drivetrain.training_scripts.checkpointing.places.s3 import S3Place
-from drivetrain.training_scripts.checkpointing.store import Store
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.places.s3 import S3Place
+from drivetrain.training.checkpointing.store.manifest import DamagedError
+from drivetrain.training.checkpointing.store.store import Store
+from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.killing import ROOT
 from tests.faults.harness.s3_proxy import ALL, Passing, S3Proxy
@@ -34,7 +34,7 @@ FAULT = "S3 5xx/429, stalls, dropped and lost answers, killed uploads: 0 false c
 TRIALS = 200
 QUICK = 6
 AT_ONCE = 2
-PRELOAD = ("tests.fixtures.s3_server", "drivetrain.training_scripts.checkpointing.places.s3")
+PRELOAD = ("tests.fixtures.s3_server", "drivetrain.training.checkpointing.places.s3")
 SAVES = 3
 _WRITER_STEP = 99
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training.launch.processes.parent import follows_parent
 
 ROOT = Path(__file__).parents[2]
 FILE = "tests/faults/harness/guards_of_input.py"

@@ -6,9 +6,9 @@ import pytest
 
 from drivetrain.recommend.facts import SUFFIX, new_file
 from drivetrain.recommend.facts_places import SHIPPED
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.measure import measure
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.training import plugins
+from drivetrain.training.recipe import load_recipe
+from drivetrain.training_scripts.profile_recipe import measure
 
 
 @pytest.mark.slow_cases(but=["digits_cnn", "mnist_cnn", "imdb_sentiment"])

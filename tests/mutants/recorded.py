@@ -18,13 +18,13 @@ def _of(file: str, tests: tuple[str, ...], *changes: tuple[str, str, str]) -> tu
 MUTANTS: tuple[Mutant, ...] = (
     # What a step does to the weights, where all ranks would agree on the mistake.
     *_of(
-        "training_scripts/distribution/average.py",
+        "drivetrain/training/torch/average.py",
         ("training_scripts/distribution/test_average.py",),
         ("average: the two parts are swapped", "            1.0 - self.decay,\n", "            self.decay,\n"),
         ("average: the model keeps the averages", "            held.copy_(kept)\n", "            pass\n"),
     ),
     *_of(
-        "training_scripts/distribution/gradients.py",
+        "drivetrain/training/torch/gradients.py",
         ("training_scripts/distribution/test_gradients.py",),
         (
             "gradients: clipped 1 % too long",
@@ -39,7 +39,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Which sample comes when.
     *_of(
-        "training_scripts/data/cursor.py",
+        "drivetrain/training/input_pipeline/cursor.py",
         ("training_scripts/data/test_cursor.py",),
         ("cursor: an order computed ahead is used in the next epoch", "if epoch != held_epoch or start", "if start"),
         (
@@ -91,7 +91,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "training_scripts/data/cursor.py",
+        "drivetrain/training/input_pipeline/cursor.py",
         ("training_scripts/data/test_cursor_kinds.py",),
         (
             "cursor: a sample drawn twice looks alike",
@@ -119,7 +119,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Checkpoints: the protocol of a commit.
     *_of(
-        "training_scripts/checkpointing/store.py",
+        "drivetrain/training/checkpointing/store/store.py",
         (
             "training_scripts/checkpointing/store/test_commits.py",
             "training_scripts/checkpointing/store/test_damage.py",
@@ -176,7 +176,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("store: the files go before the manifest", "if manifest in names:", "if manifest not in names:"),
     ),
     *_of(
-        "training_scripts/checkpointing/places/folder.py",
+        "drivetrain/training/checkpointing/places/folder.py",
         ("training_scripts/checkpointing/places/test_folder.py",),
         ("folder: the name of a file is not durable", "_sync(path.parent)\n        return checksum", "return checksum"),
         (
@@ -223,7 +223,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "training_scripts/checkpointing/direct_io.py",
+        "drivetrain/training/checkpointing/store/direct_io.py",
         (
             "training_scripts/checkpointing/test_direct_io.py",
             "training_scripts/checkpointing/places/test_folder.py",
@@ -236,7 +236,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "training_scripts/checkpointing/lock.py",
+        "drivetrain/training/checkpointing/store/lock.py",
         ("training_scripts/checkpointing/test_lock.py",),
         ("lock: anybody's lock is this one's", "found.id == mine.id and not", "not"),
         ("lock: who takes over by the beat keeps the term", "+ (not self.holds_nothing())", "+ self.holds_nothing()"),
@@ -253,7 +253,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("lock: a zombie is alive", 'in "ZX"', 'in "X"'),
     ),
     *_of(
-        "training_scripts/checkpointing/manifest.py",
+        "drivetrain/training/checkpointing/store/manifest.py",
         ("training_scripts/checkpointing/test_manifest.py",),
         ("manifest: a later format is read", "> FORMAT:", "> FORMAT + 1:"),
         ("manifest: a file outside the checkpoint", '("", ".", "..")', '("", ".")'),
@@ -262,7 +262,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("manifest: an agent's mark is a file of the checkpoint", '".sagemaker-uploaded", ', ""),
     ),
     *_of(
-        "training_scripts/checkpointing/retention.py",
+        "drivetrain/training/checkpointing/store/retention.py",
         ("training_scripts/checkpointing/test_retention.py",),
         ("retention: the newest good one goes", "if step >= newest_good)", "if step > newest_good)"),
         ("retention: of equal ones the earlier stays", "(sign * known[step], step)", "(sign * known[step], -step)"),
@@ -271,7 +271,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Metrics: sums that are exact.
     *_of(
-        "training_scripts/counting/exact_sum.py",
+        "drivetrain/training/metric_states/numbers/exact_sum.py",
         ("training_scripts/counting/test_exact_sum.py",),
         (
             "exact sum: the smallest numbers are taken for normal ones",
@@ -291,7 +291,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "training_scripts/counting/accumulator.py",
+        "drivetrain/training/metric_states/accumulator.py",
         ("training_scripts/counting/test_accumulator.py",),
         ("accumulator: the last error is told", "self._failure = self._failure or message", "self._failure = message"),
         (

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.host_memory import map_file
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.input_pipeline.content import content_hash
+from drivetrain.training.input_pipeline.host_memory import map_file
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, Rows, check_choice
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 RECORD = 1 + CHANNELS * SIDE * SIDE

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data import pictures
-from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.decoded import kept_arrays, origin
-from drivetrain.training_scripts.data.host_memory import HostArrays
-from drivetrain.training_scripts.data.pictures import MODES, decoded
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice, check_whole_number
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.input_pipeline import picture_files
+from drivetrain.training.input_pipeline.content import content_hash
+from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
+from drivetrain.training.input_pipeline.host_memory import HostArrays
+from drivetrain.training.input_pipeline.picture_files import MODES, decoded
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, Rows, check_choice, check_whole_number
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _SPLITS = {"train": ("train", "training"), "test": ("val", "valid", "validation", "test")}
@@ -103,7 +103,7 @@ class Reader(reader.Reader):
             self._decode_into(filling["image"], rows, rows)
 
         options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
-        made_of = origin(self.content_hash, options, sys.modules[__name__], pictures) | pictures.versions()
+        made_of = origin(self.content_hash, options, sys.modules[__name__], picture_files) | picture_files.versions()
         self._images = kept_arrays(self.process, {"image": (shape, np.uint8)}, made_of, fill).arrays["image"]
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data import words as _words
-from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.decoded import kept_arrays, origin
-from drivetrain.training_scripts.data.host_memory import HostArrays, host_folder
-from drivetrain.training_scripts.data.words import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice, check_whole_number
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.input_pipeline import tokens as _words
+from drivetrain.training.input_pipeline.content import content_hash
+from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
+from drivetrain.training.input_pipeline.host_memory import HostArrays, host_folder
+from drivetrain.training.input_pipeline.tokens import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, Rows, check_choice, check_whole_number
 
 CLASSES = ("neg", "pos")
 _TRAIN, _TEST = ("train",), ("test", "val", "validation")

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.host_memory import host_arrays, map_file
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.input_pipeline.content import content_hash
+from drivetrain.training.input_pipeline.host_memory import host_arrays, map_file
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, Rows, check_choice
 
 _FILE = re.compile(r"(?P<set>train|t10k)-(?P<what>images|labels)[-.]idx[13]-ubyte(?:\.gz)?")
 _SETS = {"train": "train", "test": "t10k"}

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.decoded import kept_arrays, origin
-from drivetrain.training_scripts.data.host_memory import HostArrays, map_file
-from drivetrain.training_scripts.errors import InputError, unknown_name
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_choice
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.input_pipeline.content import content_hash
+from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
+from drivetrain.training.input_pipeline.host_memory import HostArrays, map_file
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, Rows, check_choice
 
 LABELS = ("label", "labels", "y", "target", "targets")
 _SPLITS = ("train", "test")

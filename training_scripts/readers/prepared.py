@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data import prepared as _prepared
-from drivetrain.training_scripts.data.decoded import kept_arrays, origin
-from drivetrain.training_scripts.data.host_memory import HostArrays
-from drivetrain.training_scripts.data.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
-from drivetrain.training_scripts.data.table import Layout, Table
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, check_whole_number
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.input_pipeline import prepared as _prepared
+from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
+from drivetrain.training.input_pipeline.host_memory import HostArrays
+from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
+from drivetrain.training.input_pipeline.table import Layout, Table
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, check_whole_number
 
 
 def recognises(folder: Path) -> bool:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from drivetrain.training_scripts import reader
-from drivetrain.training_scripts.data.content import content_hash
-from drivetrain.training_scripts.data.host_memory import map_file
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Columns, Indices, Rows, check_whole_number
+from drivetrain.base.errors import InputError
+from drivetrain.training import reader
+from drivetrain.training.input_pipeline.content import content_hash
+from drivetrain.training.input_pipeline.host_memory import map_file
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns, Indices, Rows, check_whole_number
 
 VOCABULARY = 256
 FALLBACK = True  # other formats come with a readme

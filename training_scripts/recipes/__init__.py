@@ -1,1 +1,1 @@
-"""Recipes, one file each; the contract is in drivetrain.training_scripts.recipe."""
+"""Recipes, one file each; the contract is in drivetrain.training.recipe."""

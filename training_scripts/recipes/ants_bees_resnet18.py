@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.data.augmentation import resized_crop_and_flip
-from drivetrain.training_scripts.data.images import normalized
-from drivetrain.training_scripts.models.parameter_groups import share_learning_rate
-from drivetrain.training_scripts.models.resnet import imagenet_resnet
-from drivetrain.training_scripts.reader import Columns, check_whole_number
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.input_pipeline.augmentation import resized_crop_and_flip
+from drivetrain.training.input_pipeline.images import normalized
+from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.recipe import Batch
+from drivetrain.training.torch.models.parameter_groups import share_learning_rate
+from drivetrain.training.torch.models.resnet import imagenet_resnet
 
 BLOCKS = (2, 2, 2, 2)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which the weights have learnt with

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.data.augmentation import crop_and_flip
-from drivetrain.training_scripts.data.images import normalized
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.models.parameter_groups import decay_matrices
-from drivetrain.training_scripts.models.resnet import cifar_resnet
-from drivetrain.training_scripts.reader import Columns, check_whole_number
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.augmentation import crop_and_flip
+from drivetrain.training.input_pipeline.images import normalized
+from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.recipe import Batch
+from drivetrain.training.torch.models.parameter_groups import decay_matrices
+from drivetrain.training.torch.models.resnet import cifar_resnet
 
 SIDE = 32
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the 50,000 training images

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.models.parameter_groups import decay_matrices
-from drivetrain.training_scripts.reader import Columns, check_whole_number
-from drivetrain.training_scripts.recipe import Batch, check_tokens
+from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.recipe import Batch, check_tokens
+from drivetrain.training.torch.models.parameter_groups import decay_matrices
 
 ROTARY_BASE = 10_000.0
 START = 0.02  # the standard deviation of a new matrix

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.reader import Columns, matrix
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.reader import Columns, matrix
+from drivetrain.training.recipe import Batch
 
 SIDE = 8
 BRIGHTEST = 16.0

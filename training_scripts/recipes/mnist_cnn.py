@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.data.images import normalized
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.models.parameter_groups import decay_matrices
-from drivetrain.training_scripts.reader import Columns, check_whole_number
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.images import normalized
+from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.recipe import Batch
+from drivetrain.training.torch.models.parameter_groups import decay_matrices
 
 SIDE = 28
 MEAN, STD = (0.1307,), (0.3081,)  # of the 60,000 training images

@@ -1,1 +1,1 @@
-"""Strategies, one file each; the contract is in drivetrain.training_scripts.strategy."""
+"""Strategies, one file each; the contract is in drivetrain.training.strategy."""

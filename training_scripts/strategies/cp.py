@@ -8,12 +8,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.distribution import reduction
-from drivetrain.training_scripts.distribution.context_parallel import Context
-from drivetrain.training_scripts.distribution.loss_checks import MOST_GATHERED_BYTES
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import Batch, HasLossParts, check_values
+from drivetrain.base.errors import InputError
+from drivetrain.training import strategy
+from drivetrain.training.recipe import Batch, HasLossParts, check_values
+from drivetrain.training.torch import reduction
+from drivetrain.training.torch.loss_checks import MOST_GATHERED_BYTES
+from drivetrain.training.torch.parallel.context_parallel import Context
 
 DIMENSIONS = ("replicate", "context")
 MIN_TORCH = "2.13"
@@ -31,7 +31,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.distribution.context_parallel."""
+    """See drivetrain.training.torch.parallel.context_parallel."""
 
     def check(self) -> None:
         if self.common.compile:

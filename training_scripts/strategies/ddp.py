@@ -16,11 +16,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.checkpointing.generators import kept_generators
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import Batch
-from drivetrain.training_scripts.strategy import pieces
+from drivetrain.base.errors import InputError
+from drivetrain.training import strategy
+from drivetrain.training.checkpointing.tensors.generators import kept_generators
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import pieces
 
 DIMENSIONS = ("replicate",)
 MIN_TORCH = "2.6"
@@ -64,7 +64,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.strategy.Strategy. With one process it is the same as `single`."""
+    """See drivetrain.training.strategy.Strategy. With one process it is the same as `single`."""
 
     needs_mesh = False
     options: Options

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.base.errors import InputError
+from drivetrain.training import strategy
 
 DIMENSIONS = ()
 MIN_TORCH = "2.6"
@@ -25,7 +25,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.strategy.Strategy. Running statistics are those of the first GPU's samples."""
+    """See drivetrain.training.strategy.Strategy. Running statistics are those of the first GPU's samples."""
 
     def check(self) -> None:
         process, common = self.process, self.common

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
-from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.distribution.layers import layers_of
-from drivetrain.training_scripts.distribution.precision import Precision
+from drivetrain.training import strategy
+from drivetrain.training.torch.layers import layers_of
+from drivetrain.training.torch.precision import Precision
 
 DIMENSIONS = ("shard",)
 MIN_TORCH = "2.6"
@@ -43,7 +43,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.strategy.Strategy."""
+    """See drivetrain.training.strategy.Strategy."""
 
     def distribute(self, model: nn.Module) -> nn.Module:
         self.shape_layers(model)

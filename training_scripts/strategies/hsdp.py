@@ -26,7 +26,7 @@ class Options(fsdp.Options):
 
 
 class Strategy(fsdp.Strategy):
-    """See drivetrain.training_scripts.strategy.Strategy."""
+    """See drivetrain.training.strategy.Strategy."""
 
     options: Options
 

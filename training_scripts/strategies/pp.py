@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
+from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
 
 DIMENSIONS = ("stage",)
 MIN_TORCH = "2.13"
@@ -30,4 +30,4 @@ class Options:
 
 
 class Strategy(PipelineStrategy):
-    """See drivetrain.training_scripts.distribution.pipeline."""
+    """See drivetrain.training.torch.parallel.pipeline."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drivetrain.training_scripts.distribution import reduction
-from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
+from drivetrain.training.torch import reduction
+from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
 
 DIMENSIONS = ("stage", "replicate")
 MIN_TORCH = "2.13"
@@ -37,7 +37,7 @@ class Options:
 
 
 class Strategy(PipelineStrategy):
-    """See drivetrain.training_scripts.distribution.pipeline."""
+    """See drivetrain.training.torch.parallel.pipeline."""
 
     def exchange(self) -> None:
         if self.layout.data_size > 1:

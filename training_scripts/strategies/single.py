@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.base.errors import InputError
+from drivetrain.training import strategy
 
 DIMENSIONS = ()
 MIN_TORCH = "2.6"
@@ -18,7 +18,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.strategy.Strategy."""
+    """See drivetrain.training.strategy.Strategy."""
 
     def check(self) -> None:
         if self.process.world_size != 1:

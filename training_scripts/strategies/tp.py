@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts import strategy
-from drivetrain.training_scripts.distribution.tensor_parallel import (
+from drivetrain.training import strategy
+from drivetrain.training.torch.parallel.tensor_parallel import (
     parallelize,
     refuse_part,
     refuse_uneven_length,
     step_by_kind,
 )
-from drivetrain.training_scripts.distribution.tensor_plan import plan_for
+from drivetrain.training.torch.parallel.tensor_plan import plan_for
 
 DIMENSIONS = ("tensor",)
 MIN_TORCH = "2.13"
@@ -32,7 +32,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training_scripts.distribution.tensor_parallel."""
+    """See drivetrain.training.torch.parallel.tensor_parallel."""
 
     def distribute(self, model: nn.Module) -> nn.Module:
         self.split(model)

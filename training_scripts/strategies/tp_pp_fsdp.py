@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from drivetrain.training_scripts.distribution.pipeline import PipelineStrategy
-from drivetrain.training_scripts.distribution.precision import Precision
-from drivetrain.training_scripts.distribution.stage_split import StageModule
-from drivetrain.training_scripts.distribution.tensor_parallel import parallelize, step_by_kind
-from drivetrain.training_scripts.distribution.tensor_plan import plan_for, takes_whole
+from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
+from drivetrain.training.torch.parallel.stage_split import StageModule
+from drivetrain.training.torch.parallel.tensor_parallel import parallelize, step_by_kind
+from drivetrain.training.torch.parallel.tensor_plan import plan_for, takes_whole
+from drivetrain.training.torch.precision import Precision
 from drivetrain.training_scripts.strategies import fsdp
 
 DIMENSIONS = ("stage", "shard", "tensor")
@@ -45,7 +45,7 @@ class Options:
 
 
 class Strategy(PipelineStrategy):
-    """See drivetrain.training_scripts.distribution.pipeline, .tensor_parallel and .strategies.fsdp."""
+    """See drivetrain.training.torch.parallel.pipeline, .tensor_parallel and .strategies.fsdp."""
 
     def distribute(self, model: nn.Module) -> nn.Module:
         size = self.layout.degrees["tensor"]

@@ -21,7 +21,7 @@ from drivetrain.report.content.facts import SavedState
 if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
 
-# As training_scripts.checkpointing.store names them.
+# As drivetrain.training.checkpointing.store.store names them.
 _STEP = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 

@@ -48,7 +48,7 @@ class Home:
 
     @property
     def decoded(self) -> Path:
-        """The folder of decoded data (training_scripts/data/decoded.py)."""
+        """The folder of decoded data (drivetrain/training/input_pipeline/decoded.py)."""
         return self.root / "decoded"
 
     @property

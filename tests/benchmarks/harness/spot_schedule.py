@@ -12,8 +12,8 @@ import math
 import random
 from dataclasses import dataclass
 
-from drivetrain.training_scripts.checkpointing.interval import parse_every
-from drivetrain.training_scripts.loop.cadence import FIRST_SECONDS, Cadence
+from drivetrain.training.checkpointing.interval import parse_every
+from drivetrain.training.loop.cadence import FIRST_SECONDS, Cadence
 
 
 @dataclass(frozen=True, kw_only=True)

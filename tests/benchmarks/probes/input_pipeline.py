@@ -18,10 +18,10 @@ from pathlib import Path
 
 import torch
 
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.data.loader import Loader
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch, load_recipe
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.input_pipeline.loader import Loader
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch, load_recipe
 from tests.fixtures import tiny_data
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

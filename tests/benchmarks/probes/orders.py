@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from drivetrain.training_scripts.data.cursor import Order, StreamOrder, WeightedOrder
+from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder
 
 BATCH, STEPS = 64, 3000
 KINDS = {

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from drivetrain.training_scripts.process import BACKENDS, Process, use_one_gloo_worker
+from drivetrain.training.process import BACKENDS, Process, use_one_gloo_worker
 
 STORE = "store"
 """The file below `scratch` over which ranks meet; each meeting needs a new one."""

@@ -23,10 +23,10 @@ LENGTH = 16
 
 
 def drivetrain(folder: Path, rows: int, global_batch: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    from drivetrain.training_scripts.data.dataset import Dataset
-    from drivetrain.training_scripts.data.loader import Loader
-    from drivetrain.training_scripts.process import Process
-    from drivetrain.training_scripts.recipe import Batch
+    from drivetrain.training.input_pipeline.dataset import Dataset
+    from drivetrain.training.input_pipeline.loader import Loader
+    from drivetrain.training.process import Process
+    from drivetrain.training.recipe import Batch
 
     class Recipe:
         columns, num_classes = ("tokens",), None

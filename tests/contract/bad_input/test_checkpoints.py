@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.checkpointing.index import Chunk, Index, TensorEntry
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
+from drivetrain.training.checkpointing.store.store import Store
+from drivetrain.training.checkpointing.tensors.index import Chunk, Index, TensorEntry
 from tests.contract.bad_input.place import Place, Ran
 
 # What is refused may start a program that trainings bring along.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
+from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
 from tests.contract.bad_input.place import Place
 
 EVALUATION = """

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training_scripts.launching.network import held_port
-from drivetrain.training_scripts.launching.parent import announce_parent
+from drivetrain.training.launch.network import held_port
+from drivetrain.training.launch.processes.parent import announce_parent
 
 ENDS_S = 10
 
 # Without torch, so that a start costs what torchrun costs.
 PROGRAM = """
 import os, signal, sys
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launching.failure import run_rank
-from drivetrain.training_scripts.launching.parent import die_with_parent
+from drivetrain.base.errors import InputError
+from drivetrain.training.launch.processes.failure import run_rank
+from drivetrain.training.launch.processes.parent import die_with_parent
 
 def program():
     kind, rank = sys.argv[1], int(os.environ["RANK"])

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.launching.network import held_port
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.launch.network import held_port
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
 pytestmark = pytest.mark.slow

@@ -83,7 +83,7 @@ def test_alone_on_its_host_it_ends_when_the_first_host_has(two_hosts: Any, tmp_p
 
 BEATING = """
 import signal, sys
-from drivetrain.training_scripts.launching.heartbeat import beat
+from drivetrain.training.launch.processes.heartbeat import beat
 
 def hangs_here():
     while True:

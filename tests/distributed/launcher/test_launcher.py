@@ -241,8 +241,8 @@ def test_a_script_of_ones_own_gets_its_arguments_and_its_traceback_to_the_failur
 TALKING = """
 import os, signal
 import torch
-from drivetrain.training_scripts.launching.failure import run_rank
-from drivetrain.training_scripts.process import join_group
+from drivetrain.training.launch.processes.failure import run_rank
+from drivetrain.training.process import join_group
 
 def program():
     with join_group() as process:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training_scripts.launching.parent import announce_parent
+from drivetrain.training.launch.processes.parent import announce_parent
 
 pytestmark = pytest.mark.slow
 

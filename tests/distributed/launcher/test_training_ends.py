@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def ranks_of(launcher: int) -> dict[int, int]:
         try:
             parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"drivetrain.training_scripts.launching.rank" not in words[:5]:
+            if b"drivetrain.training.launch.processes.rank" not in words[:5]:
                 continue
             lines = (entry / "environ").read_bytes().split(b"\0")
             variables = dict(line.split(b"=", 1) for line in lines if b"=" in line)

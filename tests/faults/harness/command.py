@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.cli import main
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training.launch.processes.parent import follows_parent
 
 # Of the developer's environment a command sees this, and nothing else.
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")

@@ -18,7 +18,7 @@ from drivetrain.targets.local.containers.process_table import descendants
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of, walk
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training.launch.processes.parent import follows_parent
 
 ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 5.0

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from drivetrain.targets.local.containers.process_table import descendants, send
-from drivetrain.training_scripts.launching.parent import announce_parent
+from drivetrain.training.launch.processes.parent import announce_parent
 from tests.faults.harness.progress import ROOT
 from tests.faults.harness.training import Case, trace
 

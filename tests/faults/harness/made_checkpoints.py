@@ -6,8 +6,8 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from drivetrain.training_scripts.checkpointing.manifest import DamagedError, FileEntry, Manifest, MissingError
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.store.manifest import DamagedError, FileEntry, Manifest, MissingError
+from drivetrain.training.checkpointing.store.store import Store
 
 Files = dict[str, bytes]
 

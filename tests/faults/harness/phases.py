@@ -14,7 +14,7 @@ from typing import Any
 
 RECORD = 3
 # Where each phase begins and ends: (name, module, what of it).
-_CHECKPOINTING = "drivetrain.training_scripts.checkpointing"
+_CHECKPOINTING = "drivetrain.training.checkpointing"
 _WATCHED = (
     ("load", f"{_CHECKPOINTING}.checkpointer", "Checkpointer.load_newest"),
     ("copy", f"{_CHECKPOINTING}.checkpointer", "Checkpointer.save"),
@@ -26,7 +26,7 @@ _WATCHED = (
     ("retention", f"{_CHECKPOINTING}.store", "Store.retain"),
     ("removal", f"{_CHECKPOINTING}.places.folder", "FolderPlace.remove"),
     ("warm-up", "drivetrain.training_scripts.strategies.ddp", "Strategy._settle_buckets"),
-    ("step", "drivetrain.training_scripts.strategy", "Strategy.train_step"),
+    ("step", "drivetrain.training.strategy", "Strategy.train_step"),
     ("validation", "drivetrain.training_scripts.train", "validate"),
 )
 NAMES = ("meeting", *dict.fromkeys(name for name, _, _ in _WATCHED))

@@ -24,8 +24,8 @@ import torch
 import torch._dynamo
 import torch.distributed as dist
 
+from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training_scripts import train
-from drivetrain.training_scripts.launching.parent import follows_parent
 from tests.faults.harness import phases
 from tests.faults.harness.traces import listen_often, trace_steps
 

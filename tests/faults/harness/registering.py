@@ -27,7 +27,7 @@ from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import open_registry
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
-from drivetrain.training_scripts.launching.parent import follows_parent
+from drivetrain.training.launch.processes.parent import follows_parent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.mlflow_server import VARIABLES as MLFLOW_VARIABLES
 from tests.fixtures.sagemaker_server import new_region, sagemaker_variables

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import sys
 
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
-from drivetrain.training_scripts.checkpointing.places._s3_client import Patience
-from drivetrain.training_scripts.checkpointing.places.s3 import S3Place
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.places._s3_client import Patience
+from drivetrain.training.checkpointing.places.s3 import S3Place
+from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
+from drivetrain.training.checkpointing.store.store import Store
 
 PART = 64 << 10
 # As short as a machine under load allows: what is measured is that there is an end.

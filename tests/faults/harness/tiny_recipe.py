@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts.reader import Columns
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.reader import Columns
+from drivetrain.training.recipe import Batch
 
 FEATURES = 16
 CLASSES = 8

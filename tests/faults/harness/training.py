@@ -206,9 +206,9 @@ def lost_too_much(folder: Path, attempts: int, whole: Reference) -> list[str]:
 
 def torn(folder: Path) -> list[str]:
     """Checkpoints that count, and are not whole. No kill alone leaves one: manifests come last."""
-    from drivetrain.training_scripts.checkpointing.manifest import DamagedError
-    from drivetrain.training_scripts.checkpointing.places import open_place
-    from drivetrain.training_scripts.checkpointing.store import QUARANTINE, Store
+    from drivetrain.training.checkpointing.places import open_place
+    from drivetrain.training.checkpointing.store.manifest import DamagedError
+    from drivetrain.training.checkpointing.store.store import QUARANTINE, Store
 
     violations: list[str] = []
     for place in (folder / "checkpoints").glob("*"):

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from drivetrain.training_scripts.checkpointing.interval import daly
+from drivetrain.training.checkpointing.interval import daly
 from tests.benchmarks.harness.spot_schedule import Costs, Schedule, with_cadence, with_interval
 
 MINUTE, HOUR = 60.0, 3600.0

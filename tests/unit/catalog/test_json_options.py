@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import InputError
 from drivetrain.catalog.json_options import wrong_type
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.options import build_options
+from drivetrain.training.options import build_options
 
 VALUES: list[Any] = [0, -1, 2**63, 1.5, 1e300, float("inf"), float("nan"), True, None, "6", [], ["6"], [1], {"a": 1}]
 

@@ -37,8 +37,8 @@ def data(tmp_path: Path) -> Path:
 def model(tmp_path: Path) -> Path:
     import torch
 
-    from drivetrain.training_scripts.models.saved_model import save_model
-    from drivetrain.training_scripts.recipe import load_recipe
+    from drivetrain.training.recipe import load_recipe
+    from drivetrain.training.torch.models.saved_model import save_model
 
     torch.manual_seed(0)
     description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32"}

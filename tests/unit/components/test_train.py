@@ -29,7 +29,7 @@ def test_declaration() -> None:
 
 def test_its_parameters_are_the_fields_of_the_program() -> None:
     """Names, types, defaults, and in the same order."""
-    from drivetrain.training_scripts.loop.config import Config
+    from drivetrain.training.loop.config import Config
 
     program = [(field.name, field.type, field.default) for field in fields(Config)]
     declared = [(name, p.type.__name__, p.default) for name, p in train.parameters.items()]
@@ -46,7 +46,7 @@ def test_a_training_job_can_carry_them() -> None:
 
 
 def test_what_may_change_in_a_resumed_training_keeps_the_place_of_its_checkpoints() -> None:
-    from drivetrain.training_scripts.loop.config import LOOKS_ON, MAY_CHANGE
+    from drivetrain.training.loop.config import LOOKS_ON, MAY_CHANGE
 
     assert LOOKS_ON < set(train.resumable) < MAY_CHANGE
     assert {"epochs", "max_steps", "strategy", "strategy_options"} <= set(train.resumable)
@@ -55,7 +55,7 @@ def test_what_may_change_in_a_resumed_training_keeps_the_place_of_its_checkpoint
 
 
 def test_the_help_names_every_strategy_and_reader() -> None:
-    from drivetrain.training_scripts import plugins
+    from drivetrain.training import plugins
 
     for parameter, family in (("strategy", "strategies"), ("reader", "readers")):
         words = re.findall(r"\w+", train.parameters[parameter].help)
@@ -77,8 +77,8 @@ def test_the_progress_lines_carry_the_declared_metrics(
 ) -> None:
     import torch
 
-    from drivetrain.training_scripts.loop.journal import Journal
-    from drivetrain.training_scripts.process import Process
+    from drivetrain.training.loop.journal import Journal
+    from drivetrain.training.process import Process
 
     values = {"train_loss": 0.0123, "validation_loss": 1.2e-05, "validation_accuracy": 0.9778}
     with Journal(Process(0, 1, 0, 1, torch.device("cpu")), None, epochs=10, total_steps=400) as journal:
@@ -94,7 +94,7 @@ def test_the_names_that_the_two_sides_share() -> None:
     """components/ and training_scripts/ import nothing of each other; they meet in the environment."""
     from drivetrain.components import evaluate as evaluate_module
     from drivetrain.steps import call
-    from drivetrain.training_scripts.launching import failure, parent
+    from drivetrain.training.launch.processes import failure, parent
 
     assert call.FAILURE_FILE == failure.FAILURE_FILE
     assert f'"{train_module.TENSORBOARD_FOLDER}"' in Path(start.__file__).read_text()
@@ -184,7 +184,7 @@ def test_its_import_brings_no_torch() -> None:
 
 
 def test_its_page_names_every_field_and_strategy() -> None:
-    from drivetrain.training_scripts import plugins
+    from drivetrain.training import plugins
 
     page = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
     named = set(re.findall(r"`([a-z_]+)`", page))

@@ -244,7 +244,7 @@ def test_the_compiled_step() -> None:
     for name in (
         "source/report.py",
         "drivetrain/steps/script_mode.py",
-        "drivetrain/training_scripts/launching/rank.py",
+        "drivetrain/training/launch/processes/rank.py",
     ):
         assert name.encode() in archive.content
 

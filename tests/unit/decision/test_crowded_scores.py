@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from drivetrain.decision import Champion, Evaluation, decide, policy, read_evaluation
-from drivetrain.training_scripts.counting.accumulator import Accumulator
-from drivetrain.training_scripts.counting.result import Bootstrap
-from drivetrain.training_scripts.evaluating import document
-from drivetrain.training_scripts.evaluating.settings import Settings
-from drivetrain.training_scripts.metric import Samples, Task, load_metrics
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.evaluation import document
+from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.metric import Samples, Task, load_metrics
+from drivetrain.training.metric_states.accumulator import Accumulator
+from drivetrain.training.metric_states.result import Bootstrap
+from drivetrain.training.process import Process
 
 N = 400
 TARGETS = np.random.default_rng(0).integers(0, 2, N)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
+from drivetrain.base.errors import InputError
 from drivetrain.cli.errors import explain_validation
 from drivetrain.components.train import train
 from drivetrain.rules import checkpoint_rules
-from drivetrain.training_scripts.checkpointing.interval import parse_every
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.loop import config
+from drivetrain.training.checkpointing.interval import parse_every
+from drivetrain.training.loop import config
 
 
 def refusal(*parameters: Parameter, **given: Any) -> str:

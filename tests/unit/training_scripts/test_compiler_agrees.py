@@ -9,17 +9,16 @@ import itertools
 import pytest
 import torch
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.catalog import strategies
 from drivetrain.catalog.degrees import World, data_size, fill
 from drivetrain.catalog.strategies import all_strategies
 from drivetrain.recommend import sizing
-from drivetrain.training_scripts import plugins
-from drivetrain.training_scripts.distribution import layout, pipeline
-from drivetrain.training_scripts.distribution.precision import PRECISIONS
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.strategy import load_strategy
+from drivetrain.training import plugins
+from drivetrain.training.process import Process
+from drivetrain.training.strategy import load_strategy
+from drivetrain.training.torch.parallel import layout, pipeline
+from drivetrain.training.torch.precision import PRECISIONS
 
 
 @pytest.mark.parametrize("name", plugins.names("strategies"))

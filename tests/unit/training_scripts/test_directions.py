@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from drivetrain.base.errors import InputError
 from drivetrain.base.errors import InputError as ComponentError
 from drivetrain.decision import Champion, decide, policy, read_evaluation
-from drivetrain.training_scripts.checkpointing.inspection.listing import list_training
-from drivetrain.training_scripts.checkpointing.inspection.trainings import find
-from drivetrain.training_scripts.checkpointing.retention import watched
-from drivetrain.training_scripts.errors import InputError
+from drivetrain.training.checkpointing.inspection.listing import list_training
+from drivetrain.training.checkpointing.inspection.trainings import find
+from drivetrain.training.checkpointing.store.retention import watched
+from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import direction, load_recipe
 from drivetrain.training_scripts.evaluate import run
-from drivetrain.training_scripts.evaluating.settings import Settings
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import direction, load_recipe
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.errors import InputError, LostHostError
+from drivetrain.base.errors import InputError
+from drivetrain.training.errors import LostHostError
+from drivetrain.training.launch.arguments import parse, read_options
+from drivetrain.training.launch.cluster import Cluster
+from drivetrain.training.launch.job import Options, Program
+from drivetrain.training.launch.launchers.torchrun import torchrun_command
 from drivetrain.training_scripts.launch import choose_launcher, describe_cluster, resolve_hosts
-from drivetrain.training_scripts.launchers.torchrun import torchrun_command
-from drivetrain.training_scripts.launching.arguments import parse, read_options
-from drivetrain.training_scripts.launching.cluster import Cluster
-from drivetrain.training_scripts.launching.job import Options, Program
 
 PROGRAM = """
 import os, signal, sys, time
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.launching.failure import run_rank
-from drivetrain.training_scripts.launching.parent import die_with_parent
+from drivetrain.base.errors import InputError
+from drivetrain.training.launch.processes.failure import run_rank
+from drivetrain.training.launch.processes.parent import die_with_parent
 
 def program():
     kind = sys.argv[1]
@@ -145,7 +146,7 @@ def test_one_host_takes_no_fixed_port() -> None:
     words = command(Cluster(processes=2))
     assert "--standalone" in words
     assert not any("port" in word for word in words)
-    assert words[-6:] == ["-m", "--", "drivetrain.training_scripts.launching.rank", "module", "m", "-x"]
+    assert words[-6:] == ["-m", "--", "drivetrain.training.launch.processes.rank", "module", "m", "-x"]
     assert {"--nproc-per-node=2", "--shutdown-timeout=90", "--max-restarts=0"} <= set(words)
 
 

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

@@ -17,9 +17,9 @@ from drivetrain.catalog.instances import get_instance
 from drivetrain.recommend.facts import new_file
 from drivetrain.recommend.memory import estimate_memory
 from drivetrain.recommend.sizing import Candidate, Plan
-from drivetrain.training_scripts.measure import _example, measure
-from drivetrain.training_scripts.recipe import Batch, Recipe, load_recipe
-from drivetrain.training_scripts.strategy import Common, load_strategy
+from drivetrain.training.recipe import Batch, Recipe, load_recipe
+from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training_scripts.profile_recipe import _example, measure
 from tests.fixtures.single_strategy import ALONE
 
 # Name -> (recipe, its options, samples).

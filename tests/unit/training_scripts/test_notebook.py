@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import InputError
 from drivetrain.training_scripts import notebook
-from drivetrain.training_scripts.errors import InputError
 from drivetrain.training_scripts.notebook import spawn
 from drivetrain.training_scripts.recipes import digits_cnn
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.data.cursor import Order, StreamOrder, WeightedOrder
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.loop import plan
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.loop.divergence import refuse_divergence, refuse_infinite_loss
-from drivetrain.training_scripts.loop.seeding import StepSeeds, seed_everything
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Recipe, load_recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder
+from drivetrain.training.loop import plan
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
+from drivetrain.training.loop.seeding import StepSeeds, seed_everything
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Recipe, load_recipe
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import Batch, load_recipe, unlabelled_batch
+from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import Batch, load_recipe, unlabelled_batch
 from drivetrain.training_scripts.recipes import digits_cnn
 
 COLUMNS: dict[str, Any] = {f"p{number}": np.full(3, number % 16, dtype=np.uint8) for number in range(64)}

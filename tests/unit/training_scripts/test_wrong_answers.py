@@ -9,16 +9,16 @@ from types import ModuleType
 import pytest
 import torch
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.loop.config import Config, Folders
-from drivetrain.training_scripts.process import Process
+from drivetrain.base.errors import InputError
+from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 OWN = """
 from dataclasses import dataclass
 import torch
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.recipe import Batch
 from drivetrain.training_scripts.recipes import digits_cnn
 @dataclass(frozen=True, kw_only=True)
 class Recipe(digits_cnn.Recipe):

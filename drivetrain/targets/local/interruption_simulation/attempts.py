@@ -2,8 +2,8 @@
 
     {"number": 3, "started": 1763688012.5, "first_step": 120, "step": 171, "time": ..., "saves": 2, ...}
 
-The training (or, for programs that do not know of it, the launcher) writes them; training_scripts/checkpointing tells
-what is in them. They are read on the host before it goes: what was written last may never reach the store.
+The training (or, for programs that do not know of it, the launcher) writes them; drivetrain/training/checkpointing
+tells what is in them. They are read on the host before it goes: what was written last may never reach the store.
 """
 
 from __future__ import annotations

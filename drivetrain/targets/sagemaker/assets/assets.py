@@ -21,7 +21,7 @@ from drivetrain.targets.travelling import source_files
 
 EXAMPLES = "example:"
 # The rooms of the package that travel.
-_ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training_scripts")
+_ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
 _PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
 
 

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
-# What training_scripts/serving reads and answers.
+# What drivetrain/training/serving reads and answers.
 CONTENT_TYPES = (JSON_TYPE, "application/jsonlines", "text/csv", "application/x-npy")
 RESPONSE_TYPES = CONTENT_TYPES
 # Of a model card's hyperparameters.

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from rivals import RIVALS, Limits, Rival, Saver
 from state import Training
 
-from drivetrain.training_scripts.process import Process
+from drivetrain.training.process import Process
 
 LIMIT = "limit"
 _SHORTEST_WINDOW = 1.0  # seconds

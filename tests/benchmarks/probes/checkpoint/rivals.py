@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict import get_state_dict
 
-from drivetrain.training_scripts.checkpointing.checkpointer import Checkpointer, CheckpointOptions
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.checkpointing.retention import Retention
+from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.store.retention import Retention
 
 
 class Saver(ABC):

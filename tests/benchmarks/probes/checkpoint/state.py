@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training_scripts.checkpointing.tensors import tensors_of
-from drivetrain.training_scripts.distribution.sharded import local
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Batch
-from drivetrain.training_scripts.strategy import Common, Strategy, load_strategy
+from drivetrain.training.checkpointing.tensors.tensors import tensors_of
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch
+from drivetrain.training.strategy import Common, Strategy, load_strategy
+from drivetrain.training.torch.parallel.sharded import local
 
 WIDTH, SAMPLES = 2048, 4
 # Parameters and the two moments of AdamW, in float32.

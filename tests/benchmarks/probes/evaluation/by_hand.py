@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from predictions import Predictions
 
-from drivetrain.training_scripts.counting.score_histogram import FINEST, number_of_bins
+from drivetrain.training.metric_states.ranking.score_histogram import FINEST, number_of_bins
 
 BINS = number_of_bins(FINEST)
 

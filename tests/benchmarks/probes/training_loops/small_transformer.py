@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training_scripts.recipe import Batch
+from drivetrain.training.recipe import Batch
 
 WORDS, LENGTH, WIDTH, CLASSES = 512, 32, 64, 8
 

@@ -10,8 +10,8 @@ from unittest import mock
 import torch
 from work import GLOBAL_BATCH, LEARNING_RATE, LOG_EVERY, SEED, WEIGHT_DECAY, Watch, Work
 
-from drivetrain.training_scripts.loop import plan
-from drivetrain.training_scripts.strategy import Strategy
+from drivetrain.training.loop import plan
+from drivetrain.training.strategy import Strategy
 from drivetrain.training_scripts.train import Config, Folders, train
 
 

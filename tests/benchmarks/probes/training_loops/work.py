@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from drivetrain.training_scripts.data.cursor import Order, share
-from drivetrain.training_scripts.data.dataset import Dataset
-from drivetrain.training_scripts.data.loader import Step
-from drivetrain.training_scripts.loop.seeding import seed_everything
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.recipe import Recipe, load_recipe
+from drivetrain.training.input_pipeline.cursor import Order, share
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.input_pipeline.loader import Step
+from drivetrain.training.loop.seeding import seed_everything
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Recipe, load_recipe
 
 GLOBAL_BATCH = 32
 LEARNING_RATE, WEIGHT_DECAY = 3e-3, 1e-2

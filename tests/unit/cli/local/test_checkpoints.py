@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from drivetrain.cli import main
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
-from drivetrain.training_scripts.checkpointing.places import open_place
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
+from drivetrain.training.checkpointing.store.store import Store
 
 
 def training(name: str, uri: str | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import pytest
 from drivetrain.report.content.facts import SavedState
 from drivetrain.report.content.saved_state import newest_checkpoint
 from drivetrain.targets.local.home import Home
-from drivetrain.training_scripts.checkpointing.manifest import FileEntry, Manifest
-from drivetrain.training_scripts.checkpointing.places.folder import FolderPlace
-from drivetrain.training_scripts.checkpointing.store import Store
+from drivetrain.training.checkpointing.places.folder import FolderPlace
+from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
+from drivetrain.training.checkpointing.store.store import Store
 
 URI = "s3://bucket/nightly/checkpoints/train/abc/"
 ARGUMENTS = {"CheckpointConfig": {"S3Uri": URI}}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.process import Process
-from drivetrain.training_scripts.reader import Reader, load_reader, recognised
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Reader, load_reader, recognised
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import load_recipe
 from drivetrain.training_scripts.recipes.decoder_lm import Attention, Block, Recipe
 
 SMALL: dict[str, Any] = {"length": 12, "layers": 2, "width": 16, "heads": 4}

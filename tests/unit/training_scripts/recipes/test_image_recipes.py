@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.models.resnet import imagenet_resnet
-from drivetrain.training_scripts.models.weights import load_weights
-from drivetrain.training_scripts.recipe import Recipe, load_recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import Recipe, load_recipe
+from drivetrain.training.torch.models.resnet import imagenet_resnet
+from drivetrain.training.torch.models.weights import load_weights
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import load_recipe
 
 SMALL: dict[str, Any] = {"vocabulary": 50, "length": 12, "width": 8, "heads": 2, "hidden": 16, "layers": 2}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training_scripts.errors import InputError
-from drivetrain.training_scripts.recipe import load_recipe
+from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import load_recipe
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The library of the training programs: loop, data, checkpoints, metrics, launcher."""

@@ -1,0 +1,1 @@
+"""A store that commits folders: manifests, locks, retention. Standard library only."""

@@ -1,0 +1,220 @@
+"""Where each piece of each tensor lies: the index of a checkpoint, as JSON.
+
+    {"format": 1, "tensors": {"model/0.weight": {"dtype": "float32", "shape": [8, 4], "chunks": [
+        {"offsets": [0, 0], "sizes": [4, 4], "file": "rank-00000-of-00002.safetensors", "start": 4096, "length": 64},
+        ...]}}}
+
+It carries what torch.distributed.checkpoint keeps in its pickled `Metadata`, to which it is translated for planning and
+resharding. A chunk may be there several times, in the files of hosts that do not share a folder: any of them will do.
+Reading an index needs no torch, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.training.checkpointing.store.manifest import DamagedError
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.metadata import Metadata
+
+INDEX_FILE = "index.json"
+FORMAT = 1
+
+# torch's name of a number format -> that of safetensors, and bytes a number.
+DTYPES: dict[str, tuple[str, int]] = {
+    "float64": ("F64", 8),
+    "float32": ("F32", 4),
+    "float16": ("F16", 2),
+    "bfloat16": ("BF16", 2),
+    "float8_e4m3fn": ("F8_E4M3", 1),
+    "float8_e5m2": ("F8_E5M2", 1),
+    "int64": ("I64", 8),
+    "int32": ("I32", 4),
+    "int16": ("I16", 2),
+    "int8": ("I8", 1),
+    "uint64": ("U64", 8),
+    "uint32": ("U32", 4),
+    "uint16": ("U16", 2),
+    "uint8": ("U8", 1),
+    "bool": ("BOOL", 1),
+}
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A box of a tensor: `sizes` numbers from `offsets` on, `length` bytes of `file` from `start` on, row by row."""
+
+    offsets: Sizes
+    sizes: Sizes
+    file: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """A whole tensor, and the chunks of it that are somewhere."""
+
+    dtype: str
+    shape: Sizes
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True)
+class Index:
+    """`tensors` by name. `values` and `paths` are of checkpoints that torch's own `dcp.save` made: what is no tensor,
+    and where in a nested state dict each name belongs."""
+
+    tensors: Mapping[str, TensorEntry]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Chunks on a line each would be easier to read, and three times as large."""
+        tensors = {
+            name: {"dtype": entry.dtype, "shape": entry.shape, "chunks": [_as_dict(chunk) for chunk in entry.chunks]}
+            for name, entry in self.tensors.items()
+        }
+        document = {"format": FORMAT, "tensors": tensors, "values": self.values, "paths": self.paths}
+        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Index:
+        """
+        Raises:
+            DamagedError: it is no index, or contradicts itself.
+        """
+        try:
+            document = json.loads(data)
+            if document["format"] != FORMAT:
+                raise DamagedError(f"{INDEX_FILE} is of format {document['format']!r}; this version reads {FORMAT}")
+            tensors = {name: _entry(name, given) for name, given in document["tensors"].items()}
+            paths = {name: tuple(path) for name, path in document["paths"].items()}
+            return cls(tensors, dict(document["values"]), paths)
+        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as problem:
+            if isinstance(problem, DamagedError):
+                raise
+            raise DamagedError(f"{INDEX_FILE} is no index of a checkpoint ({problem!r:.200})") from None
+
+    @property
+    def files(self) -> set[str]:
+        return {chunk.file for entry in self.tensors.values() for chunk in entry.chunks}
+
+    def incomplete(self) -> str | None:
+        """The first tensor of which something is nowhere, as text; None where all is there."""
+        for name, entry in self.tensors.items():
+            held = sum(math.prod(sizes) for sizes in {chunk.offsets: chunk.sizes for chunk in entry.chunks}.values())
+            if held != math.prod(entry.shape):
+                return f"{name}: {held} of {math.prod(entry.shape)} numbers"
+        return None
+
+    def metadata(
+        self, files: Collection[str], prefer: Callable[[list[Chunk]], Chunk] = lambda copies: copies[0]
+    ) -> Metadata:
+        """torch's form of it, with only what lies in `files`; `storage_data` maps each place to its `Chunk`.
+
+        Args:
+            files: names of files that can be read here.
+            prefer: which one of several copies of a chunk is read.
+        """
+        import torch
+        from torch.distributed.checkpoint import metadata as dcp
+
+        tensors: dict[str, Any] = {name: dcp.BytesStorageMetadata() for name in self.values}
+        places: dict[dcp.MetadataIndex, Chunk] = {}
+        for name, entry in self.tensors.items():
+            copies: dict[Sizes, list[Chunk]] = {}
+            for chunk in entry.chunks:
+                if chunk.file in files:
+                    copies.setdefault(chunk.offsets, []).append(chunk)
+            chosen = [prefer(held) for held in copies.values()]
+            places |= {dcp.MetadataIndex(name, chunk.offsets): chunk for chunk in chosen}
+            tensors[name] = dcp.TensorStorageMetadata(
+                dcp.TensorProperties(dtype=getattr(torch, entry.dtype)),
+                torch.Size(entry.shape),
+                [dcp.ChunkStorageMetadata(torch.Size(chunk.offsets), torch.Size(chunk.sizes)) for chunk in chosen],
+            )
+        return dcp.Metadata(tensors, planner_data=dict(self.paths), storage_data=places)
+
+
+def merge(parts: Iterable[Mapping[str, TensorEntry]]) -> dict[str, TensorEntry]:
+    """One entry a tensor from those of several files.
+
+    Raises:
+        ValueError: two files hold a tensor of this name that is not the same one.
+    """
+    found: dict[str, TensorEntry] = {}
+    for part in parts:
+        for name, entry in part.items():
+            before = found.get(name)
+            if before and (before.dtype, before.shape) != (entry.dtype, entry.shape):
+                raise ValueError(
+                    f"{name} is {before.dtype} {list(before.shape)} on one rank and {entry.dtype} {list(entry.shape)} "
+                    "on another"
+                )
+            found[name] = TensorEntry(entry.dtype, entry.shape, (*(before.chunks if before else ()), *entry.chunks))
+    return found
+
+
+def part_to_json(part: Mapping[str, TensorEntry]) -> list[Any]:
+    """A file's entries, compact, for the way to the rank that merges them; see `part_from_json`."""
+    return [
+        [name, entry.dtype, entry.shape, [[c.offsets, c.sizes, c.start, c.length] for c in entry.chunks]]
+        for name, entry in part.items()
+    ]
+
+
+def part_from_json(given: list[Any], file: str) -> dict[str, TensorEntry]:
+    return {
+        name: TensorEntry(
+            dtype,
+            tuple(shape),
+            tuple(Chunk(tuple(offsets), tuple(sizes), file, start, length) for offsets, sizes, start, length in chunks),
+        )
+        for name, dtype, shape, chunks in given
+    }
+
+
+def _as_dict(chunk: Chunk) -> dict[str, Any]:
+    return {name: getattr(chunk, name) for name in ("offsets", "sizes", "file", "start", "length")}
+
+
+def _entry(name: str, given: Mapping[str, Any]) -> TensorEntry:
+    dtype, shape = given["dtype"], _sizes(given["shape"])
+    chunks = tuple(
+        Chunk(
+            _sizes(each["offsets"]),
+            _sizes(each["sizes"]),
+            _text(each["file"]),
+            *_sizes([each["start"], each["length"]]),
+        )
+        for each in given["chunks"]
+    )
+    if dtype not in DTYPES:
+        raise DamagedError(f"{INDEX_FILE}: {name} is of an unknown number format")
+    for chunk in chunks:
+        ends = [offset + size for offset, size in zip(chunk.offsets, chunk.sizes, strict=True)]
+        if len(ends) != len(shape) or any(end > size for end, size in zip(ends, shape, strict=True)):
+            raise DamagedError(f"{INDEX_FILE}: a chunk of {name} lies outside of it")
+        if chunk.length != math.prod(chunk.sizes) * DTYPES[dtype][1]:
+            raise DamagedError(f"{INDEX_FILE}: a chunk of {name} has {chunk.length} bytes")
+    return TensorEntry(dtype, shape, chunks)
+
+
+def _sizes(given: Any) -> Sizes:
+    if not isinstance(given, list) or any(type(size) is not int or size < 0 for size in given):
+        raise DamagedError(f"{INDEX_FILE}: {given!r:.100} are no sizes")
+    return tuple(given)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise DamagedError(f"{INDEX_FILE}: {given!r:.100} is no file name")
+    return given

@@ -1,0 +1,48 @@
+"""Which ranks keep their checkpoints in one and the same folder: found out, not asked for."""
+
+from __future__ import annotations
+
+import secrets
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.places import Place
+from drivetrain.training.checkpointing.tensors.exchange import Exchange
+
+
+def first_ranks(place: Place, exchange: Exchange) -> list[int]:
+    """For each rank the first rank that has the same folder. Every rank must call it.
+
+    Each leaves a file and looks for those of the ranks before it, by name: the list of a folder may be an old one on a
+    network's file system, a name that nobody has asked for before is looked up.
+
+    Raises:
+        InputError: a rank cannot write to its place.
+    """
+    if exchange.world_size == 1:
+        return [0]
+    nonce = exchange.from_main(secrets.token_bytes(8) if exchange.rank == 0 else None).hex()
+
+    def name(rank: int) -> str:
+        return f"meeting-{nonce}-{rank:05d}.partial"  # what is left of it in a crash is cleaned up as a leftover
+
+    problem = ""
+    try:
+        place.create(name(exchange.rank), b"")
+    except OSError as error:
+        problem = str(error)
+    problems = exchange.gather_json(problem)
+    failed = next((rank for rank, each in enumerate(problems) if each), None)
+    if failed is not None:
+        raise InputError(f"rank {failed} cannot keep checkpoints in {place.uri}: {problems[failed]}.")
+    found = next((rank for rank in range(exchange.rank) if _is_there(place, name(rank))), exchange.rank)
+    firsts = exchange.gather_json(found)  # nobody removes a file before all have looked
+    place.remove([name(exchange.rank)])
+    return firsts
+
+
+def _is_there(place: Place, name: str) -> bool:
+    try:
+        place.read(name)
+    except FileNotFoundError:
+        return False
+    return True

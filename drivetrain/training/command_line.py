@@ -1,0 +1,100 @@
+"""What the command lines of the programs share: a dataclass is the options, its fields' docstrings are the help."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.errors import unknown_name
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, where argparse would print the whole usage first.
+
+    Raises:
+        InputError: words that are no options or values.
+    """
+
+    def __init__(self, *, program: str, description: str | None, usage: str) -> None:
+        super().__init__(
+            prog=f"python -m {program}",
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            usage=f"%(prog)s {usage}",
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message.removeprefix('argument ')}. With --help: all options.")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  (overloads)
+        given, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [option for action in self._actions for option in action.option_strings]
+            raise unknown_name("option", unknown[0].partition("=")[0], known)
+        return given
+
+    def add_fields(self, kind: type, *, metavar: str | None = None) -> None:
+        """An option for each field of a dataclass.
+
+        Args:
+            metavar: what stands for a value in the help; None for the field's type.
+        """
+        types: dict[str, Callable[[str], Any]] = {"str": str, "int": _whole, "float": _number, "bool": _boolean}
+        help_of = docstrings(kind)
+        for field in fields(kind):
+            required = field.default is MISSING
+            said = help_of[field.name] + ("" if field.default in (MISSING, None, "") else f" [{field.default}]")
+            self.add_argument(
+                "--" + field.name.replace("_", "-"),
+                type=types.get(str(field.type), _place),
+                metavar=metavar or str(field.type).upper(),
+                required=required,
+                default=None if required else field.default,
+                help=said.replace("%", "%%"),
+            )
+
+
+def docstrings(kind: type) -> dict[str, str]:
+    """What stands under each field of a class."""
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            assert isinstance(below.value, ast.Constant)
+            found[field.target.id] = inspect.cleandoc(str(below.value.value))
+    return found
+
+
+def _place(text: str) -> Path | str:
+    """A folder, or what is no path but a URI, whose two slashes a path would make one."""
+    return text if "://" in text else Path(text)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def _boolean(text: str) -> bool:
+    """Parameters of a step arrive as text: `--compile True`."""
+    values = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in values:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+    return values[text.lower()]

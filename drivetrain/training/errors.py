@@ -1,0 +1,26 @@
+"""How a training program ends other than well, and how a wrong name is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drivetrain.base.errors import InputError
+
+
+class LostHostError(RuntimeError):
+    """The hosts of a job did not meet: no input's fault, and a retry may help."""
+
+
+class StoppedError(RuntimeError):
+    """The program was told to stop and has left in order: no failure, and a retry goes on where it was."""
+
+
+def unknown_name(kind: str, given: str, available: Iterable[str], *, advice: str = "") -> InputError:
+    """The error for a name that is not there: what was given, the closest match, what is available."""
+    import difflib
+
+    names = sorted(available)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
+    return InputError(f"no {kind} {given!r}.{guess} Available: {shown or 'none'}.{' ' + advice if advice else ''}")

@@ -1,0 +1,129 @@
+"""What evaluation.json, bootstrap.json and metrics.json hold, from what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.training.evaluation.files import BOOTSTRAP_FILE
+from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.metric import HasExact, Metric
+from drivetrain.training.metric_states.result import Evaluation, Group, Measured
+
+OF_A_CLASS = "_class_"
+"""In the name of a number of a single class (`f1_class_3`)."""
+
+FORMAT = 1
+
+
+def document(
+    result: Evaluation,
+    settings: Settings,
+    *,
+    data: Mapping[str, Any],
+    model: Mapping[str, Any],
+    processes: int = 1,
+    hosts: int = 1,
+) -> dict[str, Any]:
+    """evaluation.json (docs/evaluation.md describes it).
+
+    Args:
+        data: what was measured on: content_hash, rows, key.
+        model: what was measured: content_hash, recipe, step.
+        processes: of each host.
+    """
+    task, bootstrap = result.task, result.bootstrap
+    return {
+        "format": FORMAT,
+        "num_samples": result.num_samples,
+        "task": {"kind": task.kind, "num_classes": task.num_classes, "class_names": list(task.class_names)},
+        "data": dict(data),
+        "model": dict(model),
+        "settings": {
+            "metrics": settings.scoring,
+            "mode": settings.mode,
+            "slices": settings.columns,
+            "batch_size": settings.batch_size,
+            "strategy": settings.strategy,
+            "strategy_options": settings.strategy_options,
+            "threads": settings.threads,
+            "processes": processes,
+            "hosts": hosts,
+        },
+        "collectives": result.collectives,
+        "coverage": {"rows": result.expected_rows, "counted": result.num_samples},
+        **_group(result.whole),
+        "slices": [
+            {"column": one.column, "value": one.value, "num_samples": one.num_samples, **_group(one)}
+            for one in result.slices
+        ],
+        "bootstrap": bootstrap
+        and {
+            "replicates": bootstrap.replicates,
+            "seed": bootstrap.seed,
+            "confidence": bootstrap.confidence,
+            "by": bootstrap.by,
+            "file": BOOTSTRAP_FILE,
+        },
+    }
+
+
+def replicates(result: Evaluation) -> dict[str, Any] | None:
+    """bootstrap.json: what each replicate came to. Replicate b of one test set has the same weights for every model.
+
+    `bounds` has those metrics whose replicates are not exact: how far at most any of them may lie from the true value.
+    """
+    if result.bootstrap is None:
+        return None
+    return {
+        **_replicates(result.whole),
+        "slices": [{"column": one.column, "value": one.value, **_replicates(one)} for one in result.slices],
+    }
+
+
+def numbers(result: Evaluation, metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """metrics.json: what a pipeline decides on. Beside a number that may have a bound stands the bound.
+
+    Args:
+        metrics: what was asked for, under the names of the results.
+    """
+    with_bound = {name for name, metric in metrics.items() if isinstance(metric, HasExact)}
+    found: dict[str, float] = {"num_samples": result.num_samples}
+    for name, measured in result.whole.metrics.items():
+        found[name] = measured.value
+        if OF_A_CLASS not in name and (measured.bound or owner(name, with_bound)):
+            found[f"{name}_bound"] = measured.bound
+    return found
+
+
+def owner(result: str, names: Mapping[str, Any] | set[str]) -> str | None:
+    """Which of the metrics a result is of: `f1_macro` is of `f1`; None where it is of none of them."""
+    owners = [name for name in names if result == name or result.startswith(f"{name}_")]
+    return max(owners, key=len, default=None)
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        **({} if group.num_keys is None else {"num_keys": group.num_keys}),
+        "metrics": {name: _entry(measured) for name, measured in group.metrics.items()},
+        "undefined": dict(group.undefined),
+    }
+
+
+def _replicates(group: Group) -> dict[str, Any]:
+    return {
+        "metrics": {name: list(values) for name, values in group.replicates.items()},
+        "bounds": dict(group.bounds),
+    }
+
+
+def _entry(measured: Measured) -> dict[str, Any]:
+    entry: dict[str, Any] = {"value": measured.value, "bound": measured.bound}
+    if measured.low is not None and measured.high is not None:
+        entry |= {"low": measured.low, "high": measured.high}
+        if measured.interval_bound:
+            entry["interval_bound"] = measured.interval_bound
+    elif measured.no_interval:
+        entry["no_interval"] = measured.no_interval
+    entry["higher_is_better"] = measured.higher_is_better
+    return {**entry, "advice": measured.advice} if measured.advice else entry

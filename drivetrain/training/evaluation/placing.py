@@ -1,0 +1,72 @@
+"""A trained model on this rank's part of the machines: whole on each, or shared out by a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.options import parse_options
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Recipe
+from drivetrain.training.torch.parallel.layout import Layout
+from drivetrain.training.torch.precision import precision_of
+
+Forward = Callable[[Tensor], Tensor | None]
+
+# Strategies whose ranks hold the whole model: nothing has to travel in a forward pass.
+WHOLE = ("single", "dp", "ddp")
+
+
+@contextmanager
+def placed(
+    recipe: Recipe, model: nn.Module, process: Process, *, strategy: str, strategy_options: str
+) -> Generator[tuple[Forward, Layout]]:
+    """What computes outputs in eval mode, and how the ranks share the work.
+
+    Under a strategy that shares the model out every rank must take part in each forward pass, and the passes end
+    with the block.
+
+    Args:
+        model: with its weights, on the CPU, the same on every rank.
+        strategy: a file of strategies/.
+        strategy_options: a JSON object.
+
+    Raises:
+        InputError: no such strategy or option, or one that these processes or this model cannot have.
+    """
+    options = parse_options(strategy_options, "strategy")
+    precision = "fp64" if next(model.parameters()).dtype == torch.float64 else "fp32"
+    if strategy in WHOLE and not options:  # (the strategies themselves take their time to import)
+        if strategy == "single" and process.world_size > 1:
+            raise InputError(
+                f"strategy 'single' is for one process, but {process.world_size} were started. Use strategy 'ddp', or "
+                "one host with processes 1."
+            )
+        precision_of(precision).set_up()
+        yield model.to(process.device).eval(), Layout(process, {"replicate": process.world_size})
+        return
+    with _by_strategy(recipe, model, process, strategy, options, precision) as found:
+        yield found
+
+
+@contextmanager
+def _by_strategy(
+    recipe: Recipe, model: nn.Module, process: Process, name: str, options: dict[str, Any], precision: str
+) -> Generator[tuple[Forward, Layout]]:
+    from drivetrain.training.strategy import Common, load_strategy
+
+    strategy_class, built = load_strategy(name, options)
+    if name in WHOLE:  # the options are about gradients, of which there are none
+        with placed(recipe, model, process, strategy=name, strategy_options="{}") as found:
+            yield found
+        return
+    # (An optimizer has no state before its first step, and there is none.)
+    strategy = strategy_class(recipe, model, process, Common(learning_rate=1e-3, precision=precision), built)
+    strategy.model.eval()
+    with strategy.in_evaluation():
+        yield strategy.forward, strategy.layout

@@ -1,0 +1,212 @@
+"""Predictions of every row, as Parquet files in the order of the data.
+
+    row         int64: the place in the data, from 0
+    key         the data's key column, where it has one
+    target      what is right
+    predicted   what the model says
+    score       binary: the probability of class 1
+    score_<c>   multiclass and multilabel: the probability of class c (its name, where there are names)
+    loss        the loss of the row
+
+Targets and answers with several values a row are lists. Each rank keeps the batches that it was dealt in a file of its
+own; once all is counted they go to the first rank one after the other, which never holds more than a row group. So the
+files are the same bytes from any number of ranks, on any number of hosts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER, replacing, writable
+from drivetrain.training.launch.processes.heartbeat import beat
+from drivetrain.training.metric import Samples, Task
+from drivetrain.training.process import Process
+
+ROW_GROUP_ROWS = 1 << 16
+ROWS_PER_FILE = 1_000_000
+# Of more classes than this the scores are one column of lists.
+MAX_SCORE_COLUMNS = 256
+
+
+class Predictions:
+    """Takes this rank's batches, then writes those of all ranks into `report`/predictions.
+
+    Args:
+        report: the folder, of which the first rank's is used.
+        process: this one.
+        task: what is predicted.
+    """
+
+    def __init__(self, report: Path | None, process: Process, task: Task) -> None:
+        import pyarrow as pa
+
+        self._pa: Any = pa
+        self._report, self._process, self._task = report, process, task
+        self._folder = tempfile.TemporaryDirectory(prefix="drivetrain-predictions-")
+        self._file = Path(self._folder.name) / "batches.arrow"
+        self._writer: Any = None
+        self._first_rows: list[int] = []
+
+    def __enter__(self) -> Predictions:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # a file that is removed need not be whole
+            self._close()
+        self._folder.cleanup()
+
+    def add(self, first_row: int, samples: Samples, keys: NDArray[Any] | None) -> None:
+        """The batch that begins at `first_row`; `keys` has shape [n].
+
+        Raises:
+            InputError: there is no room for it.
+        """
+        columns = self._columns(first_row, samples, keys)
+        batch = self._pa.RecordBatch.from_pydict({name: self._array(values) for name, values in columns.items()})
+        with writable(self._file.parent, "Free some room there, or set TMPDIR."):
+            if self._writer is None:
+                self._writer = self._pa.ipc.new_file(str(self._file), batch.schema)
+            self._writer.write_batch(batch)
+        self._first_rows.append(first_row)
+
+    def write(self) -> None:
+        """Every rank must call this, when all batches are in.
+
+        Raises:
+            InputError: there is no room for them.
+        """
+        with writable(self._file.parent, "Free some room there, or set TMPDIR."):
+            self._close()
+        process = self._process
+        batches = self._in_order()
+        if process.is_main:
+            assert self._report is not None
+            folder = self._report / PREDICTIONS_FOLDER
+            with writable(folder, "Free some room there, or leave predictions out."):
+                _write_files(self._pa, folder, batches)
+        else:
+            for _ in batches:
+                pass
+
+    def _in_order(self) -> Iterator[Any]:
+        """On the first rank every batch, in the order of the rows; the others send theirs as they are asked for."""
+        process = self._process
+        own = torch.tensor(self._first_rows, dtype=torch.int64)
+        counts = torch.zeros(process.world_size, dtype=torch.int64)
+        counts[process.rank] = len(own)
+        counts = process.sum(counts)
+        first_rows = torch.zeros(process.world_size, int(counts.max()), dtype=torch.int64)
+        first_rows[process.rank, : len(own)] = own
+        first_rows = process.sum(first_rows)
+        order = sorted(
+            (int(first_rows[rank, number]), rank, number)
+            for rank in range(process.world_size)
+            for number in range(int(counts[rank]))
+        )
+        for _, rank, number in order:
+            beat()
+            if rank == process.rank:
+                batch = self._batch(number)
+                if process.is_main:
+                    yield batch
+                else:
+                    self._send(batch)
+            elif process.is_main:
+                yield self._receive(rank)
+
+    def _batch(self, number: int) -> Any:
+        with self._pa.memory_map(str(self._file)) as source:
+            return self._pa.ipc.open_file(source).get_batch(number)
+
+    def _send(self, batch: Any) -> None:
+        sink = self._pa.BufferOutputStream()
+        with self._pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        data = torch.from_numpy(np.frombuffer(sink.getvalue(), dtype=np.uint8).copy())
+        dist.send(torch.tensor([len(data)]), dst=0)
+        dist.send(data, dst=0)
+
+    def _receive(self, rank: int) -> Any:
+        length = torch.zeros(1, dtype=torch.int64)
+        dist.recv(length, src=rank)
+        data = torch.empty(int(length), dtype=torch.uint8)
+        dist.recv(data, src=rank)
+        return self._pa.ipc.open_stream(self._pa.py_buffer(data.numpy())).read_next_batch()
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()
+
+    def _columns(self, first_row: int, samples: Samples, keys: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+        arrays = [a for a in (samples.losses, samples.targets, samples.predicted, samples.scores) if a is not None]
+        rows = len(arrays[0])
+        found: dict[str, NDArray[Any]] = {"row": np.arange(first_row, first_row + rows, dtype=np.int64)}
+        for name, values in (("key", keys), ("target", samples.targets), ("predicted", samples.predicted)):
+            if values is not None:
+                found[name] = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        scores = samples.scores
+        if scores is not None and (scores.ndim == 1 or scores.shape[1] > MAX_SCORE_COLUMNS):
+            found["score"] = scores
+        elif scores is not None:
+            names = self._task.class_names or tuple(map(str, range(scores.shape[1])))
+            for number, name in enumerate(names):
+                found[f"score_{name}"] = scores[:, number]
+        if samples.losses is not None:
+            found["loss"] = samples.losses
+        return found
+
+    def _array(self, values: NDArray[Any]) -> Any:
+        pa = self._pa
+        if values.ndim == 1:
+            return pa.array(values if values.dtype.kind == "O" else np.ascontiguousarray(values))
+        flat = values.reshape(len(values), -1)
+        inner = pa.array(np.ascontiguousarray(flat).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(inner, flat.shape[1])
+
+
+def _write_files(pa: Any, folder: Path, batches: Iterator[Any]) -> None:
+    """Files of ROWS_PER_FILE rows in row groups of ROW_GROUP_ROWS, however the rows were cut into batches."""
+    import pyarrow.parquet as parquet
+
+    groups = _row_groups(pa, batches)
+    group = next(groups, None)
+    number = 0
+    while group is not None:
+        with replacing(folder / f"part-{number:05d}.parquet") as path:
+            rows = 0
+            with parquet.ParquetWriter(
+                path, group.schema, version="2.6", data_page_version="1.0", compression="zstd", compression_level=1
+            ) as writer:
+                while group is not None and rows < ROWS_PER_FILE:
+                    writer.write_table(group, row_group_size=max(1, group.num_rows))
+                    rows += group.num_rows
+                    group = next(groups, None)
+        number += 1
+
+
+def _row_groups(pa: Any, batches: Iterator[Any]) -> Iterator[Any]:
+    pending: list[Any] = []
+    rows, done = 0, 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        while rows >= (wanted := min(ROW_GROUP_ROWS, ROWS_PER_FILE - done)):
+            table = pa.Table.from_batches(pending)
+            yield table.slice(0, wanted).combine_chunks()
+            pending, rows = table.slice(wanted).to_batches(), rows - wanted
+            done = (done + wanted) % ROWS_PER_FILE
+    if rows:
+        yield pa.Table.from_batches(pending).combine_chunks()

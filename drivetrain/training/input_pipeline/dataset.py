@@ -1,0 +1,205 @@
+"""The rows of a folder as a recipe's batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
+from drivetrain.training.input_pipeline.sampling import check_sampling
+from drivetrain.training.options import parse_options
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Indices, Reader, check_labels, load_reader
+from drivetrain.training.recipe import Batch, Recipe, unlabelled_batch, wrong_answer
+
+
+class Dataset:
+    """The rows of a folder in any format that has a reader, as a recipe takes them.
+
+    Every process must construct it at the same point: the processes of a host share the work of checking and decoding
+    the files and wait for each other, so that no row is used before its file was checked.
+
+    Args:
+        reader: a file of readers/, a module of the user's own, or `auto`: the recipe's own choice (`Recipe.reader`), or
+            the format that the folder has.
+        reader_options: the reader's options, as JSON text or as a mapping.
+        split: `train` or `test`: what to read of a folder that holds both.
+        fitted: `fitted` of the data set that the model was trained on, for data that is read as that was.
+        shuffle_window: above 0, read rows in windows of as many rows instead of holding them all.
+        columns: columns that are needed besides the recipe's.
+        key: read the column that names a row, too, where the format has one.
+        labelled: without, no label is read, nor needed: rows are to be predicted, and their targets mean nothing.
+
+    Raises:
+        InputError: a file that is missing, torn or of another format, a missing column, no label, a label that is not
+            one of the recipe's classes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        process: Process,
+        *,
+        reader: str = "auto",
+        reader_options: str | Mapping[str, Any] = "{}",
+        split: str = "train",
+        fitted: Mapping[str, Any] | None = None,
+        shuffle_window: int = 0,
+        columns: Sequence[str] = (),
+        key: bool = False,
+        labelled: bool = True,
+    ) -> None:
+        self.recipe = recipe
+        self.shuffle_window = shuffle_window
+        options = parse_options(reader_options, "reader") if isinstance(reader_options, str) else dict(reader_options)
+        own_reader = getattr(recipe, "reader", "auto")
+        if reader == "auto":
+            reader = own_reader
+        if reader == own_reader:
+            options = dict(getattr(recipe, "reader_options", {})) | options
+        defaults = {"split": split, "fitted": fitted} | ({"shuffle_window": shuffle_window} if shuffle_window else {})
+        if not labelled:
+            defaults["unlabelled"] = True
+        self.reader: Reader = load_reader(reader, folder, options, process, defaults=defaults)
+        if shuffle_window and not self.reader.streaming:
+            raise InputError(
+                f"shuffle_window={shuffle_window}: the reader of {folder} holds all rows at hand and reads no windows. "
+                "Leave shuffle_window out, or prepare the data (prepare_data)."
+            )
+        self.data = self.reader
+        self.label: str = (self.reader.label or "") if labelled else ""
+        """The name of the label column; empty where the format has none (raw text)."""
+        self.key = self.reader.key if key and self.reader.key in self.reader.column_names else None
+        """The column that names a row, where it was asked for."""
+        besides = [*columns, *([self.key] if self.key else [])]
+        of_batches = [*recipe.columns, *([self.label] if self.label else [])]
+        self._names: tuple[str, ...] = tuple(dict.fromkeys([*of_batches, *besides]))
+        self._batch_names = tuple(dict.fromkeys(of_batches))
+        self.reader.open(self._names)
+        self._labelled = labelled
+        self._check_each_batch = False
+        if recipe.num_classes is not None and labelled:
+            if not self.label:
+                raise InputError(
+                    f"{folder} has no labels, and the recipe wants one of {recipe.num_classes} classes. "
+                    "Give other data or another recipe."
+                )
+            self._check_each_batch = self.reader.streaming
+            if not self._check_each_batch:
+                check_labels(self.reader, self.label, self.labels(), recipe.num_classes)
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """What the reader knows of the columns that the recipe uses, without the lists of their values."""
+        known = self.reader.statistics
+        return {name: _without_values(known[name]) for name in self._names if name in known}
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """What the reader learnt from this data and reads other data with, as plain JSON values (mostly nothing)."""
+        return dict(self.reader.fitted)
+
+    @property
+    def reader_name(self) -> str:
+        """The reader's, as `reader` names it."""
+        return type(self.reader).__module__.removeprefix("drivetrain.training_scripts.readers.")
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What the recipe's columns are, as plain JSON values: the reader's name and options, and of each column the
+        name, numpy's type and the shape of a row."""
+        columns = self.reader.read(slice(0, 1), self.recipe.columns)
+        options = {key: value for key, value in vars(self.reader.options).items() if key != "fitted"}
+        described = [
+            {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
+            for name in self.recipe.columns
+        ]
+        return {"columns": described, "reader": self.reader_name, "options": options}
+
+    @property
+    def content_hash(self) -> str:
+        """Equal for equal data, whatever the number of processes."""
+        return self.reader.content_hash
+
+    @property
+    def shards(self) -> Sequence[int]:
+        """Rows of each file, for a streaming order."""
+        return self.reader.shards
+
+    def __len__(self) -> int:
+        return len(self.reader)
+
+    def batch(self, indices: Indices | slice) -> Batch:
+        """The samples at `indices` as tensors on the CPU."""
+        # Never a view of what is held: a recipe may change its tensors in place.
+        rows = np.arange(*indices.indices(len(self)), dtype=np.int64) if isinstance(indices, slice) else indices
+        columns = self.reader.read(rows, self._batch_names)
+        if self._check_each_batch and self.recipe.num_classes is not None:
+            check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
+        batch = self.recipe.batch(columns, self.label) if self._labelled else unlabelled_batch(self.recipe, columns)
+        if not isinstance(batch, Batch):
+            raise wrong_answer(self.recipe, "batch", batch, "a Batch")
+        if not len(batch.inputs) == len(batch.targets) == len(rows):
+            got = f"{len(batch.inputs)} inputs and {len(batch.targets)} targets for {len(rows)} rows"
+            raise InputError(
+                f"{type(self.recipe).__module__}: batch() of the recipe returned {got}; it must be one each."
+            )
+        return batch
+
+    def order(
+        self,
+        *,
+        global_batch: int,
+        seed: int,
+        drop_last: bool = False,
+        sampling: str = "uniform",
+        weight_column: str = "",
+    ) -> Order:
+        """The order in which a training visits the rows.
+
+        Args:
+            sampling: `uniform`: each row once an epoch; `balanced`: each class as often; `weighted`: by the numbers of
+                `weight_column`, which was among the `columns` of the constructor. The last two draw with replacement.
+
+        Raises:
+            InputError: fields that do not go together, or weights that are none.
+        """
+        check_sampling(sampling, weight_column, self.shuffle_window)
+        if self.shuffle_window:
+            return StreamOrder(self.shards, self.shuffle_window, global_batch, seed, drop_last=drop_last)
+        if sampling == "uniform":
+            return Order(len(self), global_batch, seed, drop_last=drop_last)
+        if sampling == "balanced":
+            labels = self.labels()
+            if labels.ndim != 1 or labels.dtype.kind not in "iub":
+                raise InputError(f"sampling='balanced' needs a class a row; label {self.label!r} is {labels.dtype}.")
+            return WeightedOrder(balanced_weights(labels), global_batch, seed, drop_last=drop_last)
+        weights = self.column(weight_column)
+        if weights.ndim != 1 or weights.dtype.kind not in "iubf":
+            raise InputError(f"weight_column={weight_column!r} holds no numbers but {weights.dtype}.")
+        return WeightedOrder(weights, global_batch, seed, drop_last=drop_last)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """All rows of a column that was opened, shape [rows, ...]."""
+        return self.reader.read(slice(0, len(self)), [name])[name]
+
+    def labels(self) -> NDArray[Any]:
+        """The label of every row, shape [rows].
+
+        Raises:
+            InputError: the format has no labels.
+        """
+        if not self.label:
+            raise InputError(f"{self.reader.folder} has no labels.")
+        return self.column(self.label)
+
+
+def _without_values(known: Any) -> Any:
+    return {key: entry for key, entry in known.items() if key != "values"} if isinstance(known, Mapping) else known

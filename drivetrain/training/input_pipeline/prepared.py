@@ -1,0 +1,177 @@
+"""Read what prepare_data wrote: Parquet shards and the manifest that vouches for them.
+
+Every shard is checked against the manifest before its rows are used, so that a torn copy or a changed file is an
+error that names the shard and never a model that is quietly worse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.reader import Columns, check_labels
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMAT", "MANIFEST_FILE", "Columns", "PreparedData", "Shard"]
+
+MANIFEST_FILE = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One Parquet file as the manifest describes it."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class PreparedData:
+    """A folder of Parquet shards with its manifest.
+
+    Raises:
+        InputError: the folder has no manifest, or one that this program cannot read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / MANIFEST_FILE
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{folder} is not prepared data: no {MANIFEST_FILE}. Run prepare_data first.") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is not readable as JSON: {error}. Prepare the data again.") from None
+        try:
+            if manifest["format"] != FORMAT:
+                raise InputError(f"{path} has format {manifest['format']!r}; this program reads format {FORMAT}.")
+            self.rows = int(manifest["rows"])
+            self.label: str | None = manifest["label"]
+            self.key: str | None = manifest.get("key")  # (which other writers of the format may not know)
+            self.content_hash = str(manifest["content_hash"])
+            self.column_names = [str(column["name"]) for column in manifest["schema"]]
+            self.statistics: dict[str, Any] = manifest["statistics"]
+            self.shards = [
+                Shard(str(s["file"]), int(s["rows"]), int(s["bytes"]), str(s["sha256"])) for s in manifest["shards"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path} is no manifest of prepared data ({error!r}). Prepare the data again.") from None
+        if self.rows == 0:
+            raise InputError(f"{folder} holds no rows.")
+        for name in [s.file for s in self.shards] + [self.content_hash]:
+            if Path(name).name != name:  # both become parts of paths
+                raise InputError(f"{path} names {name!r}; allowed are plain names in the same folder.")
+
+    def verify(self, shards: Sequence[Shard] | None = None) -> None:
+        """Hold shards (all of them unless given) against the manifest's size and checksum.
+
+        Raises:
+            InputError: naming the first shard that is missing or differs.
+        """
+        for shard in self.shards if shards is None else shards:
+            path = self.folder / shard.file
+            try:
+                with path.open("rb") as stream:
+                    size, found = path.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest()
+            except FileNotFoundError:
+                raise InputError(f"shard {path} is missing; {MANIFEST_FILE} lists it.") from None
+            if size != shard.bytes or found != shard.sha256:
+                raise InputError(
+                    f"shard {path} is not what {MANIFEST_FILE} describes ({size} bytes, sha256 {found[:12]}; "
+                    f"expected {shard.bytes} bytes, sha256 {shard.sha256[:12]}). Prepare or copy the data again."
+                )
+
+    def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The named columns of all shards, in the manifest's order, each an array of shape [rows].
+
+        Raises:
+            InputError: a column that is not there, or that has empty values (naming shard and count).
+        """
+        for name in names:
+            if name not in self.column_names:
+                raise unknown_name("column", name, self.column_names, advice=f"({self.folder})")
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+        for shard in self.shards:
+            for piece in self.row_groups(shard, names):
+                for name in names:
+                    parts[name].append(self.values(piece, name, shard))
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def row_groups(self, shard: Shard, names: Sequence[str], chosen: Sequence[int] | None = None) -> Iterator[pa.Table]:
+        """The row groups of a shard one after the other (all of them unless chosen), with the named columns.
+
+        Raises:
+            InputError: a shard that has not as many rows as the manifest says.
+        """
+        import pyarrow.parquet as parquet
+
+        path = self.folder / shard.file
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            if file.metadata.num_rows != shard.rows:
+                raise InputError(f"shard {path} has {file.metadata.num_rows} rows; {MANIFEST_FILE} says {shard.rows}.")
+            for group in range(file.num_row_groups) if chosen is None else chosen:
+                # No threads: they would take the cores of the other ranks.
+                yield file.read_row_group(group, columns=list(names), use_threads=False)
+
+    def values(self, table: pa.Table, name: str, shard: Shard) -> NDArray[Any]:
+        """A column of a table as an array of shape [rows], or [rows, length] where it holds lists.
+
+        Numbers without gaps are a view of Arrow's memory.
+
+        Raises:
+            InputError: a column with empty values (naming shard and count), or with lists of different lengths.
+        """
+        import pyarrow as pa
+
+        column, path = table.column(name), self.folder / shard.file
+        if column.null_count:
+            raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
+        if not is_list(column.type):
+            return column.to_numpy()
+        chunk: Any = pa.concat_arrays(column.chunks)
+        inner = chunk.flatten()
+        rows = max(1, len(chunk))
+        lengths = np.full(1, len(inner)) if pa.types.is_fixed_size_list(chunk.type) else np.diff(chunk.offsets)
+        if inner.null_count or len(inner) % rows or (len(lengths) > 1 and (lengths != lengths[0]).any()):
+            raise InputError(
+                f"column {name!r} of shard {path} has lists with empty values or of different lengths. Allowed are "
+                "lists of one length, full of numbers."
+            )
+        return inner.to_numpy(zero_copy_only=False).reshape(len(chunk), len(inner) // rows)
+
+    def locate(self, row: int) -> str:
+        """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1."""
+        for shard in self.shards:
+            if row < shard.rows:
+                return f"{self.folder / shard.file}, row {row + 1}"
+            row -= shard.rows
+        raise IndexError(row)
+
+    def check_classes(self, name: str, labels: NDArray[Any], num_classes: int) -> None:
+        """Every label is a whole number in [0, num_classes).
+
+        Raises:
+            InputError: naming shard, row and value of the first that is not.
+        """
+        check_labels(self, name, labels, num_classes)
+
+
+def is_list(data_type: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_fixed_size_list(data_type) or pa.types.is_list(data_type)

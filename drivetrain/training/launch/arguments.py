@@ -1,0 +1,97 @@
+"""The launcher's own words: its options on the command line and in variables, and the program that they end before."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.launch.job import Options, Program
+
+
+def parse(words: Sequence[str], description: str | None = None) -> tuple[dict[str, Any], Program]:
+    """Our own options end where the program begins: with its module, or with `--script PATH`."""
+    own, program = _split(words)
+    parser = argparse.ArgumentParser(
+        prog="python -m drivetrain.training_scripts.launch",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        usage="%(prog)s [OPTION ...] (MODULE | --script PATH) [ARGUMENT ...]",
+    )
+    launchers = ", ".join(plugins.names("launchers"))
+    processes = "processes a host; 0: what the cluster says, else one a GPU, else one [default: 0]"
+    parser.add_argument("--processes", type=int, default=None, help=processes)
+    parser.add_argument("--nodes", help="MIN:MAX hosts of an elastic job [default: all]")
+    parser.add_argument("--port", type=int, help="where the first of several hosts listens")
+    parser.add_argument("--interface", help="the network interface that joins the hosts [default: by route]")
+    for field in fields(Options):
+        kind = _KINDS[str(field.type)]
+        text = f"auto, {launchers}" if field.name == "launcher" else _HELP[field.name]
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, help=f"{text} [default: {field.default}]")
+    parser.add_argument("--script", metavar="PATH", help="the program is this file; what follows are its arguments")
+    given = vars(parser.parse_args(own))
+    if not program:
+        parser.error("give the program: a module name, or --script PATH")
+    if given.pop("script") is not None:
+        return given, Program.of_script(program[0], program[1:])
+    return given, Program("module", program[0], tuple(program[1:]))
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, equals, value = words[at].partition("=")
+        if name == "--script":
+            script = [value] if equals else list(words[at + 1 : at + 2])
+            rest = words[at + 1 :] if equals else words[at + 2 :]
+            return [*words[:at], f"--script={''.join(script)}"], [*script, *rest]
+        at += 1 if equals or name in ("-h", "--help") else 2
+    return list(words[:at]), list(words[at:])
+
+
+_KINDS = {"str": str, "int": int, "float": float}
+_HELP = {
+    "rendezvous": "auto, static or c10d",
+    "max_restarts": "how often torchrun starts all processes anew",
+    "hang_timeout": "seconds without a heartbeat before a process is taken to hang; 0: never",
+    "resolve_timeout": "seconds to wait for the hosts' names",
+    "join_timeout": "seconds to wait for the other hosts",
+    "last_call": "seconds to wait for more than the least number of hosts",
+    "stop_timeout": "seconds from SIGTERM to SIGKILL",
+    "checkpoints": "the folder or URI that outlives a start, for max-interruptions",
+    "max_interruptions": "how often in a row the job may be interrupted; 0: any number of times",
+    "spot_notice": "ask the machine whether it is about to be taken away: on, off or auto",
+}
+
+
+def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Options:
+    """What was given on the command line, else in DRIVETRAIN_<NAME>, else the default.
+
+    Raises:
+        InputError: a value that cannot be.
+    """
+    values: dict[str, Any] = {}
+    for field in fields(Options):
+        if (value := given.get(field.name)) is not None:
+            values[field.name] = value
+            continue
+        variable = f"DRIVETRAIN_{field.name.upper()}"
+        text = environment.get(variable, "").strip()
+        if text:
+            try:
+                values[field.name] = _KINDS[str(field.type)](text)
+            except ValueError:
+                wanted = "whole numbers" if field.type == "int" else "numbers"
+                raise InputError(f"{variable}={text!r}; allowed are {wanted}.") from None
+    return Options(**values)
+
+
+def num_processes(given: Mapping[str, Any], options: Options, environment: Mapping[str, str]) -> int:
+    """`--launcher python` is one process a host, also where there are more GPUs: the program takes them all."""
+    asked = given["processes"] or 0
+    named = environment.get("DRIVETRAIN_PROCESSES", "").strip() not in ("", "0")
+    return 1 if options.launcher == "python" and not (asked or named) else asked

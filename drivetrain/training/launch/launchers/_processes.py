@@ -1,0 +1,29 @@
+"""Processes of this host that the launcher itself starts and watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from drivetrain.training.launch.job import Ended, Job
+from drivetrain.training.launch.processes.failure import Failure, from_rank, json_or_none
+from drivetrain.training.launch.processes.supervision import supervise
+
+
+def run_processes(job: Job, processes: Sequence[tuple[int, Sequence[str], Mapping[str, str]]]) -> Ended:
+    """Run (rank, command, variables of its own) for each process of this host."""
+    commands = [(command, {**job.environment, **own}) for _, command, own in processes]
+    codes, stopped = supervise(commands, stop_seconds=job.options.stop_timeout, tick=job.tick)
+    failures = [
+        from_rank(rank, code, json_or_none(job.ranks / f"{local_rank}.error.json"))
+        for local_rank, ((rank, _, _), code) in enumerate(zip(processes, codes, strict=True))
+        if code
+    ]
+    first = next((code for code in codes if code), 0)
+    return Ended(first, stopped, failures, "the program")
+
+
+def reported(folder: Path) -> list[Failure]:
+    """What the processes of this host wrote about their end, where nobody else knows their exit codes."""
+    found = ((int(path.name.split(".")[0]), json_or_none(path)) for path in sorted(folder.glob("*.error.json")))
+    return [from_rank(local_rank, 1, record) for local_rank, record in found if record is not None]

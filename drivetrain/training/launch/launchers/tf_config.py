@@ -1,0 +1,25 @@
+"""Processes that find each other through TensorFlow's TF_CONFIG, one variable with the whole cluster in it."""
+
+from __future__ import annotations
+
+from drivetrain.training.launch.job import Ended, Job, rank_command
+from drivetrain.training.launch.launchers._processes import run_processes
+from drivetrain.training.launch.tf_config import tf_config
+
+SUMMARY = "processes with TF_CONFIG, for TensorFlow's multi-worker strategies"
+
+
+def run(job: Job) -> Ended:
+    cluster = job.cluster
+    processes = []
+    for local_rank in range(cluster.processes):
+        rank = cluster.host_index * cluster.processes + local_rank
+        place = {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(cluster.world_size),
+            "LOCAL_RANK": str(local_rank),
+            "LOCAL_WORLD_SIZE": str(cluster.processes),
+            "TF_CONFIG": tf_config(cluster, local_rank),
+        }
+        processes.append((rank, rank_command(job.program), place))
+    return run_processes(job, processes)

@@ -1,0 +1,1 @@
+"""The processes of a host: started, watched, ended, and the reason why one failed."""

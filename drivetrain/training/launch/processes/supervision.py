@@ -1,0 +1,91 @@
+"""Run commands to their end, pass on the platform's signals, and leave nobody behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
+
+from drivetrain.training.launch.network import say
+from drivetrain.training.launch.processes.orphans import end_orphans
+from drivetrain.training.launch.processes.parent import follows_parent
+
+# Once one of several processes has failed the others have nothing left to do but leave.
+PEER_SECONDS = 30
+TICK_SECONDS = 0.5
+
+Command = tuple[Sequence[str], Mapping[str, str]]
+
+
+def supervise(
+    commands: Sequence[Command],
+    *,
+    stop_seconds: float,
+    tick: Callable[[], None] = lambda: None,
+    stop_signal: signal.Signals | None = None,
+) -> tuple[list[int], signal.Signals | None]:
+    """Run each (command, environment); their codes (negative: the signal that ended it) and the stop signal we got.
+
+    SIGTERM and SIGINT are passed on once; who is still there `stop_seconds` later is killed. When one fails, the others
+    are sent SIGTERM. `stop_signal` is sent in place of SIGTERM and SIGINT where a command knows another word for it.
+    `tick` is called every half second. Each child has a process group of its own: a terminal's Ctrl-C reaches it once,
+    through us; and it ends when this process does.
+    """
+    stopped: list[signal.Signals] = []
+    children: list[subprocess.Popen[bytes]] = []
+    kill_at: list[float] = []
+
+    def send(number: int, grace: float) -> None:
+        kill_at.append(time.monotonic() + grace)
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(number)
+
+    def pass_on(number: int, frame: types.FrameType | None) -> None:
+        if not stopped:  # a second signal would break off an orderly stop
+            stopped.append(signal.Signals(number))
+            send(stop_signal or number, stop_seconds)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        for command, environment in commands:
+            children.append(
+                subprocess.Popen(
+                    list(command), env=dict(environment), process_group=0, preexec_fn=follows_parent(signal.SIGTERM)
+                )
+            )
+            if stopped:  # it came while a child was being started
+                children[-1].send_signal(stop_signal or stopped[0])
+        while running := [child for child in children if child.poll() is None]:
+            _wait_for_an_end(running, TICK_SECONDS)
+            tick()
+            if not kill_at and any(child.poll() for child in children):
+                send(signal.SIGTERM, PEER_SECONDS)
+            if kill_at and time.monotonic() > min(kill_at):
+                for child in running:
+                    child.kill()
+        # A launcher script of the user's own may end before what it started does.
+        left = end_orphans(max(0.0, min(kill_at) - time.monotonic()) if kill_at else PEER_SECONDS)
+        if left and not stopped:
+            say(f"ended {left} process{'es' * (left > 1)} that the program had left behind")
+        return [child.returncode for child in children], (stopped[0] if stopped else None)
+    finally:
+        for child in children:
+            if child.poll() is None:  # an exception is on its way
+                child.kill()
+                child.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait_for_an_end(children: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    descriptors = [os.pidfd_open(child.pid) for child in children]
+    try:
+        select.select(descriptors, [], [], seconds)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)

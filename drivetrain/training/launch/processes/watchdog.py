@@ -1,0 +1,184 @@
+"""The launcher's eye on its host's processes: who hangs, and where.
+
+A process hangs when it has counted heartbeats and stops counting, when it stays stopped (SIGSTOP, a debugger), when its
+peers say that it did not come to a collective before they timed out (missing_peers.py), or when it does not notice that
+the first host has ended. It is sent SIGABRT, on which Python writes down where each of its threads was, and its end
+ends the job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivetrain.training.launch.processes.failure import MAX_TRACEBACK_LINES, Failure
+from drivetrain.training.launch.processes.heartbeat import Heartbeat, read_heartbeats
+
+# Written by a process that waited in vain: the ranks that it waited for.
+ABSENT_FILE = "absent.json"
+# Between SIGABRT and SIGKILL: what it takes to write a traceback.
+_ABORT_SECONDS = 5.0
+
+
+class FirstHost:
+    """Whether the first host's launcher, which keeps the meeting point, is still there.
+
+    A connection that is refused says that it has ended, one that is not answered may be the network: that takes longer
+    to believe.
+    """
+
+    PAUSE_S, REFUSED_TIMES, SILENT_TIMES = 5.0, 3, 12
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address, self.port = address, port
+        self._next = 0.0
+        self._seen = False
+        self._refused = self._silent = 0
+
+    def has_ended(self) -> bool:
+        now = time.monotonic()
+        if now >= self._next:
+            self._ask()
+            self._next = time.monotonic() + self.PAUSE_S
+        return self._seen and (self._refused >= self.REFUSED_TIMES or self._silent >= self.SILENT_TIMES)
+
+    def _ask(self) -> None:
+        try:
+            socket.create_connection((self.address, self.port), timeout=1.0).close()
+            self._seen, self._refused, self._silent = True, 0, 0
+        except ConnectionRefusedError:
+            self._refused += 1
+            self._silent += 1
+        except OSError:
+            self._refused = 0
+            self._silent += 1
+
+
+@dataclass
+class _Seen:
+    beat: Heartbeat
+    changed: float
+    stopped_since: float | None = None
+
+
+class Watchdog:
+    """`tick` looks around; `failures` says whom it has ended, and why."""
+
+    def __init__(self, folder: Path, *, hang_timeout: float, first_host: FirstHost | None = None) -> None:
+        self.folder = folder
+        self.hang_timeout = hang_timeout
+        self.first_host = first_host
+        self._seen: dict[int, _Seen] = {}
+        self._reasons: dict[int, tuple[Heartbeat, str, float]] = {}
+        self.attempt = 0
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        beats = [one for one in read_heartbeats(self.folder) if not one.done]
+        self.attempt = max([self.attempt, *(one.attempt for one in beats)])
+        for one in beats:
+            seen = self._seen.get(one.local_rank)
+            if seen is None or seen.beat != one:
+                seen = self._seen[one.local_rank] = _Seen(one, now, seen.stopped_since if seen else None)
+            seen.stopped_since = (seen.stopped_since or now) if _state(one.pid) in ("T", "t") else None
+        for one, reason in self._hanging(beats, now):
+            self._end(one, reason, now)
+        for one, _, ended in self._reasons.values():
+            if now - ended > _ABORT_SECONDS and _state(one.pid) not in ("", "Z"):
+                _send(one.pid, signal.SIGKILL)
+
+    def failures(self) -> list[Failure]:
+        """Of the last attempt."""
+        return [
+            Failure(beat.rank, "hang", reason, self._where_it_hung(beat.local_rank), exit_code=-signal.SIGABRT)
+            for beat, reason, _ in self._reasons.values()
+            if beat.attempt == self.attempt
+        ]
+
+    def where(self, local_rank: int) -> str:
+        """Where a process was when native code, or we, ended it; empty where it left nothing."""
+        try:
+            text = (self.folder / f"{local_rank}.stack").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return stack_of_main_thread(text)
+
+    def _where_it_hung(self, local_rank: int) -> str:
+        """The same without faulthandler's first line: that it was aborted was our doing."""
+        lines = self.where(local_rank).splitlines()[1:]
+        return "\n".join(["It was here (most recent call first):", *lines[1:]]) if lines else ""
+
+    def _hanging(self, beats: list[Heartbeat], now: float) -> list[tuple[Heartbeat, str]]:
+        found = [
+            (one, "it did not come to a collective before the others timed out")
+            for one in beats
+            if self._is_absent(one)
+        ]
+        if beats and self.first_host and self.first_host.has_ended():
+            return [
+                (one, f"it did not notice that {self.first_host.address}, the first host, has ended") for one in beats
+            ]
+        if not self.hang_timeout or found:
+            return found
+        for one in beats:
+            since = self._seen[one.local_rank].stopped_since
+            if since is not None and now - since >= self.hang_timeout:
+                found.append((one, f"it has been stopped (SIGSTOP) for {now - since:.0f} s"))
+        silent = [one for one in beats if one.beats and now - self._seen[one.local_rank].changed >= self.hang_timeout]
+        if found or not silent:
+            return found
+        # Those that wait for it are silent, too: whoever has counted least is the one they wait for.
+        least = min(one.beats for one in beats)
+        return [
+            (one, f"no heartbeat for {now - self._seen[one.local_rank].changed:.0f} s, after {one.beats} of them")
+            for one in silent
+            if one.beats == least
+        ]
+
+    def _is_absent(self, one: Heartbeat) -> bool:
+        """Whether its peers say that it hangs, or only suspect it and it is stopped."""
+        try:
+            said = json.loads((self.folder / ABSENT_FILE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):  # nobody has said so yet, or is just writing
+            return False
+        is_named = said["attempt"] == one.attempt and one.rank in said["ranks"]
+        return is_named and (said["sure"] or _state(one.pid) in ("T", "t"))
+
+    def _end(self, one: Heartbeat, reason: str, now: float) -> None:
+        if one.local_rank in self._reasons and self._reasons[one.local_rank][0].pid == one.pid:
+            return
+        self._reasons[one.local_rank] = (one, reason, now)
+        _send(one.pid, signal.SIGABRT)
+        _send(one.pid, signal.SIGCONT)  # a stopped process takes no other signal
+
+
+def stack_of_main_thread(text: str) -> str:
+    """From what faulthandler writes: its first line, and the frames of the thread that the signal met."""
+    if not text.strip():
+        return ""
+    title, *sections = re.split(r"\n\n(?=(?:Current thread|Thread|Stack) )", text.strip())
+    chosen = next((part for part in sections if part.startswith("Current")), sections[-1] if sections else "")
+    chosen = chosen.split("\n\n")[0]  # a list of extension modules may follow
+    lines = [line for line in chosen.splitlines() if "/launching/rank.py" not in line and "<frozen runpy>" not in line]
+    return "\n".join([title.splitlines()[0], *lines[:MAX_TRACEBACK_LINES]])
+
+
+def _state(pid: int) -> str:
+    """The process's state letter of proc(5); "" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return ""
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:  # it has just ended by itself
+        return

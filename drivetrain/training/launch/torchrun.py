@@ -1,0 +1,71 @@
+"""torchrun, with every failed rank written down where the launcher finds it.
+
+    python -m drivetrain.training.launch.torchrun REPORT <arguments of torchrun>
+
+REPORT becomes a JSON list of {rank, exit_code, record}, where `record` is the rank's error file or null, in the order
+in which torchrun noticed them. torchrun itself picks one failure by time in whole seconds, which cannot tell a rank
+that died from those that lost it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from drivetrain.training.launch.processes.failure import NO_RANK
+from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent
+
+CPP_LOG_LEVEL = "TORCH_CPP_LOG_LEVEL"
+
+
+def main() -> None:
+    # On SIGTERM torchrun ends its ranks in order: the gentle signal is enough.
+    die_with_parent(signal.SIGTERM)
+    # The first host's end closes the store on which the others still wait to say good-bye: a page of warning from C++
+    # that says nothing. It is silenced in this process only; the ranks' own warnings stay.
+    quiet = CPP_LOG_LEVEL not in os.environ
+    if quiet:
+        os.environ[CPP_LOG_LEVEL] = "ERROR"
+    from torch.distributed import DistError, run
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import RendezvousError
+
+    if "LOGLEVEL" not in os.environ:  # torch's own switch for these messages; the launcher reports in one place
+        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+        for name in list(logging.root.manager.loggerDict):
+            if name.startswith(("torch.distributed.elastic", "torch.distributed.run", "torch.distributed.launcher")):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+    if quiet:
+        del os.environ[CPP_LOG_LEVEL]
+    os.environ.update(announce_parent({}))
+    report = Path(sys.argv[1])
+    try:
+        run.run(run.parse_args(sys.argv[2:]))
+    except ChildFailedError as error:
+        records = [
+            {
+                "rank": rank,
+                "exit_code": failure.exitcode,
+                "record": failure.error_file_data if Path(failure.error_file).is_file() else None,
+            }
+            for rank, failure in error.failures.items()
+        ]
+        report.write_text(json.dumps(records), encoding="utf-8")
+        sys.exit(1)
+    except SignalException as error:
+        sys.exit(128 + error.sigval)
+    except (DistError, RendezvousError) as error:
+        summary = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        record = {"drivetrain": {"kind": "hosts", "summary": summary, "details": "", "when": time.time()}}
+        report.write_text(json.dumps([{"rank": NO_RANK, "exit_code": 1, "record": record}]), encoding="utf-8")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""When all ranks save, and when all of them leave: at the same step, because one of them was told to.
+
+A signal reaches ranks at different steps, or only one of them, and only the first rank looks at the clock. So what a
+rank knows travels in an all_reduce (MAX) of three numbers, on a group of its own: a collective of the training is in
+nobody's way. It is started at one step and looked at some steps later, when it has long been done; how many steps later
+is agreed in it, too, so that it is about a quarter of a second and costs nothing.
+
+SIGTERM only sets a flag: a handler that saves would meet a step that is half done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import types
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from drivetrain.training.errors import StoppedError
+from drivetrain.training.launch.processes.failure import is_lost_peer
+from drivetrain.training.process import Process
+
+# How long a request may wait until it is looked at; and the most steps between two looks, where steps take no time.
+SECONDS, MOST_STEPS = 0.25, 1024
+_STOP, _SAVE, _PACE = range(3)
+
+
+class Agreement:
+    """What the ranks have agreed on. Every rank calls the same methods at the same steps.
+
+    A context: while it is open SIGTERM is a request, and is otherwise what it was. An exception that ends the block
+    gives the signal its meaning back, and where the reason is that peers are gone, and the signal the one by which
+    torchrun ends those who are left, it is followed at once: there is nobody to agree with.
+
+    Args:
+        process: this one.
+        save_is_due: asked on the first rank only, whenever it has something to say.
+        timeout: seconds that a rank waits for the others.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        *,
+        save_is_due: Callable[[], bool] = lambda: False,
+        timeout: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._process, self._save_is_due, self._clock = process, save_is_due, clock
+        several = process.world_size > 1
+        self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)) if several else None
+        self._numbers = torch.zeros(3, dtype=torch.float64)
+        self._pending: Any = None
+        self._handles, self._before = False, None
+        self.is_told = False
+        """Whether this rank has been sent SIGTERM."""
+        self.stops = False
+        """Whether all ranks leave now; once it is so it stays so."""
+        self.saves = False
+        """Whether all ranks save now."""
+        self.restart()
+
+    def __enter__(self) -> Agreement:
+        if threading.current_thread() is threading.main_thread():
+            self._handles, self._before = True, signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        if not self._handles or kind is StoppedError:
+            return  # a second signal must not break off an orderly end
+        signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
+        if self.is_told and isinstance(error, Exception) and is_lost_peer(error):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _note(self, number: int, frame: types.FrameType | None) -> None:
+        self.is_told = True
+
+    def step(self) -> None:
+        """A step was taken, or a batch evaluated: `stops` and `saves` say what is to be done now."""
+        self._count += 1
+        if self._count >= self._gap:
+            self._look()
+        elif self.saves:
+            self.saves = False
+
+    def now(self) -> None:
+        """Agree at once, at the price of waiting for all ranks: at the end of something long, or of an epoch."""
+        self.restart()
+        self._look()
+
+    def restart(self) -> None:
+        """What comes now takes another time a step than what was before."""
+        if self._pending is not None:
+            self._finish()
+        self.saves = False  # the next look asks again
+        self._gap, self._count, self._marked = 1, 0, self._clock()
+
+    def _look(self) -> None:
+        now = self._clock()
+        pace = (now - self._marked) / self._count if self._count else SECONDS
+        self.saves = False
+        if self._pending is not None:
+            self._finish()
+        if not self.stops:
+            self._start(pace)
+            if self._gap == 1:  # what it waits for is little against a step of this length
+                self._finish()
+        self._count, self._marked = 0, now
+
+    def _start(self, pace: float) -> None:
+        self._numbers[_STOP] = self.is_told
+        # Once is enough: what was agreed a moment ago is yet to be done.
+        self._numbers[_SAVE] = self._process.is_main and not self.saves and self._save_is_due()
+        self._numbers[_PACE] = pace
+        self._pending = _DONE
+        if self._group is not None:
+            self._pending = dist.all_reduce(self._numbers, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
+
+    def _finish(self) -> None:
+        pending, self._pending = self._pending, None
+        pending.wait()
+        stop, save, pace = self._numbers.tolist()
+        self.stops = self.stops or stop > 0
+        self.saves = self.saves or save > 0
+        # It grows by doubling: a few quick steps are no promise.
+        self._gap = max(1, min(2 * self._gap, MOST_STEPS, int(SECONDS / max(pace, 1e-9))))
+
+
+class _Done:
+    """What one process alone has to wait for."""
+
+    def wait(self) -> None:
+        return
+
+
+_DONE = _Done()

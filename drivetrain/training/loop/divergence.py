@@ -1,0 +1,46 @@
+"""A loss that is no number ends a training, with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+
+
+def refuse_infinite_loss(loss: Tensor, process: Process) -> None:
+    """After the first step a loss that is not finite comes from the data or the recipe, not from divergence.
+
+    Raises:
+        InputError: naming the ranks. Every rank raises it.
+    """
+    finite = torch.zeros(process.world_size)
+    finite[process.rank] = float(loss.isfinite())
+    wrong = [rank for rank, is_finite in enumerate(process.sum(finite).tolist()) if not is_finite]
+    if wrong:
+        ranks = f"rank{'s' if len(wrong) > 1 else ''} {', '.join(str(rank) for rank in wrong)}"
+        raise InputError(
+            f"the loss of step 1 is not a finite number on {ranks} of {process.world_size}. Look for empty or infinite "
+            "values in the data, or a loss of the recipe that divides by zero or takes the logarithm of it."
+        )
+
+
+def refuse_divergence(metrics: Mapping[str, float], epoch: int, step: int) -> None:
+    """
+    Args:
+        metrics: means over all ranks: every rank has the same values, so every rank stops here.
+        epoch: counted from 0.
+
+    Raises:
+        InputError: one that is not finite.
+    """
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise InputError(
+                f"{name} is {value} in epoch {epoch + 1} (step {step}): training diverged. "
+                "Lower learning_rate, or look for extreme values in the data."
+            )

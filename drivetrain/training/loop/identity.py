@@ -1,0 +1,127 @@
+"""Which training it is: its data, its code, its first weights, its fields."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.loop.config import MAY_CHANGE, Config
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Recipe
+from drivetrain.training.torch.models.weights_file import shared_hash
+
+OURS = "drivetrain"
+# What recipes are made of. The rest of the package trains any model alike, and may be mended between two attempts.
+PARTS_OF_RECIPES = (
+    *("drivetrain.training_scripts.recipes", "drivetrain.training.torch.models"),
+    "drivetrain.training.input_pipeline",
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a training this one and no other.
+
+    Attributes:
+        data: the hash of the data's content.
+        fields: all fields of its Config.
+        code: SHA-256, cut short, of each module of the recipe.
+        weights: the hash of what the model starts from, or "".
+    """
+
+    data: str
+    fields: Mapping[str, Any]
+    code: Mapping[str, str]
+    weights: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the folder of its checkpoints: trainings of the same data have the first part in common."""
+        fixed = {name: value for name, value in self.fields.items() if name not in MAY_CHANGE}
+        text = json.dumps([fixed, dict(self.code), self.weights], sort_keys=True)
+        return f"{self.data}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """As it is written into a checkpoint: plain JSON."""
+        return {**self.fields, "code": dict(self.code), "weights": self.weights}
+
+
+def training_identity(
+    config: Config, dataset: Dataset, recipe: Recipe, weights: Path | None, process: Process
+) -> Identity:
+    """Every rank must call it."""
+    hashed = shared_hash(weights, process)[:16] if weights else ""
+    given = {
+        name: _one_writing(value) if name.endswith("_options") else value for name, value in asdict(config).items()
+    }
+    return Identity(dataset.content_hash, given, code_hashes(recipe), hashed)
+
+
+def _one_writing(options: str) -> str:
+    """JSON as it might have been written: blanks and the order of names make no other training."""
+    return json.dumps(json.loads(options), sort_keys=True)
+
+
+def code_hashes(recipe: Recipe) -> dict[str, str]:
+    """Of the recipe's module and of what it imports, and that in turn, as far as it lies in the same folder tree
+    (beside the user's own recipe) or among the parts of recipes that come with the package: module -> SHA-256, its
+    first 16 digits.
+
+    Imports are read from the files: a module that is only imported by a computed name is not seen.
+    """
+    module = type(recipe).__module__
+    file = sys.modules[module].__file__
+    assert file is not None  # recipes are found by file name
+    # `my_recipes.faces` in /code/my_recipes/faces.py: /code
+    root = Path(file).resolve().parents[module.count(".") + (Path(file).name == "__init__.py")]
+    found: dict[str, Path] = {}
+    ahead = [module]
+    while ahead:
+        name = ahead.pop()
+        path = None if name in found else _file_of(name, root)
+        if path is not None:
+            found[name] = path
+            ahead += _imports(name, path)
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for name, path in sorted(found.items())}
+
+
+def _file_of(name: str, root: Path) -> Path | None:
+    """The file of a module, where it is one that counts."""
+    parts = name.split(".")
+    if parts[0] == OURS:
+        place, parts = Path(__file__).parents[2], parts[1:]
+        if not name.startswith(PARTS_OF_RECIPES):
+            return None
+    else:
+        place = root
+    path = place.joinpath(*parts)
+    return next((file for file in (path / "__init__.py", path.with_name(f"{path.name}.py")) if file.is_file()), None)
+
+
+def _imports(name: str, path: Path) -> Generator[str]:
+    """The names that a module's file imports, with the packages around them; some may be no modules."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # nothing has imported it yet; whoever does is told
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            wanted = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for each in wanted:
+            parts = each.split(".")
+            yield from (".".join(parts[: number + 1]) for number in range(len(parts)))

@@ -1,0 +1,183 @@
+"""What a training says while it runs: lines for people, JSON lines, TensorBoard.
+
+epoch 3/20 step 138 train_loss=0.412 learning_rate=0.00271 gradient_norm=1.8 samples_per_second=5210 time_left=0:00:41
+
+<output>/metrics.jsonl      {"epoch": 3, "step": 138, "time": 1763688012.531, "train_loss": 0.412, ...}
+<output>/tensorboard/       event files
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from drivetrain.training.loop.appended import AppendedFile
+from drivetrain.training.loop.event_file import EventFile
+from drivetrain.training.process import Process
+
+METRICS_FILE = "metrics.jsonl"
+TENSORBOARD_FOLDER = "tensorboard"
+
+
+class Journal:
+    """Writes on rank 0; on the other ranks it does nothing.
+
+    Nothing of a line is held back, and the files are closed with the block that the journal opens: ranks do not leave
+    through the interpreter's own end. Where they cannot be written (a full disk) it says so, once, and goes on: a
+    training that can still keep its checkpoints is not to be lost for its statistics.
+
+    Args:
+        process: this one.
+        output: gets the files; None for lines in the terminal alone.
+        tensorboard: a second folder for TensorBoard's files, which the platform copies away while the training runs.
+        epochs: for the lines.
+        total_steps: for the time left.
+    """
+
+    def __init__(
+        self, process: Process, output: Path | None, tensorboard: Path | None = None, *, epochs: int, total_steps: int
+    ) -> None:
+        self._is_main = process.is_main
+        self._output = output if process.is_main else None
+        folders = [output / TENSORBOARD_FOLDER if output else None, tensorboard]
+        self._tensorboard = [folder for folder in folders if folder] if process.is_main else []
+        self._epochs, self._total_steps = epochs, total_steps
+        self._lines: AppendedFile | None = None
+        self._event_files: list[EventFile] = []
+        self._pace = Pace()
+        self._has_complained = False
+
+    def begin(self, step: int, samples: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """Open the files of a training that has seen `samples` samples in `step` steps, with the validations of
+        `history` behind it.
+
+        What is there of later steps is of an attempt that was cut off, or of another training: it is taken out.
+        """
+        self._pace = Pace(step, samples)
+        if self._output:
+            with self._complaining(self._output):
+                self._output.mkdir(parents=True, exist_ok=True)
+                path = self._output / METRICS_FILE
+                kept = _lines_until(path, step)
+                if not kept:  # another machine wrote them, and they went with it; the checkpoint knows the validations
+                    kept = [json.dumps(_plain(entry)) for entry in history]
+                temporary = path.with_suffix(".partial")
+                temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+                temporary.replace(path)
+                self._lines = AppendedFile(path)
+        for folder in self._tensorboard:
+            with self._complaining(folder):
+                self._event_files.append(EventFile(folder, step=step + 1))
+
+    def progress(
+        self, epoch: int, step: int, samples: int, metrics: Mapping[str, float], **about: float | None
+    ) -> None:
+        """A line, with the speed since the line before.
+
+        Args:
+            epoch: counted from 0.
+            step: steps taken.
+            samples: samples seen in all.
+            metrics: names and values; they may be infinite or not a number.
+            about: what else there is to say of the step; None says nothing.
+        """
+        if not self._is_main:
+            return
+        about = {"samples_per_second": self._pace.samples_per_second(samples), **about}
+        values = {**metrics, **{name: value for name, value in about.items() if value is not None}}
+        self._print(epoch, step, values, self._pace.seconds_left(step, self._total_steps))
+        if self._lines:
+            record = {"epoch": epoch + 1, "step": step, "time": round(time.time(), 3), **values}
+            with self._complaining(self._output):
+                self._lines.append(json.dumps(_plain(record)).encode() + b"\n")
+        for file in self._event_files:
+            with self._complaining(file.folder):
+                file.add(step, values)
+
+    def resume_pace(self, samples: int) -> None:
+        """Leave what has been going on since the last line (a validation, a checkpoint) out of the speed."""
+        self._pace.mark(samples)
+
+    def say(self, *lines: str) -> None:
+        for line in lines if self._is_main else ():
+            print(line, flush=True)
+
+    @contextmanager
+    def _complaining(self, folder: Path | None) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self._has_complained:
+                self._has_complained = True
+                self.say(
+                    f"metrics cannot be written to {folder} ({error.strerror}): training goes on, and what is printed "
+                    "here is what there is of them. Free some room: the model will need it at the end."
+                )
+
+    def _print(self, epoch: int, step: int, values: Mapping[str, float], seconds_left: float | None) -> None:
+        words = [f"epoch {epoch + 1}/{self._epochs} step {step}"]
+        words += [f"{name}={value:.6g}" for name, value in values.items()]
+        if seconds_left:
+            words.append(f"time_left={timedelta(seconds=round(seconds_left))}")
+        print(*words, flush=True)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lines:
+            self._lines.close()
+        for file in self._event_files:
+            file.close()
+
+
+class Pace:
+    """How fast it goes, and how long it will take. `step` steps over `samples` samples were another attempt's."""
+
+    def __init__(self, step: int = 0, samples: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._first_step, self._samples, self._clock = step, samples, clock
+        self._begun = self._marked = clock()
+
+    def mark(self, samples: int) -> None:
+        self._marked, self._samples = self._clock(), samples
+
+    def samples_per_second(self, samples: int) -> float | None:
+        """Since the last mark, rounded; sets the next. None where nothing was seen since."""
+        seconds, seen = self._clock() - self._marked, samples - self._samples
+        self.mark(samples)
+        return round(seen / seconds, 1) if seen and seconds > 0 else None
+
+    def seconds_left(self, step: int, total_steps: int) -> float | None:
+        """At the average speed of this attempt, with all that it did besides steps; None before its first step."""
+        taken = step - self._first_step
+        return (self._clock() - self._begun) / taken * (total_steps - step) if taken > 0 else None
+
+
+def _lines_until(path: Path, step: int) -> list[str]:
+    """The lines of an earlier attempt up to `step`; one that was cut off in the middle ends them."""
+    kept: list[str] = []
+    if not (step and os.path.isfile(path)):
+        return kept
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            if json.loads(line)["step"] > step:
+                break
+        except (ValueError, KeyError, TypeError):
+            break
+        kept.append(line)
+    return kept
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has neither infinities nor NaN: they become null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}

@@ -1,0 +1,105 @@
+"""What a training leaves: the model folder, and the metrics of its validations."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from torch import Tensor
+
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.loop.config import LOOKS_ON, Config, Folders
+from drivetrain.training.loop.watch import Watch
+from drivetrain.training.options import parse_options
+from drivetrain.training.process import Process
+from drivetrain.training.serving.code_folder import code_of
+from drivetrain.training.torch.models.saved_model import CODE, save_model
+
+HISTORY_FILE = "history.json"
+
+History = list[dict[str, Any]]
+
+
+def save_result(
+    config: Config,
+    folders: Folders,
+    process: Process,
+    dataset: Dataset,
+    weights: Mapping[str, Tensor],
+    history: History,
+    watch: Watch,
+) -> None:
+    """Write the model folder and history.json (called on rank 0 only).
+
+    Args:
+        weights: the whole model's parameters and buffers, those of the best validation with `keep_best`.
+        history: one entry a validation, the last one after the last step.
+        watch: which of them was the best.
+    """
+    save_model(folders.model, weights, describe(config, process, dataset, history, watch, steps=history[-1]["step"]))
+    if folders.output:
+        folders.output.mkdir(parents=True, exist_ok=True)
+        best_step = watch.best_step if _is_watched(config) else None
+        marked = [{**entry, "best": True} if entry["step"] == best_step else entry for entry in history]
+        (folders.output / HISTORY_FILE).write_text(json.dumps(marked, indent=1) + "\n", encoding="utf-8")
+
+
+def describe(
+    config: Config, process: Process, dataset: Dataset, history: History, watch: Watch, *, steps: int
+) -> dict[str, Any]:
+    """What model.json says of the model that would be handed on after `steps` steps, but for the weights' part; and
+    under `code` the files of its code/.
+
+    Checkpoints keep it, so that one can become a model folder (drivetrain.training_scripts.checkpoints export). The
+    metrics are none where these very weights have not been validated.
+    """
+    recipe = dataset.recipe
+    step = watch.best_step if config.keep_best and watch.best is not None else steps
+    chosen = next((entry for entry in history if entry["step"] == step), {})
+    best = {"monitor": watch.monitor, "value": watch.best, "step": watch.best_step} if _is_watched(config) else None
+    return {
+        "recipe": config.recipe,
+        "recipe_options": parse_options(config.recipe_options, "recipe"),
+        "precision": config.precision,
+        "columns": list(recipe.columns),
+        # What a request has to bring: types and shapes as the reader gave them, and how it made them.
+        "inputs": dataset.inputs,
+        "label": dataset.label,
+        "num_classes": recipe.num_classes,
+        "input_statistics": dataset.statistics,
+        # With the same options and what was learnt from the training data other data is read as it was.
+        "data": {
+            "content_hash": dataset.content_hash,
+            "rows": len(dataset),
+            "reader": config.reader,
+            "reader_options": parse_options(config.reader_options, "reader"),
+            "fitted": dataset.fitted,
+        },
+        "training": {
+            # What decides the weights: equal models have equal descriptions, however they were watched and kept.
+            **{name: value for name, value in asdict(config).items() if name not in LOOKS_ON},
+            "world_size": process.world_size,
+            "steps": steps,
+            "stopped_early": watch.gives_up,
+        },
+        "step": step,
+        "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
+        "best": best,
+        "versions": {"python": platform.python_version(), **_versions()},
+        CODE: code_of(recipe, dataset.reader_name),
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Looked up once: each is a file to find and to parse, and a save must not wait for it."""
+    return {name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")}
+
+
+def _is_watched(config: Config) -> bool:
+    return bool(config.early_stopping or config.keep_best)

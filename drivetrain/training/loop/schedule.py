@@ -1,0 +1,89 @@
+"""The learning rate over a training: a share of the highest one, as a function of the step alone.
+
+Nothing has to be saved for it. P. Goyal et al., "Accurate, Large Minibatch SGD", 2017 (warm-up, linear scaling);
+I. Loshchilov and F. Hutter, "SGDR", ICLR 2017 (cosine, warm restarts); A. Krizhevsky, "One weird trick for
+parallelizing convolutional neural networks", 2014 (square-root scaling).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from drivetrain.training.errors import unknown_name
+
+SCHEDULES = ("cosine", "constant", "linear", "sgdr")
+SCALINGS = ("none", "linear", "sqrt")
+
+
+class Optimizer(Protocol):
+    """What is asked of torch's: each group keeps its highest learning rate in `initial_lr`."""
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Steps are counted from 0.
+
+    `kind` is cosine (half a wave down to 0), linear (down to 0), constant, or sgdr: cosine waves of `cycle_steps`, each
+    `cycle_growth` times as long as the one before.
+    """
+
+    kind: str
+    warmup_steps: int
+    total_steps: int
+    cycle_steps: int = 1
+    cycle_growth: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in SCHEDULES:
+            raise unknown_name("schedule", self.kind, SCHEDULES)
+
+    def factor(self, step: int) -> float:
+        """The share of the highest learning rate for `step`: a linear rise over the warm-up, then the schedule."""
+        if step < self.warmup_steps:
+            return (step + 1) / self.warmup_steps
+        done = step - self.warmup_steps
+        if self.kind == "constant":
+            return 1.0
+        if self.kind == "sgdr":
+            return _half_wave(self._position_in_cycle(done))
+        share = min(1.0, done / max(1, self.total_steps - self.warmup_steps))
+        return 1.0 - share if self.kind == "linear" else _half_wave(share)
+
+    def apply(self, optimizer: Optimizer, step: int) -> float:
+        """Give every group of parameters its learning rate for `step`; returns the first one's."""
+        factor = self.factor(step)
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
+        return optimizer.param_groups[0]["lr"]
+
+    def _position_in_cycle(self, done: int) -> float:
+        """In [0, 1): how much of its cycle the step has behind it."""
+        length = float(max(1, self.cycle_steps))
+        if self.cycle_growth == 1.0:
+            return (done % length) / length
+        # Cycle n starts at length * (growth^n - 1) / (growth - 1).
+        growth = self.cycle_growth
+        number = int(math.log(done / length * (growth - 1) + 1, growth) + 1e-9)
+        start = length * (growth**number - 1) / (growth - 1)
+        return min(1.0, max(0.0, (done - start) / (length * growth**number)))
+
+
+def scaled_learning_rate(learning_rate: float, scaling: str, *, global_batch: int, base_batch: int) -> float:
+    """The learning rate for `global_batch`, where `learning_rate` was found with `base_batch`.
+
+    Raises:
+        InputError: no such rule.
+    """
+    if scaling not in SCALINGS:
+        raise unknown_name("lr_scaling", scaling, SCALINGS)
+    ratio = global_batch / base_batch
+    return learning_rate * {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
+
+
+def _half_wave(share: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * share))

@@ -1,0 +1,1 @@
+"""Numbers that come out the same on any number of ranks: exact sums, hashes, enclosures."""

@@ -1,0 +1,1 @@
+"""Samples ranked by score over all ranks."""

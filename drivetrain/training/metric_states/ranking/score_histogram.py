@@ -1,0 +1,182 @@
+"""How many positive and negative samples have a score in each of many narrow bins: what curves are made of.
+
+Scores of a trained model crowd near 0 and 1, and 1 - s tells apart what lies near 1 (a softmax of 0.999999 or of
+0.9999999). So with a resolution of r, and the distance of a score to the nearer end called x:
+
+    x from 2**-a to 1/2    bins of the one width 2**-r, a = min(r, 8)
+    x from 2**-e to 2**-a  2**(r - a) bins to each power of two, e = min(64, 8 r): as a float's exponent and first bits
+    x above 0, below 2**-e one bin
+    x = 0; x = 1/2         a bin each
+
+The bins of scores below and above 1/2 mirror each other. Bins that can hold one float64 only (0, 1/2, 1, and those near
+1 that are narrower than the float64 there) are known to hold ties, and cost a bound nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.metric import Counts, Floats, Ints, Kind, Samples, Task
+from drivetrain.training.metric_states import checks
+
+FINEST = 16
+"""The resolution where memory allows: 93,701 bins, 1.5 MB of counts a class."""
+CELLS = 1 << 21
+"""Cells of a histogram of all classes, at most, unless a resolution is asked for: 16 MB."""
+_LARGEST = 22
+# Float64 between 1/2 and 1 are 2**-53 apart.
+_STEP = 53
+
+
+class _Bins(NamedTuple):
+    """The bins of a resolution."""
+
+    resolution: int
+    ends: int
+    """From 2**-ends on bins are of one width."""
+    octaves: int
+    """Powers of two below that."""
+    bits: int
+    """2**bits bins to each of them."""
+    base: int
+    """The first bin of the one width."""
+    middle: int
+    """The bin of 1/2."""
+    number: int
+
+
+@cache
+def _bins(resolution: int) -> _Bins:
+    ends = min(resolution, 8)
+    octaves, bits = min(64, 8 * resolution) - ends, resolution - ends
+    base = 2 + (octaves << bits)
+    middle = base + (1 << resolution >> 1) - (1 << bits)
+    return _Bins(resolution, ends, octaves, bits, base, middle, 2 * middle + 1)
+
+
+def number_of_bins(resolution: int) -> int:
+    return _bins(resolution).number
+
+
+def bins_of(scores: NDArray[Any], resolution: int) -> Ints:
+    """The bin of each score, in the order of the scores; float32 and float64 of one value have one bin.
+
+    Args:
+        scores: floats of any shape, from 0 to 1.
+    """
+    bins = _bins(resolution)
+    given = np.asarray(scores) if scores.dtype == np.float32 else np.asarray(scores, np.float64)
+    whole, mantissa, bias = (np.int32, 23, 127) if given.dtype == np.float32 else (np.int64, 52, 1023)
+    edge = given.dtype.type(2.0**-bins.ends)
+    # Exact in both types: up to 1/2 it is the score, and from there on 1 - score is (Sterbenz).
+    x = 1 - given
+    np.minimum(given, x, out=x)
+    # Floats above 0 are ordered as their bits are: exponent and first bits of the mantissa, counted from 2**-e on.
+    # (No np.where and no masks: which scores are which nobody can foresee, least of all the processor.)
+    first = (bias - bins.ends - bins.octaves << bins.bits) - 2
+    near = np.minimum(x, edge).view(whole)
+    near >>= mantissa - bins.bits
+    np.maximum(near, first + 1, out=near)
+    near -= x == 0
+    np.maximum(x, edge, out=x)
+    x *= given.dtype.type(1 << bins.resolution)
+    near += x.astype(whole)
+    near -= first + (1 << bins.bits) + bins.middle  # now 0 for 1/2, and less for all others
+    side = (given - given.dtype.type(0.5)).view(whole) >> (8 * given.itemsize - 1)  # -1 below 1/2, else 0
+    side |= 1
+    near *= side
+    return bins.middle - near.astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def lower_edges(resolution: int) -> Floats:
+    """The least score of each bin, up to rounding near 1, of shape [bins]: 0.0, 5e-324, 2**-e, ..., 1.0."""
+    bins = _bins(resolution)
+    step = 1 << bins.bits
+    octave, part = np.divmod(np.arange(bins.octaves << bins.bits), step)
+    tails = np.ldexp(1.0 + part / step, octave - bins.ends - bins.octaves)
+    even = np.arange(step, 1 << bins.resolution >> 1) / (1 << bins.resolution)
+    low = np.concatenate([[0.0, 5e-324], tails, even, [0.5]])
+    # A mirrored bin begins above the end of its image.
+    return np.concatenate([low, np.nextafter(1.0 - low[:0:-1], 1.0)])
+
+
+@lru_cache(maxsize=8)
+def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
+    """Which bins hold one float64 at most, so that all samples in one tie; shape [bins]."""
+    bins = _bins(resolution)
+    ties = np.zeros(bins.number, bool)
+    ties[[0, bins.middle, -1]] = True
+    # Near 1 a bin from 2**-k on is 2**-(k + bits) wide.
+    narrow = bins.ends + bins.octaves - (_STEP - bins.bits) + 1
+    if narrow > 0:
+        ties[-(2 + (min(narrow, bins.octaves) << bins.bits)) :] = True
+    return ties
+
+
+def resolution_for(task: Task, cells: int = CELLS, finest: int = FINEST) -> int:
+    """The resolution, up to `finest`, whose histogram of the task has at most `cells` cells; at least 1."""
+    sizes = ((r, ScoreHistogram(task.kind, task.num_classes, r).size) for r in range(finest, 1, -1))
+    return next((resolution for resolution, size in sizes if size <= cells), 1)
+
+
+@dataclass(frozen=True)
+class ScoreHistogram:
+    """Cells (class, positive?, bin); the one class of binary, each class against the rest, or each label."""
+
+    kind: Kind
+    num_classes: int
+    resolution: int
+
+    @classmethod
+    def of(cls, task: Task, resolution: int = 0) -> ScoreHistogram:
+        """The tally of a task; 0 for the finest resolution that leaves memory for its classes."""
+        return cls(task.kind, task.num_classes, resolution or resolution_for(task))
+
+    @property
+    def columns(self) -> int:
+        """Of scores: one of binary, else one a class."""
+        return 1 if self.kind == "binary" else self.num_classes
+
+    @property
+    def size(self) -> int:
+        return 2 * self.columns * number_of_bins(self.resolution)
+
+    def count(self, samples: Samples) -> Counts:
+        """
+        Raises:
+            InputError: a score that is NaN or not in [0, 1], or a target that is no class.
+        """
+        targets = checks.class_targets(samples, self.kind, self.num_classes)
+        cells = bins_of(checks.scores(samples, self.kind, self.num_classes), self.resolution)
+        bins = number_of_bins(self.resolution)
+        if self.kind != "binary":
+            cells += np.arange(0, self.size, 2 * bins)
+        if self.kind == "multiclass":
+            cells[np.arange(len(cells)), targets] += bins
+        else:
+            cells += bins * targets
+        return Counts(cells)
+
+    def split(self, cells: Ints) -> list[tuple[Ints, Ints]]:
+        """(positives, negatives) of each column of scores, shape [bins] each."""
+        table = cells.reshape(self.columns, 2, -1)
+        return [(positives, negatives) for negatives, positives in table]
+
+
+def check_resolution(resolution: int) -> None:
+    """
+    Raises:
+        InputError: a metric's option that no histogram can have.
+    """
+    if not (isinstance(resolution, int) and 0 <= resolution <= _LARGEST):
+        raise InputError(
+            f"resolution={resolution!r} of a histogram of scores is not possible. Allowed: whole numbers from 1 to "
+            f"{_LARGEST} (2**resolution bins from 0 to 1 and more near the ends), and 0 for what fits the task."
+        )

@@ -1,0 +1,162 @@
+"""What metrics see of a batch: the recipe's losses and values, its targets, and what the model's outputs mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.metric import Amount, Ints, Samples, Task
+from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
+from drivetrain.training.outputs import answers_of
+from drivetrain.training.recipe import HasDirections, HasLossWeights, Recipe, check_values, weights_of, wrong_answer
+
+# A target that counts for nothing (torch's `ignore_index`), where a sample has many.
+_IGNORED = -100
+
+
+def samples_of(
+    recipe: Recipe,
+    task: Task,
+    outputs: Tensor,
+    targets: Tensor,
+    rows: Ints | None = None,
+    locate: Locate | None = None,
+) -> Samples:
+    """The samples of a batch.
+
+    Args:
+        outputs: of the model, for all samples of the batch.
+        targets: as the recipe's `batch` gave them.
+        rows: the row numbers of the samples, for messages.
+        locate: where those rows are.
+
+    Raises:
+        InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
+            that the task does not have.
+    """
+    where = Where(rows, locate)
+    _check_classes(task, targets, where)  # of which torch says no more than "out of bounds"
+    metrics = _own_metrics(recipe, outputs, targets)
+    losses = recipe.losses(outputs, targets)
+    for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
+        check_values(recipe, method, answer, targets)
+    values = {name: _array(value) for name, value in metrics.items()}
+    found = {"loss": _array(losses).astype(np.float64, copy=False), **values}
+    for name, numbers in found.items():
+        if numbers.dtype != np.bool_:
+            check_finite(name, numbers, where, EXTREME)
+    weights = _array(weights_of(recipe, targets)) if isinstance(recipe, HasLossWeights) else None
+    if weights is not None:
+        check_finite("loss weight", weights, where, EXTREME)
+        if weights.size and weights.min() < 0:
+            raise wrong_answer(recipe, "loss_weights", targets, f"numbers from 0, and not {weights.min():g}")
+    if task.kind == "values":
+        return Samples(losses=found["loss"], weights=weights, values=values)
+    scores, predicted = answers_of(recipe, task, outputs)
+    for name, numbers in (("score", scores), ("prediction", predicted)):
+        if numbers is not None and numbers.dtype.kind == "f":
+            check_finite(name, numbers, where, EXTREME)
+    wanted = _targets(recipe, task, targets, where)
+    if predicted is not None and predicted.shape != wanted.shape:
+        raise InputError(
+            f"{type(recipe).__module__}: targets of shape {list(targets.shape)} do not fit outputs of shape "
+            f"{list(outputs.shape)}, which make predictions of shape {list(predicted.shape)} in a {task.kind} task."
+        )
+    return Samples(
+        losses=found["loss"], weights=weights, targets=wanted, scores=scores, predicted=predicted, values=values
+    )
+
+
+def amounts_of(samples: Samples) -> dict[str, Amount]:
+    """The recipe's own metrics, and what their values are."""
+    return {name: "bool" if values.dtype == np.bool_ else "float" for name, values in samples.values.items()}
+
+
+def no_samples(task: Task) -> Samples:
+    """Samples in the shapes of a task, none of them."""
+    one, each, none = (np.zeros(0, np.int64), np.zeros((0, task.num_classes)), np.zeros(0))
+    whole = each.astype(np.int64)
+    targets, scores, predicted = {
+        "binary": (one, none, one),
+        "multiclass": (one, each, one),
+        "multilabel": (whole, each, whole),
+        "regression": (each, None, each),
+        "tokens": (np.zeros((0, 0), np.int64), None, None),
+        "segmentation": (np.zeros((0, 0), np.int64), None, np.zeros((0, 0), np.int64)),
+        "values": (None, None, None),
+    }[task.kind]
+    return Samples(losses=none, targets=targets, scores=scores, predicted=predicted)
+
+
+def _own_metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """
+    Raises:
+        InputError: the recipe returned no names with values. (The shapes are looked at with those of the losses.)
+    """
+    metrics: object = recipe.metrics(outputs, targets)
+    if not isinstance(metrics, dict):
+        raise wrong_answer(recipe, "metrics", metrics, "a dict of names and tensors, such as {'accuracy': ...}")
+    wrong = [name for name in metrics if not isinstance(name, str) or name == "loss"]
+    if wrong:
+        raise wrong_answer(recipe, "metrics", metrics, f"names that are text other than 'loss', not {wrong[0]!r}")
+    if isinstance(recipe, HasDirections) and (unknown := sorted(recipe.higher_is_better.keys() - metrics.keys())):
+        error = unknown_name("metric", unknown[0], metrics)
+        raise InputError(f"{type(recipe).__module__}: higher_is_better of the recipe: {error}")
+    return metrics
+
+
+def _array(values: Tensor) -> NDArray[Any]:
+    """As float64, or bool where it is."""
+    values = values.detach()
+    return (values if values.dtype == torch.bool else values.to(torch.float64)).cpu().numpy()
+
+
+def _targets(recipe: Recipe, task: Task, targets: Tensor, where: Where) -> NDArray[Any]:
+    """In the shape and type that `Samples` has for the task."""
+    if task.kind == "regression":
+        values = targets.detach().to(torch.float64).cpu().numpy()
+        check_finite("target", values, where, "correct the label column")
+        return values.reshape(len(values), -1)
+    numbers = targets.detach().cpu()
+    whole = numbers.to(torch.int64)
+    if numbers.is_floating_point() and not torch.equal(whole.to(numbers.dtype), numbers):
+        raise wrong_answer(recipe, "batch", targets, f"targets that are whole numbers, as a {task.kind} task has them")
+    found = whole.numpy()
+    if task.kind in ("tokens", "segmentation"):
+        found = found.reshape(len(found), -1)
+    elif task.kind in ("binary", "multiclass"):
+        found = found.reshape(len(found)) if found.size == len(found) else found
+    if found.ndim != (1 if task.kind in ("binary", "multiclass") else 2):
+        raise wrong_answer(recipe, "batch", targets, f"targets as a {task.kind} task has them")
+    return found
+
+
+def _check_classes(task: Task, targets: Tensor, where: Where) -> None:
+    """Every target is a class."""
+    many = task.kind in ("tokens", "segmentation")
+    if task.kind not in ("binary", "multiclass", "multilabel") and not (many and task.num_classes):
+        return
+    limit = 2 if task.kind == "multilabel" else task.num_classes
+    if not targets.numel():
+        return
+    low, high = targets.min(), targets.max()
+    if bool((low >= 0) & (high < limit)):
+        return
+    given = targets.detach().cpu().reshape(len(targets), -1).numpy()
+    wrong = ~((given >= 0) & (given < limit) | (many & (given == _IGNORED)))
+    places = np.flatnonzero(wrong.any(axis=1))
+    if places.size:
+        first = given[places[0]][wrong[places[0]]][0]
+        more = f" ({places.size} such in the batch)" if places.size > 1 else ""
+        what = "0 or 1 for each label" if task.kind == "multilabel" else f"classes 0 to {limit - 1}"
+        raise InputError(
+            f"the target of {where.of(places[0])} is {first}{more}; allowed are {what}"
+            f"{f', and {_IGNORED} for what is not to count' if many else ''}. Correct the data, or the recipe's "
+            "num_classes."
+        )

@@ -1,0 +1,65 @@
+"""Slices: the samples with each value of a column. The values are known before any row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.metric import Ints
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class SliceColumn:
+    """A column and all its values (whole numbers, truths or texts), each of them a slice."""
+
+    name: str
+    values: tuple[int | bool | str, ...]
+
+    def numbers(self, values: NDArray[Any], rows: Ints) -> Ints:
+        """Which slice each sample is in, shape [n].
+
+        Args:
+            values: of the column, shape [n].
+            rows: the row numbers, for messages.
+
+        Raises:
+            InputError: a value that is none of them.
+        """
+        if values.ndim == 1 and values.dtype.kind in "iu" and self._sorted is not None:
+            known, order = self._sorted
+            places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+            found = np.where(known[places] == values, order[places], -1)
+        else:
+            given = values.tolist() if values.ndim == 1 else [None] * len(values)
+            found = np.fromiter(map(self._places.get, given, repeat(-1)), np.int64, len(values))
+        if found.size and found.min() < 0:
+            first = int(np.flatnonzero(found < 0)[0])
+            given = values[first : first + 1].tolist()[0]
+            shown = ", ".join(repr(value) for value in self.values[:_SHOWN])
+            more = ", ..." if len(self.values) > _SHOWN else ""
+            raise InputError(
+                f"row {rows[first]}, counted from 0: column {self.name!r} is to be sliced by, and has {given!r}, which "
+                f"is none of its values in the data's manifest ({shown}{more}). Prepare the data again."
+            )
+        return found
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {value: place for place, value in enumerate(self.values)}
+
+    @cached_property
+    def _sorted(self) -> tuple[Ints, Ints] | None:
+        """The values in order, and their places; None where they are no whole numbers."""
+        if not all(isinstance(value, int) and abs(value) < 2**62 for value in self.values):
+            return None
+        known = np.array(self.values, dtype=np.int64)
+        order = np.argsort(known)
+        return known[order], order

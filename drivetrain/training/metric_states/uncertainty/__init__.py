@@ -1,0 +1,1 @@
+"""How far a metric may be off: the bootstrap, and intervals."""

@@ -1,0 +1,45 @@
+"""What the metrics of a regression share: a value an output, and their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric_states.numbers.sums import num_samples, totals
+from drivetrain.training.metric_states.output_errors import OutputError, OutputErrors
+
+
+@dataclass(frozen=True)
+class ByOutput:
+    """A metric that is the mean over the outputs of a value each, as scikit-learn's `uniform_average` is."""
+
+    per_output: bool = False
+    """Each output as well: `output_0`, `output_1`, ..."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("regression",)
+    higher_is_better: ClassVar[bool | None] = False
+    error: ClassVar[OutputError]
+    scale: ClassVar[tuple[Callable[[Any], Any], Callable[[float], float]] | None] = None
+    """As that of a Value."""
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"errors": OutputErrors(task.num_classes, self.error)}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        n = num_samples(counted["errors"])
+        return self.averaged([self.of_mean(total / n) for total in totals(counted["errors"])])
+
+    def of_mean(self, mean: Fraction) -> float:
+        """An output's value from the mean of its errors."""
+        return float(mean)
+
+    def averaged(self, outputs: Sequence[float]) -> Mapping[str, Value]:
+        """The values, from that of each output."""
+        # As fractions: the sum of two large numbers may be no float64 where their mean is one.
+        values = {"": Value(float(sum(map(Fraction, outputs)) / len(outputs)), scale=self.scale)}
+        if self.per_output:
+            values |= {f"output_{place}": Value(value, scale=self.scale) for place, value in enumerate(outputs)}
+        return values

@@ -1,0 +1,57 @@
+"""Area under the ROC curve: how often a positive sample scores higher than a negative one; a tie counts half.
+
+Of several classes each is taken against the rest. In histogram mode pairs of one bin count half, and the bound is half
+of their share: whatever their order, they win between none and all. Bins that can hold one value only hold ties, for
+which half is right.
+(J. Hanley and B. McNeil, "The meaning and use of the area under a receiver operating characteristic curve", 1982.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.training.metric import Ints, Ranked, Task, Value
+from drivetrain.training.metric_states.numbers.enclosure import Enclosure, dot
+from drivetrain.training.metric_states.ranking.score_histogram import bins_of_ties
+from drivetrain.training.metric_states.uncertainty.intervals import Limits, area
+from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, AreaByClass, both_sides
+
+
+@dataclass(frozen=True)
+class Metric(AreaByClass):
+    """AUROC (scikit-learn's roc_auc_score, with multi_class="ovr")."""
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        ties = bins_of_ties(self.tallies(task)[HISTOGRAM].resolution)
+        columns = self.columns(task, counted)
+        found = {name: partial(_area, name, *column, ties) for name, column in columns.items()}
+        sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
+        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+
+    def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
+        columns = self.ranked(task, ranked)
+        found = {name: partial(_exact, name, one) for name, one in columns.items()}
+        sizes = [(one.num_positives, one.num_negatives) for one in columns.values()]
+        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+
+    def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
+        return area(value, positives, negatives)
+
+
+def _area(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_]) -> Enclosure:
+    twice = 2 * both_sides(name, int(positives.sum()), int(negatives.sum()))
+    tied = dot(positives[ties], negatives[ties])
+    sure = 2 * dot(positives, np.cumsum(negatives) - negatives) + tied
+    unsure = 2 * (dot(positives, negatives) - tied)
+    return Enclosure.of(Fraction(sure, twice), Fraction(sure + unsure, twice))
+
+
+def _exact(name: str, ranked: Ranked) -> Enclosure:
+    area = Fraction(ranked.twice_wins, 2 * both_sides(name, ranked.num_positives, ranked.num_negatives))
+    return Enclosure.of(area, area)

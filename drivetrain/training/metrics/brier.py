@@ -1,0 +1,29 @@
+"""Brier score: the squared distance of probabilities from what came true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric_states.numbers.sums import num_samples, totals
+from drivetrain.training.metric_states.score_errors import ScoreErrors
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The mean of the sum over the classes of (probability - outcome)^2 (G. Brier, "Verification of forecasts expressed
+    in terms of probability", 1950); of two classes half of that, which is the square for class 1 alone (scikit-learn's
+    brier_score_loss)."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
+    higher_is_better: ClassVar[bool | None] = False
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"errors": ScoreErrors(task.kind, task.num_classes, "brier")}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        halves = 2 if task.kind == "multiclass" and task.num_classes == 2 else 1
+        (total,) = totals(counted["errors"])
+        return {"": Value(float(total / (num_samples(counted["errors"]) * halves)))}

@@ -1,0 +1,26 @@
+"""F1: the harmonic mean of precision and recall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from drivetrain.training.metric_states.outcomes import ClassTable
+from drivetrain.training.metric_states.uncertainty.intervals import Limits
+from drivetrain.training.metrics._by_class import ByClass, Quotients, twice_the_share
+
+
+@dataclass(frozen=True)
+class Metric(ByClass):
+    """2 * true positives / (targets + predictions), a class (scikit-learn's f1_score)."""
+
+    shared_by: ClassVar[int] = 2
+
+    def quotients(self, table: ClassTable) -> Quotients:
+        return Quotients(2 * table.found, table.actual + table.claimed, failed=np.zeros_like(table.actual))
+
+    def limits(self, top: float, bottom: float) -> Callable[[float], Limits]:
+        return twice_the_share(top, bottom)

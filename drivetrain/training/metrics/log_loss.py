@@ -1,0 +1,30 @@
+"""Log loss, or cross-entropy, of probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric_states.numbers.sums import num_samples, totals
+from drivetrain.training.metric_states.score_errors import ScoreErrors
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The mean of -log(probability of the target's class), natural logarithm (scikit-learn's log_loss).
+
+    As there, probabilities are clipped to [e, 1 - e], where e is 2.2e-16 (float32 scores: 1.2e-7): one wrong answer
+    given with certainty would be infinite.
+    """
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
+    higher_is_better: ClassVar[bool | None] = False
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"errors": ScoreErrors(task.kind, task.num_classes, "log")}
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        (total,) = totals(counted["errors"])
+        return {"": Value(float(total / num_samples(counted["errors"])))}

@@ -1,0 +1,36 @@
+"""Perplexity: among how many equally likely tokens a model hesitates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric_states.own_values import WeightedLoss
+
+LOSS = WeightedLoss()
+
+
+@dataclass(frozen=True)
+class Metric:
+    """e to the power of the mean loss, for recipes whose loss is the mean of -log p over the tokens of a sample.
+
+    Each sample counts alike, however many tokens it has, unless the recipe weighs them (`loss_weights`).
+    """
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")
+    higher_is_better: ClassVar[bool | None] = False
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return LOSS.tallies(task)
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        mean = LOSS.compute(task, counted)[""].value
+        try:
+            return {"": Value(math.exp(mean), scale=(np.log, np.exp))}
+        except OverflowError:
+            raise UndefinedError(f"the mean loss is {mean:g}, and its exponential is no 64-bit number") from None

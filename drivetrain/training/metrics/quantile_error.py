@@ -1,0 +1,27 @@
+"""Quantile error, or pinball loss: how good an estimate of a quantile is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.metric import Tally, Task
+from drivetrain.training.metric_states.output_errors import OutputErrors
+from drivetrain.training.metrics._by_output import ByOutput
+
+
+@dataclass(frozen=True)
+class Metric(ByOutput):
+    """The mean of q * (target - output) where the output is too low, (1 - q) * (output - target) where it is too high
+    (R. Koenker and G. Bassett, "Regression Quantiles", 1978; scikit-learn's mean_pinball_loss)."""
+
+    q: float = 0.5
+    """The quantile that the model estimates, above 0 and below 1."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.q < 1:
+            raise InputError(f"q={self.q}; allowed is a number above 0 and below 1.")
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"errors": OutputErrors(task.num_classes, "pinball", float(self.q))}

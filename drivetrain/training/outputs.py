@@ -1,0 +1,101 @@
+"""What a model's outputs mean: its task, and the probabilities and answers that follow from the outputs.
+
+Needs nothing of the data or of other ranks, so that it travels with a model that is served.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.metric import Kind, Task
+from drivetrain.training.recipe import Recipe, wrong_answer
+
+# What these mean only a recipe knows.
+_WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
+
+
+class Answers(NamedTuple):
+    """What a model says of n samples, on the CPU; shapes and types are those of `Samples` in metric.py."""
+
+    scores: NDArray[Any] | None
+    predicted: NDArray[Any] | None
+
+
+def task_of(recipe: Recipe) -> Task:
+    """What a recipe's model predicts: its optional attribute `task` (a kind), or what `num_classes` tells: two classes
+    are binary, more are multiclass, none are values. Its optional `class_names` name the classes. What is no class is
+    counted by its optional `num_outputs`: the outputs of a regression (1 unless it says so), labels, or tokens.
+
+    Raises:
+        InputError: no such kind, or names that are not one a class.
+    """
+    num_classes = recipe.num_classes or 0
+    default = {0: "values", 2: "binary"}.get(num_classes, "multiclass")
+    kind: Any = getattr(recipe, "task", default)
+    if kind not in get_args(Kind):
+        raise unknown_name("task", str(kind), get_args(Kind), advice=f"({type(recipe).__module__})")
+    names = tuple(str(name) for name in getattr(recipe, "class_names", ()))
+    if names and len(names) != num_classes:
+        raise InputError(
+            f"{type(recipe).__module__}: class_names has {len(names)} names, and num_classes is {num_classes}."
+        )
+    return Task(kind, num_classes or int(getattr(recipe, "num_outputs", kind == "regression")), names)
+
+
+def answers_of(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
+    """Probabilities (float64, softmax or sigmoid of the outputs) and answers for a batch.
+
+    A recipe's optional methods `scores(outputs)` and `predicted(outputs)` say it in their own way. A binary model has
+    one output a sample (the logit of class 1) or two.
+
+    Raises:
+        InputError: outputs of a shape that the task does not have.
+    """
+    own_scores, own_predicted = getattr(recipe, "scores", None), getattr(recipe, "predicted", None)
+    if task.kind in _WITHOUT_ANSWERS and own_scores is None and own_predicted is None:
+        return Answers(None, None)  # before gigabytes of logits are copied from the device
+    outputs = outputs.detach().cpu()
+    scores, predicted = _answers(recipe, task, outputs)
+    if own_scores is not None:
+        scores = _array(own_scores(outputs))
+    if own_predicted is not None:
+        predicted = _array(own_predicted(outputs))
+    return Answers(scores, predicted)
+
+
+def _answers(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
+    if task.kind == "multiclass":
+        _check(recipe, outputs, outputs.shape[1:] == (task.num_classes,), f"[samples, {task.num_classes}]")
+        return Answers(_array(outputs.double().softmax(dim=1)), _array(outputs.argmax(dim=1)))
+    if task.kind == "binary":
+        fits = outputs.shape[1:] in ((), (1,), (2,))
+        _check(recipe, outputs, fits, "[samples, 2], or one output a sample: the logit of class 1")
+        two = outputs.shape[1:] == (2,)
+        score = outputs.double().softmax(dim=1)[:, 1] if two else outputs.double().flatten().sigmoid()
+        return Answers(_array(score), _array((score >= 0.5).to(torch.int64)))
+    if task.kind == "multilabel":
+        scores = outputs.double().sigmoid()
+        return Answers(_array(scores), _array((scores >= 0.5).to(torch.int64)))
+    if task.kind == "regression":
+        values = outputs.double()
+        return Answers(None, _array(values.unsqueeze(1) if values.dim() == 1 else values))
+    if task.kind == "segmentation":
+        _check(recipe, outputs, outputs.dim() > 2, "[samples, classes, ...]")
+        return Answers(None, _array(outputs.argmax(dim=1).flatten(1)))
+    return Answers(None, None)
+
+
+def _check(recipe: Recipe, outputs: Tensor, fits: bool, wanted: str) -> None:
+    if not fits:
+        raise wrong_answer(recipe, "model", outputs, f"outputs of shape {wanted}")
+
+
+def _array(values: Tensor) -> NDArray[Any]:
+    return np.asarray(values.detach().cpu().numpy())

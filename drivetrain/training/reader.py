@@ -1,0 +1,244 @@
+"""The contract of a reader: one file a format, which gives rows as arrays.
+
+A file `readers/<name>.py`, or a module of the user's own, has
+
+    def recognises(folder: Path) -> bool        what `reader: auto` asks; it looks at names, and reads no data
+    FALLBACK = True                             optional: asked only where no other format is recognised
+    class Options                               a frozen dataclass: plain values with defaults
+    class Reader(reader.Reader)                 below
+
+Rows are numbered from 0 and any of them can be asked for at any time: which come next is the cursor's affair
+(cursor.py), and that is why a run can begin anywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.options import build_options
+
+if TYPE_CHECKING:
+    from drivetrain.training.process import Process
+
+Columns = Mapping[str, NDArray[Any]]
+Indices = NDArray[np.int64]
+
+
+class Reader:
+    """The rows of a folder.
+
+    Constructing it looks at names, sizes and headers. `open` does the reading that must be done once. Both happen at
+    the same point on every rank, so that they may wait for each other; `read` may not.
+
+    Raises (both):
+        InputError: naming the file that is missing, torn or of another format.
+    """
+
+    column_names: tuple[str, ...]
+    """What `read` can give."""
+    label: str | None = None
+    """The column that is to be predicted, or None where the format has none."""
+    key: str | None = None
+    """The column that names a row, once each, or None where the format has none."""
+    num_classes: int | None = None
+    """How many classes the label has, where the format tells."""
+    content_hash: str
+    """Equal for equal content, whatever the number of processes. It is there after `open`."""
+    statistics: Mapping[str, Any]
+    """Column -> plain JSON values worth keeping with a model (class names, mean, ...)."""
+    fitted: Mapping[str, Any]
+    """Plain JSON values that were learnt from the training data and that other data is read with (a vocabulary)."""
+    streaming = False
+    """Whether neighbours are cheaper to read than rows here and there, so that a shuffle window makes sense."""
+
+    def __init__(self, folder: Path, options: Any, process: Process) -> None:
+        self.folder = folder
+        self.options = options
+        self.process = process
+        self.statistics = {}
+        self.fitted = {}
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def shards(self) -> Sequence[int]:
+        """Rows of each file, in the order of the rows: what a streaming order shuffles first."""
+        return (len(self),)
+
+    def open(self, names: Sequence[str]) -> None:
+        """Make the named columns ready, and check every file of the format before its first use.
+
+        The ranks of a host share the work out.
+        """
+        raise NotImplementedError
+
+    def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
+        """Rows as columns, each of shape [rows, ...].
+
+        Args:
+            indices: int64 row numbers in any order, or a slice with step 1.
+            names: some of those that were opened.
+        """
+        raise NotImplementedError
+
+    def locate(self, row: int) -> str:
+        """Where a row is, for a message: the file, and the place in it counted from 1."""
+        raise NotImplementedError
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Raises:
+        InputError: a name that the format does not have, with the closest match.
+        """
+        for name in names:
+            if name not in self.column_names:
+                raise unknown_name("column", name, self.column_names, advice=f"({self.folder})")
+
+
+class Rows(Mapping[str, NDArray[Any]]):
+    """Columns that lie side by side in a few arrays: one gather serves many columns, and `matrix` is a view."""
+
+    def __init__(self, places: Mapping[str, tuple[int, int | None]], arrays: Sequence[NDArray[Any]]) -> None:
+        self._places = places
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        array, column = self._places[name]
+        return self._arrays[array] if column is None else self._arrays[array][:, column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def matrix(self, names: Sequence[str]) -> NDArray[Any] | None:
+        """The named columns as a view of shape [rows, names], or None where they do not lie side by side."""
+        places = [self._places[name] for name in names]
+        array, first = places[0]
+        if first is None or places != [(array, first + number) for number in range(len(places))]:
+            return None
+        return self._arrays[array][:, first : first + len(places)]
+
+
+def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
+    """The named columns, each of shape [rows], as one array of shape [rows, names]; without a copy where it can be."""
+    if isinstance(columns, Rows) and (view := columns.matrix(names)) is not None:
+        return view
+    return np.stack([columns[name] for name in names], axis=1)
+
+
+def load_reader(
+    name: str, folder: Path, options: Mapping[str, Any], process: Process, *, defaults: Mapping[str, Any] | None = None
+) -> Reader:
+    """The reader `name` (`auto`: the one that recognises the folder) of a folder.
+
+    Args:
+        options: what the user asked for.
+        defaults: options that apply where the user says nothing and the format has them.
+
+    Raises:
+        InputError: no such reader or option (with the closest match), or a folder that is not of the format.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder. Give the folder of the data.")
+    if name == "auto":
+        name = recognised(folder)
+    module = plugins.load("readers", name, kind="reader", own_modules=True)
+    reader: Any = getattr(module, "Reader", None)
+    if not isinstance(reader, type) or not dataclasses.is_dataclass(getattr(module, "Options", None)):
+        raise InputError(f"reader {name!r} ({module.__file__}) lacks a class Reader or a dataclass Options.")
+    fields = {field.name for field in dataclasses.fields(module.Options)}
+    given = {key: value for key, value in (defaults or {}).items() if key in fields} | dict(options)
+    return reader(folder, build_options(module.Options, given, f"reader {name!r}"), process)
+
+
+def recognised(folder: Path) -> str:
+    """The name of the reader whose format the folder has.
+
+    Raises:
+        InputError: none, or several.
+    """
+    available = plugins.names("readers")
+    # A manifest vouches for the folder: nobody else need be asked, or imported.
+    if "prepared" in available and plugins.load("readers", "prepared", kind="reader").recognises(folder):
+        return "prepared"
+    modules = {name: plugins.load("readers", name, kind="reader") for name in available}
+    found = [name for name, module in modules.items() if module.recognises(folder)]
+    found = [name for name in found if not getattr(modules[name], "FALLBACK", False)] or found
+    if not found:
+        raise InputError(
+            f"{folder} is not prepared data: no manifest.json. Run prepare_data first, or say what it is with "
+            f"reader: {', '.join(available)}, or a module of your own."
+        )
+    if len(found) > 1:
+        raise InputError(f"{folder} can be read as {' or as '.join(found)}. Say which with reader.")
+    return found[0]
+
+
+def check_whole_number(options: Any, *names: str, least: int = 1) -> None:
+    """Fields of a reader's options that are whole numbers from `least`.
+
+    Raises:
+        ValueError: naming the field.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name}={value!r}; allowed are whole numbers from {least}")
+
+
+def check_choice(options: Any, name: str, allowed: Sequence[str]) -> None:
+    """A field of a reader's options that is one of a few words.
+
+    Raises:
+        ValueError: naming the field.
+    """
+    if getattr(options, name) not in allowed:
+        shown = ", ".join(repr(word) for word in allowed)
+        raise ValueError(f"{name}={getattr(options, name)!r}; allowed are {shown}")
+
+
+class Locating(Protocol):
+    """What has rows and can say where they are."""
+
+    folder: Path
+
+    def locate(self, row: int) -> str: ...
+
+
+def check_labels(
+    source: Locating, name: str, labels: NDArray[Any], num_classes: int, *, rows: Indices | None = None
+) -> None:
+    """Every label is a whole number in [0, num_classes).
+
+    Args:
+        labels: shape [rows].
+        rows: their row numbers; None for all rows.
+
+    Raises:
+        InputError: naming file, row and value of the first that is not.
+    """
+    if labels.dtype.kind not in "iu":
+        raise InputError(
+            f"label column {name!r} of {source.folder} has type {labels.dtype}; allowed are whole numbers from 0 to "
+            f"{num_classes - 1}, one a class."
+        )
+    if not labels.size or (labels.min() >= 0 and labels.max() < num_classes):
+        return
+    wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))
+    first = int(wrong[0])
+    row = first if rows is None else int(rows[first])
+    raise InputError(
+        f"{source.locate(row)}: label {name}={labels[first]} is outside the {num_classes} classes "
+        f"(0 to {num_classes - 1}); {wrong.size} such rows. Correct the data or the recipe's num_classes."
+    )

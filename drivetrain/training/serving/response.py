@@ -1,0 +1,100 @@
+"""Predictions as the body of an answer, in the format that was asked for.
+
+    application/json        {"predictions": [{"predicted": 3, "scores": [...]}, ...]}
+    application/jsonlines   an object a line
+    text/csv                a row a line, without a header: predicted, then the scores
+    application/x-npy       the scores (where there are none: what is predicted), as numpy.save writes an array
+
+`scores` are the probabilities of the classes in their order; a binary model has `score`, that of class 1. Numbers are
+written so that reading them gives the same float64.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.serving.model import Predictions
+from drivetrain.training.serving.request import CSV, JSON, JSON_LINES, NPY
+
+# Of more classes than this the scores are one column of lists.
+MAX_SCORE_COLUMNS = 256
+
+
+def body_of(predictions: Predictions, accept: str) -> tuple[str | bytes, str]:
+    """The body, and its content type: the first of those accepted that there is.
+
+    Raises:
+        InputError: none of them, or an answer that is no number.
+    """
+    kinds = [each.partition(";")[0].strip().lower() for each in (accept or "*/*").split(",")]
+    kinds = [JSON if kind in ("*/*", "application/*") else kind for kind in kinds]
+    found = next((kind for kind in kinds if kind in _WRITERS), None)
+    if found is None:
+        raise InputError(f"answers of type {accept!r} are not written. Allowed: {', '.join(_WRITERS)}.")
+    for values in (predictions.predicted, predictions.scores):
+        if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
+            wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            raise InputError(f"the model's answer to row {int(np.argmax(wrong)) + 1} is not finite.")
+    return _WRITERS[found](predictions), found
+
+
+def objects(predictions: Predictions) -> list[dict[str, Any]]:
+    """A plain object a row."""
+    predicted = _one_value(predictions.predicted).tolist()
+    if predictions.scores is None:
+        return [{"predicted": each} for each in predicted]
+    name = "score" if predictions.scores.ndim == 1 else "scores"
+    return [
+        {"predicted": each, name: scores} for each, scores in zip(predicted, predictions.scores.tolist(), strict=True)
+    ]
+
+
+def named_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
+    """As columns of a table: predicted, and score or score_<class>, as in the files of evaluate."""
+    found = {"predicted": _one_value(predictions.predicted)}
+    scores = predictions.scores
+    if scores is None:
+        return found
+    if scores.ndim == 1 or scores.shape[1] > MAX_SCORE_COLUMNS:
+        return found | {"score": scores}
+    names = predictions.task.class_names or tuple(map(str, range(scores.shape[1])))
+    return found | {f"score_{name}": scores[:, number] for number, name in enumerate(names)}
+
+
+def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:
+    """Columns as CSV; values that are lists as JSON."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if header:
+        writer.writerow(columns)
+    lists = [values.tolist() for values in columns.values()]
+    for row in zip(*lists, strict=True):
+        writer.writerow([json.dumps(value) if isinstance(value, list) else value for value in row])
+    return text.getvalue()
+
+
+def _one_value(predicted: NDArray[Any]) -> NDArray[Any]:
+    return predicted[:, 0] if predicted.ndim == 2 and predicted.shape[1] == 1 else predicted
+
+
+def _npy(predictions: Predictions) -> bytes:
+    stream = io.BytesIO()
+    chosen = predictions.predicted if predictions.scores is None else predictions.scores
+    np.save(stream, np.ascontiguousarray(chosen), allow_pickle=False)
+    return stream.getvalue()
+
+
+_WRITERS: dict[str, Callable[[Predictions], str | bytes]] = {
+    JSON: lambda predictions: json.dumps({"predictions": objects(predictions)}),
+    JSON_LINES: lambda predictions: "".join(f"{json.dumps(each)}\n" for each in objects(predictions)),
+    CSV: lambda predictions: csv_text(named_columns(predictions), header=False),
+    NPY: _npy,
+}

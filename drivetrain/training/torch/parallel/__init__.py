@@ -1,0 +1,1 @@
+"""Parallelism of models: layouts, tensor, pipeline and context parallelism."""

@@ -1,0 +1,150 @@
+"""What each launcher starts; several processes without torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.launch.cluster import Cluster
+from drivetrain.training.launch.job import Job, Options, Program
+from drivetrain.training.launch.launchers import mpirun, torchrun
+from drivetrain.training.launch.launchers.mpirun import mpirun_command
+
+SHOW = """
+import json, os, sys
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TF_CONFIG")
+os.write(1, (json.dumps({name: os.environ.get(name) for name in names}) + chr(10)).encode())
+if sys.argv[1:] == ["fail"] and os.environ["RANK"] == "1":
+    raise KeyError("price")
+"""
+
+
+def launch(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    (folder / "show.py").write_text(SHOW)
+    return subprocess.run(
+        [sys.executable, "-m", "drivetrain.training_scripts.launch", *words],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("name", plugins.names("launchers"))
+def test_every_launcher_says_what_it_is(name: str) -> None:
+    module = plugins.load("launchers", name, kind="launcher")
+    assert module.SUMMARY
+    assert callable(module.run)
+
+
+def test_tf_config_gives_every_process_the_whole_cluster(tmp_path: Path) -> None:
+    ended = launch(tmp_path, "--launcher=tf_config", "--processes=2", "--port=2222", "--script", "show.py")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    shown = sorted((json.loads(line) for line in ended.stdout.splitlines()[1:]), key=lambda one: one["RANK"])
+    assert [one["RANK"] for one in shown] == [one["LOCAL_RANK"] for one in shown] == ["0", "1"]
+    parts = [json.loads(one["TF_CONFIG"]) for one in shown]
+    assert [part["task"] for part in parts] == [{"type": "worker", "index": 0}, {"type": "worker", "index": 1}]
+    assert parts[0]["cluster"] == parts[1]["cluster"] == {"worker": ["127.0.0.1:2222", "127.0.0.1:2223"]}
+
+
+def test_the_process_that_failed_is_named_without_torchrun(tmp_path: Path) -> None:
+    ended = launch(tmp_path, "--launcher=tf_config", "--processes=3", "--script", "show.py", "fail")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("rank 1 of 3 on 127.0.0.1 failed: KeyError: 'price'\nTraceback")
+
+
+def test_python_starts_a_script_as_it_is_and_a_module_as_a_group_of_one(tmp_path: Path) -> None:
+    ended = launch(tmp_path, "--launcher=python", "--script", "show.py")
+    assert set(json.loads(ended.stdout).values()) == {None}
+    ended = launch(tmp_path, "--launcher=python", "show")
+    assert json.loads(ended.stdout) == {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "TF_CONFIG": None}
+    (tmp_path / "meet.py").write_text("import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])")
+    hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_HOST": "127.0.0.3"}
+    ended = launch(tmp_path, "--launcher=python", "--port=7777", "--script", "meet.py", **hosts)
+    assert ended.stdout.splitlines()[-1] == "127.0.0.2 7777"
+    ended = launch(tmp_path, "--launcher=python", "show", **hosts)
+    # The program makes of its hosts what it likes.
+    assert set(json.loads(ended.stdout.splitlines()[-1]).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--launcher=python", "--processes=2"], "launcher=python starts one process a host, but 2 are asked for"),
+        (["--launcher=mpi"], "no launcher 'mpi'. Did you mean 'mpirun'?"),
+        (["--launcher=python", "--max-restarts=1"], "launcher=python has no restarts"),
+        (["--nodes=1:2"], "DRIVETRAIN_NODES='1:2', but a plain shell names 1 host"),
+    ],
+)
+def test_what_cannot_be_started_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+    ended = launch(tmp_path, *words, "--script", "show.py")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"error: {message}")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_without_mpirun(tmp_path: Path) -> None:
+    job = Job(
+        cluster=Cluster(processes=2),
+        program=Program("command", "/bin/true"),
+        options=Options(launcher="mpirun"),
+        environment={"PATH": str(tmp_path)},
+        folder=tmp_path,
+    )
+    with pytest.raises(InputError, match=r"there is no mpirun on PATH. Install Open MPI"):
+        mpirun.run(job)
+
+
+def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(
+        cluster=Cluster(processes=2),
+        program=Program("command", "/bin/true"),
+        options=Options(launcher="torchrun"),
+        environment={},
+        folder=tmp_path,
+    )
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
+    with pytest.raises(InputError, match=r"torch is not installed here. .* choose launcher=python or mpirun"):
+        torchrun.run(job)
+
+
+def following(words: list[str], option: str) -> list[Any]:
+    return [words[at + 1] for at, word in enumerate(words) if word == option]
+
+
+def test_mpirun_is_told_the_hosts_their_slots_and_what_to_forward() -> None:
+    environment = {
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "NCCL_DEBUG": "INFO",
+        "PYTHONPATH": "/code",
+        "HOME": "/root",
+        "SM_CURRENT_HOST": "algo-1",
+        "OMPI_MCA_btl": "tcp",
+        "BASH_FUNC_module%%": "() { :; }",
+    }
+    cluster = Cluster(("algo-1.invalid", "algo-2.invalid"), 0, 4)
+    words = mpirun_command(cluster, ["program", "--x", "1"], environment)
+    assert words[-3:] == ["program", "--x", "1"]
+    assert following(words, "-np") == ["8"]
+    assert following(words, "--host") == ["algo-1.invalid:4,algo-2.invalid:4"]
+    assert following(words, "-x") == ["GLOO_SOCKET_IFNAME", "NCCL_DEBUG", "PYTHONPATH"]
+    settings = {words[at + 1]: words[at + 2] for at, word in enumerate(words) if word == "--mca"}
+    assert settings["btl_tcp_if_include"] == settings["oob_tcp_if_include"] == "eth0"
+    assert "BatchMode=yes" in settings["plm_rsh_args"]
+
+
+def test_hosts_that_are_this_machine_need_no_ssh() -> None:
+    words = mpirun_command(Cluster(("127.0.0.2", "127.0.0.3"), 0, 2), ["program"], {})
+    assert following(words, "--host") == ["localhost:4"]
+    assert "plm_rsh_agent" not in words

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.loop.schedule import Schedule, scaled_learning_rate
+
+
+def factors(kind: str, steps: int, **given: float) -> list[float]:
+    schedule = Schedule(**({"kind": kind, "warmup_steps": 0, "total_steps": steps} | given))  # type: ignore[arg-type]
+    return [schedule.factor(step) for step in range(steps)]
+
+
+def test_it_rises_and_falls() -> None:
+    found = factors("cosine", 110, warmup_steps=10)
+    assert found[:10] == [pytest.approx((step + 1) / 10) for step in range(10)]
+    assert found[10] == 1.0
+    assert found[60] == pytest.approx(0.5)
+    assert found[10:] == sorted(found[10:], reverse=True)
+    assert 0 < found[-1] < 0.001
+    assert factors("cosine", 1) == [1.0]
+    assert all(factor <= 1.0 for factor in factors("cosine", 5, warmup_steps=5))
+
+
+def test_linear_and_constant() -> None:
+    assert factors("linear", 4) == [1.0, 0.75, 0.5, 0.25]
+    assert factors("constant", 4, warmup_steps=2) == [0.5, 1.0, 1.0, 1.0]
+
+
+def test_warm_restarts() -> None:
+    """torch's CosineAnnealingWarmRestarts is the same (I. Loshchilov and F. Hutter, ICLR 2017)."""
+    parameter = torch.nn.Parameter(torch.zeros(()))
+    for growth in (1, 2, 3):
+        optimizer = torch.optim.SGD([parameter], lr=1.0)
+        theirs = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=7, T_mult=growth)
+        expected = []
+        for _ in range(200):
+            expected.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            theirs.step()
+        assert factors("sgdr", 200, cycle_steps=7, cycle_growth=growth) == pytest.approx(expected, abs=1e-9)
+
+
+def test_each_group_keeps_its_share() -> None:
+    first, second = (torch.nn.Parameter(torch.zeros(())) for _ in range(2))
+    optimizer = torch.optim.SGD([{"params": [first]}, {"params": [second], "lr": 0.1}], lr=1.0)
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    schedule = Schedule(kind="linear", warmup_steps=0, total_steps=4)
+    for step, factor in enumerate((1.0, 0.75, 0.5)):
+        assert schedule.apply(optimizer, step) == factor
+        assert [group["lr"] for group in optimizer.param_groups] == [factor, 0.1 * factor]
+
+
+def test_learning_rates_for_larger_batches() -> None:
+    rates = [scaled_learning_rate(0.1, rule, global_batch=128, base_batch=32) for rule in ("none", "linear", "sqrt")]
+    assert rates == [0.1, 0.4, 0.2]
+    with pytest.raises(InputError, match=r"no lr_scaling 'linea'\. Did you mean 'linear'\?"):
+        scaled_learning_rate(0.1, "linea", global_batch=1, base_batch=1)
+
+
+def test_a_schedule_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="no schedule 'step'"):
+        Schedule(kind="step", warmup_steps=0, total_steps=1)
