@@ -115,9 +115,7 @@ check: setup types  ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: setup  ## Types alone (pyproject.toml says why the files are linked first)
-	@rm -rf build/typing && mkdir -p build/typing
-	@cp -rlL drivetrain build/typing/
+types: setup  ## Types alone
 	$(BIN)/pyright --project pyproject.toml
 
 format: setup  ## Mend what ruff can mend

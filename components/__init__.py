@@ -4,6 +4,7 @@ Only the standard library is imported here and at the top of every file of this 
 into every container; heavy libraries are imported inside the program that needs them.
 """
 
-from drivetrain.steps.declaration import Checkpoints, Component, Input, Output, component
+from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.declaration import Component, component
 
 __all__ = ["Checkpoints", "Component", "Input", "Output", "component"]

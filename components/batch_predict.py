@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from drivetrain.registry.model_folder import open_model
-from drivetrain.steps.declaration import Input, Output, component
+from drivetrain.steps.contract import Input, Output
+from drivetrain.steps.declaration import component
 
 # What is no parameter of the program of the same name.
 _NOT_SETTINGS = ("model", "data", "previous", "output", "processes")

@@ -25,7 +25,8 @@ from typing import Literal
 from drivetrain.base.errors import InputError
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model
-from drivetrain.steps.declaration import Input, Output, component
+from drivetrain.steps.contract import Input, Output
+from drivetrain.steps.declaration import component
 
 _CHECKPOINT = re.compile(r"step-\d{8,18}(\.[1-9]\d{0,5})?", re.ASCII)
 # What is no parameter of the program of the same name.

@@ -3,7 +3,7 @@
     python -m drivetrain.components.prepare_data --raw data/ --train out/train --validation out/validation \\
         --test out/test --key id --label label
 
-The program is here; the files of tabular/ are what it is made of.
+The program is here; the files of drivetrain/data/ are what it is made of.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.declaration import Input, Output, component
+from drivetrain.steps.contract import Input, Output
+from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
     from drivetrain.data.reading import Table
@@ -42,7 +43,7 @@ def prepare_data(
 ) -> None:
     """Split a table into train, validation and test sets, as Parquet shards with a manifest.
 
-    A row's side is decided by a hash of its key alone (tabular/split.py), so it never changes sides when data grows.
+    A row's side is decided by a hash of its key alone (data/split.py), so it never changes sides when data grows.
     Rows keep their order: files sorted by name, then the order in the file. The files may be of different formats;
     all must have the same columns. Types that are not given are inferred from all rows: int64, float64, bool or text.
     In a CSV file an empty cell is null, and so are NA, NaN, null and None in a column of numbers.

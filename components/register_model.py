@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.declaration import METRICS_FILE, Input, Output, component
+from drivetrain.steps.contract import METRICS_FILE, Input, Output
+from drivetrain.steps.declaration import component
 
 CARD_FILE, CARD_PAGE = "card.json", "card.md"
 _OF_THE_JOB = Path("/opt/ml")

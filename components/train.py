@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drivetrain.steps.declaration import Checkpoints, Input, Output, component
+from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.declaration import component
 
 _NUMBER = r"([-+0-9.eE]+|nan|inf|-inf)"
 # A folder from which the platform copies TensorBoard's files while the training runs; the start file names it.

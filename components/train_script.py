@@ -24,7 +24,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import script_mode
-from drivetrain.steps.declaration import Checkpoints, Input, Output, component
+from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.declaration import component
 from drivetrain.steps.user_code import check_script, code_folder
 
 # Where processes meet in AWS's PyTorch container (sagemaker-pytorch-training 3.0.0, training.py).

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
+    from drivetrain.authoring.pipeline import Pipeline
     from drivetrain.authoring.register import register
     from drivetrain.authoring.settings import Settings
     from drivetrain.authoring.steps import call_lambda, execution, fail, folder_in, folder_out, join, script, step, when
     from drivetrain.authoring.tune import between, one_of, tune
     from drivetrain.base.errors import SpecError, UserError
     from drivetrain.catalog.instances import processing_instance_type
-    from drivetrain.spec.pipeline import Parameter, Pipeline
+    from drivetrain.spec.pipeline import Parameter
     from drivetrain.spec.resources import (
         Alternative,
         CachePolicy,
@@ -45,7 +46,8 @@ _HOME = {
     **dict.fromkeys(("SpecError", "UserError"), "base.errors"),
     **dict.fromkeys(("between", "one_of", "tune"), "authoring.tune"),
     "Settings": "authoring.settings",
-    **dict.fromkeys(("Parameter", "Pipeline"), "spec.pipeline"),
+    "Parameter": "spec.pipeline",
+    "Pipeline": "authoring.pipeline",
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
     **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network"), "spec.resources"),
     "TrainingOptions": "spec.training_options",

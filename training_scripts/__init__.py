@@ -1,5 +1,5 @@
-"""What runs on the training cluster: launcher, strategies, data cursor, checkpoints, recipes.
+"""The programs of the training cluster, and the strategies, recipes and readers that they find by name.
 
-Nothing else of the package is imported here, and nothing of here is imported by the rest: it is reached by command,
+They are made of drivetrain.training. Nothing of here is imported by the rest of the package: it is reached by command,
 `python -m drivetrain.training_scripts.launch ...`, so that compiling a pipeline never loads torch.
 """

@@ -11,7 +11,8 @@ from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import BaseStep, Dependency
 from drivetrain.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
-from drivetrain.steps.declaration import Component, ComponentParameter
+from drivetrain.steps.contract import ComponentParameter
+from drivetrain.steps.declaration import Component
 
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from drivetrain.authoring.binding import bind, dependencies, refuse_unknown
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec.conditions import All, Condition
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.steps import (
     BaseStep,
@@ -33,7 +32,7 @@ from drivetrain.spec.steps import (
     TrainingStep,
 )
 from drivetrain.spec.training_options import TrainingOptions
-from drivetrain.spec.values import ExecutionField, ExecutionRef, Join, Pending, ValueType, as_value
+from drivetrain.spec.values import All, Condition, ExecutionField, ExecutionRef, Join, Pending, ValueType, as_value
 from drivetrain.steps.declaration import Component
 
 

@@ -10,8 +10,9 @@ Nothing here fetches, runs or asks anybody: compare.py does that. The standard l
 
 from drivetrain.decision.deciding import Champion, Decision, Registered, check_policy, decide
 from drivetrain.decision.evaluation import Evaluation, read_evaluation
+from drivetrain.decision.page import About
 from drivetrain.decision.policy import Policy, policy
-from drivetrain.decision.record import DECISION_FILE, DECISION_PAGE, About, write
+from drivetrain.decision.record import DECISION_FILE, DECISION_PAGE, write
 
 __all__ = [
     "DECISION_FILE",

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from drivetrain.decision.deciding import Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.formatting import count, number, percent, place, signed
 
-if TYPE_CHECKING:
-    from drivetrain.decision.record import About
-
 _MOST_METRICS = 20
 _MOST_SLICES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What the record says of the place, beside the decision."""
+
+    group: str
+    registry: str
+    candidate_hash: str
 
 
 def page(decision: Decision, about: About) -> str:

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drivetrain.decision.deciding import Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import Evaluation, Group
+from drivetrain.decision.page import About, page
 
 DECISION_FILE = "decision.json"
 DECISION_PAGE = "decision.md"
 FORMAT = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class About:
-    """What the record says of the place, beside the decision."""
-
-    group: str
-    registry: str
-    candidate_hash: str
-
-
 def write(decision: Decision, folder: Path, about: About) -> None:
     """Write both files into a folder, which is made where it is missing."""
-    from drivetrain.decision.page import page
-
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record(decision, about), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / DECISION_PAGE).write_text(page(decision, about), encoding="utf-8")

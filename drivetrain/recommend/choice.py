@@ -11,8 +11,8 @@ from drivetrain.catalog.degrees import World, all_degrees, data_size, fill
 from drivetrain.catalog.instances import GIB
 from drivetrain.catalog.strategies import THREADS, StrategyFacts, all_strategies
 from drivetrain.recommend.communication import Traffic, bubble, estimate_traffic
-from drivetrain.recommend.memory import HEADROOM, Memory, estimate_memory, least_memory
-from drivetrain.recommend.sizing import MICRO_BATCHES_A_STAGE, Candidate, Plan
+from drivetrain.recommend.memory import Memory, estimate_memory, least_memory
+from drivetrain.recommend.sizing import HEADROOM, MICRO_BATCHES_A_STAGE, Candidate, Plan
 
 # The first that fits is chosen: each asks more of the recipe, of the links or of the reader than the one before.
 SIMPLEST_FIRST = ("single", "ddp", "hsdp", "fsdp", "tp", "fsdp_tp", "pp", "pp_ddp", "tp_pp_fsdp", "cp")

@@ -31,8 +31,6 @@ from drivetrain.catalog.strategies import DEFAULT_SCHEDULE, SINGLE_STAGE
 from drivetrain.recommend.facts import Facts, Layer
 from drivetrain.recommend.sizing import Candidate, Plan
 
-HEADROOM = 0.15
-
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:

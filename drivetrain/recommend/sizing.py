@@ -19,6 +19,7 @@ PRECISIONS = {"fp32": (1.0, 1.0), "tf32": (1.0, 1.0), "bf16": (1.0, 0.5), "fp16"
 DEFAULT_MICRO_BATCHES_A_STAGE = 2
 MICRO_BATCHES_A_STAGE = 4
 MOST_HOSTS = 1_000_000
+HEADROOM = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +58,7 @@ class Plan:
 
     @property
     def usable_memory(self) -> int:
-        """Bytes that a process may fill; see memory.HEADROOM."""
-        from drivetrain.recommend.memory import HEADROOM
-
+        """Bytes that a process may fill: HEADROOM stays free."""
         return round(self.instance.memory_of_a_process(self.world.processes) * (1 - HEADROOM))
 
     @property

@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules.rule_book import RuleBook
-from drivetrain.spec.conditions import All, AnyOf, Comparison, Condition, In, Not
 from drivetrain.spec.graph import Graph, find_cycle
 from drivetrain.spec.steps import ConditionStep, JobStep, LambdaStep, ProcessingStep, RegisterStep
 from drivetrain.spec.values import (
     TYPE_OF_SCALAR,
+    All,
+    AnyOf,
+    Comparison,
+    Condition,
+    In,
     LambdaOutputRef,
     MetricRef,
+    Not,
     OutputRef,
     ParameterRef,
     Value,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 from pydantic import Field
 
-from drivetrain.base.errors import SpecError
 from drivetrain.catalog import quotas
 from drivetrain.spec.frozen import Frozen, FrozenMap
 from drivetrain.spec.resources import CachePolicy, Deployment
-from drivetrain.spec.steps import BaseStep, Step
+from drivetrain.spec.steps import Step
 from drivetrain.spec.triggers import Trigger
 from drivetrain.spec.values import ParameterRef, Pending, Scalar, ValueType
 
@@ -48,13 +47,8 @@ class Parameter(Pending):
 
 
 class Pipeline(Frozen):
-    """Steps that compose into a DAG; references between them are its edges.
-
-    Built means checked: names, references, cycles, types and limits (`rules.py`).
-
-    Raises:
-        SpecError: naming the first broken rule and what to do.
-    """
+    """Steps that compose into a DAG; references between them are its edges. Plain data: authors build one that is
+    checked (drivetrain.authoring.pipeline)."""
 
     name: str
     steps: tuple[Step, ...] = ()
@@ -68,21 +62,3 @@ class Pipeline(Frozen):
     triggers: tuple[Trigger, ...] = ()
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
     """An argument of the start call, not of the definition."""
-
-    def __init__(self, **fields: Any) -> None:
-        # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
-        _check_kinds(fields.get("steps", ()))
-        super().__init__(**fields)
-        from drivetrain.rules.rules import check
-
-        check(self)
-
-
-def _check_kinds(steps: Any) -> None:
-    """What is easily written in place of a list of steps."""
-    if isinstance(steps, BaseStep):
-        raise SpecError(f"Pipeline(steps=...) is the step {steps.name!r}. Give a list: steps=[...].")
-    for one in cast("tuple[Any, ...]", steps) if isinstance(steps, list | tuple) else ():
-        if callable(one):
-            name = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
-            raise SpecError(f"Pipeline(steps=...) holds {name}, which is no step yet. Write step({name}).")

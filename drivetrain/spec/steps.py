@@ -11,12 +11,11 @@ from pydantic import Field
 from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.spec.conditions import Condition
 from drivetrain.spec.frozen import Frozen, FrozenMap
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.search import Search
 from drivetrain.spec.training_options import TrainingOptions
-from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, PropertyRef, Value, ValueType
+from drivetrain.spec.values import Condition, LambdaOutputRef, MetricRef, OutputRef, PropertyRef, Value, ValueType
 
 
 class Dependency(Frozen):

@@ -1,20 +1,18 @@
-"""Values of a pipeline: plain ones, and references to what is only known while it runs.
+"""Values of a pipeline: plain ones, references to what is only known while it runs, and conditions on both.
 
 A reference is data, not a promise of a Python value: it can be passed on, joined into text and compared (which gives
 a condition), but it cannot be tested with `if` or put into an f-string, because its value does not exist yet.
+Conditions nest, and combine with `&`, `|` and `~`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec.frozen import Frozen
-
-if TYPE_CHECKING:
-    from drivetrain.spec.conditions import Comparison, In
 
 ValueType = Literal["String", "Integer", "Float", "Boolean"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
@@ -84,8 +82,6 @@ class Pending(Frozen):
 
     def is_in(self, options: Any) -> In:
         """The condition that the value is one of `options`."""
-        from drivetrain.spec.conditions import In
-
         return In(value=as_value(self), options=tuple(as_value(option) for option in options))
 
 
@@ -263,6 +259,71 @@ def references_in(value: Any) -> list[Any]:
 
 
 def _compare(operator: Any, left: Any, right: Any) -> Comparison:
-    from drivetrain.spec.conditions import Comparison
-
     return Comparison(operator=operator, left=as_value(left), right=as_value(right))
+
+
+Operator = Literal["Equals", "GreaterThan", "GreaterThanOrEqualTo", "LessThan", "LessThanOrEqualTo"]
+
+
+class _Condition(Frozen):
+    def __bool__(self) -> NoReturn:
+        raise SpecError(
+            "A condition has no value while the pipeline is built: `if`, `and`, `or`, `not` and chained comparisons "
+            "cannot test it. Branch with `when(condition, then=[...])`; combine with `a & b`, `a | b`, `~a`."
+        )
+
+    def __and__(self, other: Condition) -> All:
+        return All(conditions=(*_parts(self, All), *_parts(other, All)))  # type: ignore[arg-type]
+
+    def __or__(self, other: Condition) -> AnyOf:
+        return AnyOf(conditions=(*_parts(self, AnyOf), *_parts(other, AnyOf)))  # type: ignore[arg-type]
+
+    def __invert__(self) -> Not:
+        return Not(condition=self)  # type: ignore[arg-type]
+
+
+class Comparison(_Condition):
+    """left operator right, by the pipeline's types (numbers with numbers, text with text)."""
+
+    kind: Literal["comparison"] = "comparison"
+    operator: Operator
+    left: Value
+    right: Value
+
+
+class In(_Condition):
+    """The value is one of the options."""
+
+    kind: Literal["in"] = "in"
+    value: Value
+    options: Annotated[tuple[Value, ...], Field(min_length=1)]
+
+
+class Not(_Condition):
+    """The condition does not hold."""
+
+    kind: Literal["not"] = "not"
+    condition: Condition
+
+
+class AnyOf(_Condition):
+    """At least one holds."""
+
+    kind: Literal["any"] = "any"
+    conditions: Annotated[tuple[Condition, ...], Field(min_length=1)]
+
+
+class All(_Condition):
+    """Every one holds."""
+
+    kind: Literal["all"] = "all"
+    conditions: Annotated[tuple[Condition, ...], Field(min_length=1)]
+
+
+Condition = Annotated[Comparison | In | Not | AnyOf | All, Field(discriminator="kind")]
+for _model in (Not, AnyOf, All):
+    _model.model_rebuild()
+
+
+def _parts(condition: object, kind: type[All] | type[AnyOf]) -> tuple[object, ...]:
+    return condition.conditions if isinstance(condition, kind) else (condition,)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import command_line
-from drivetrain.steps.declaration import METRICS_FILE, METRICS_OUTPUT, Component
+from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT, Declaration
 
 # Set by the start file where the platform reads a failure reason from a file.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
@@ -27,7 +27,7 @@ FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 MOST_CHARACTERS = 1024
 
 
-def run(component: Component[..., Any], arguments: Sequence[str] | None = None) -> None:
+def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, run the program, write its numbers; end the process on failure."""
     given = sys.argv[1:] if arguments is None else arguments
     if command_line.asks_for_help(component, given):
@@ -64,7 +64,7 @@ def run(component: Component[..., Any], arguments: Sequence[str] | None = None) 
         _fail_by(error)
 
 
-def returned_values(component: Component[..., Any], returned: Any) -> dict[str, float | str]:
+def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str, float | str]:
     """The program's result as a flat dict of finite numbers and, where it declares them, texts.
 
     Raises:
@@ -121,7 +121,7 @@ def fail(message: str, *, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def find(target: str) -> Component[..., Any]:
+def find(target: str) -> Declaration[..., Any]:
     """The component named `module:function`.
 
     Raises:
@@ -137,12 +137,12 @@ def find(target: str) -> Component[..., Any]:
             raise  # the module is there; something that it imports is not
         raise InputError(f"no module {module_name!r} for {target!r}; sys.path starts with {sys.path[:2]}.") from None
     found = getattr(module, name, None)
-    if not isinstance(found, Component):
+    if not isinstance(found, Declaration):
         if found is not None:
             raise InputError(f"{target!r} is not a component: decorate the function with @component.")
-        there = ", ".join(other for other, value in vars(module).items() if isinstance(value, Component))
+        there = ", ".join(other for other, value in vars(module).items() if isinstance(value, Declaration))
         raise InputError(f"{module_name!r} has no component {name!r}. There are: {there or 'none'}.")
-    return cast(Component[..., Any], found)
+    return cast(Declaration[..., Any], found)
 
 
 def _make_folder(name: str, folder: Path) -> None:

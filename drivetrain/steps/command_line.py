@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.declaration import (
+from drivetrain.steps.contract import (
     METRICS_FILE,
     METRICS_OUTPUT,
-    Component,
     ComponentFolder,
     ComponentParameter,
+    Declaration,
     Scalar,
 )
 
@@ -29,7 +29,7 @@ class FolderFlag(NamedTuple):
     kind: str
 
 
-def folder_flags(component: Component[..., Any]) -> list[FolderFlag]:
+def folder_flags(component: Declaration[..., Any]) -> list[FolderFlag]:
     """Every folder that the command line takes: the declared ones, and the one for the numbers that come back."""
     checkpoints = [] if component.checkpoints is None else [component.checkpoints]
     metrics = ComponentFolder(METRICS_OUTPUT, optional=True, help=f"gets {METRICS_FILE}")
@@ -41,7 +41,7 @@ def folder_flags(component: Component[..., Any]) -> list[FolderFlag]:
     ]
 
 
-def asks_for_help(component: Component[..., Any], words: Sequence[str]) -> bool:
+def asks_for_help(component: Declaration[..., Any], words: Sequence[str]) -> bool:
     """Whether `-h` or `--help` stands where a flag does."""
     flags = {each.flag for each in _declared(component)}
     return any(
@@ -49,7 +49,7 @@ def asks_for_help(component: Component[..., Any], words: Sequence[str]) -> bool:
     )
 
 
-def read(component: Component[..., Any], words: Sequence[str]) -> dict[str, Any]:
+def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, Any]:
     """Name -> value of every folder (None where an optional one is not given) and parameter.
 
     Raises:
@@ -102,7 +102,7 @@ def parse(declared: ComponentParameter, text: str) -> Scalar:
     return value
 
 
-def usage(component: Component[..., Any]) -> str:
+def usage(component: Declaration[..., Any]) -> str:
     """What `--help` shows."""
     import argparse
 
@@ -124,7 +124,7 @@ def usage(component: Component[..., Any]) -> str:
     return parser.format_help()
 
 
-def _declared(component: Component[..., Any]) -> list[ComponentFolder | ComponentParameter]:
+def _declared(component: Declaration[..., Any]) -> list[ComponentFolder | ComponentParameter]:
     return [*(flag.folder for flag in folder_flags(component)), *component.parameters.values()]
 
 

@@ -9,125 +9,26 @@ and numbers that come back (they are written to a property file, on which a pipe
 beside them (a TypedDict with str fields): a hash, a reason. The decorated function stays a function: called with
 folders it just runs, in a test or a notebook.
 
-Folders are `pathlib.Path` to the function and to the type checker; `Input`, `Output` and `Checkpoints` only say which
-way the data flows. Parameters are str, int, float, bool, a `Literal` of those, or any of them `| None`.
+Parameters are str, int, float, bool, a `Literal` of those, or any of them `| None`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import FunctionType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, overload
+
+from drivetrain.steps.contract import Declaration, Job
 
 # Every step imports this file: neither dataclasses nor inspect, which take longer to import than all else here.
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Job = Literal["processing", "training"]
-Scalar = str | int | float | bool
 
+class Component(Declaration[P, R]):
+    """A typed function with its declaration. Calling it calls the function."""
 
-class Folder(NamedTuple):
-    """Marks a Path parameter as a folder that the platform fills (`input`) or collects (`output`, `checkpoints`)."""
-
-    flow: Literal["input", "output", "checkpoints"]
-
-
-Input = Annotated[Path, Folder("input")]
-Output = Annotated[Path, Folder("output")]
-Checkpoints = Annotated[Path, Folder("checkpoints")]
-
-# A processing job's numbers travel in a folder of their own, so that a property file can name it.
-METRICS_OUTPUT = "metrics"
-METRICS_FILE = "metrics.json"
-# SageMaker gives a training job exactly these two; each arrives in the bucket as a tar.gz.
-TRAINING_OUTPUTS = ("model", "output")
-CHECKPOINTS = "checkpoints"
-# The channel that brings the program itself.
-CODE_CHANNEL = "code"
-
-
-class DeclarationError(TypeError):
-    """A function cannot be a component: the message names the function, the parameter and what is allowed."""
-
-
-class ComponentParameter(NamedTuple):
-    """One plain parameter of a component.
-
-    `type` is str, int, float or bool; `choices` is empty when every value of the type is allowed; `required` says
-    whether the author must give it; `optional` whether None is a value (it is passed on by leaving the flag out).
-    """
-
-    name: str
-    type: type[Scalar]
-    required: bool
-    default: Scalar | None = None
-    choices: tuple[Scalar, ...] = ()
-    optional: bool = False
-    help: str = ""
-
-    @property
-    def flag(self) -> str:
-        """The command-line spelling: `max_digits` is given as `--max-digits`."""
-        return "--" + self.name.replace("_", "-")
-
-
-class ComponentFolder(NamedTuple):
-    """One folder of a component; an optional input may be left unconnected and then arrives as None."""
-
-    name: str
-    optional: bool = False
-    help: str = ""
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-
-class Component(NamedTuple, Generic[P, R]):
-    """A typed function with its declaration. Calling it calls the function.
-
-    `metrics` holds the names of what comes back, is empty when nothing does, and is None when they are only known at
-    run time (the function returns a dict); `texts` are those among them that are texts, the others are numbers.
-    `cached` says whether an earlier result may stand in for a run: not where the program asks something that is not
-    among its inputs. `needs` lists distributions the program imports. `logs` maps the
-    name of a training metric to the regular expression that finds it in the job's log, as SageMaker's
-    MetricDefinitions do. `resumable` names the parameters of a training job that may change between a run and its
-    resumption (epochs may grow), so that they do not move the checkpoints elsewhere.
-    """
-
-    function: Callable[P, R]
-    name: str
-    job: Job
-    inputs: Mapping[str, ComponentFolder]
-    outputs: Mapping[str, ComponentFolder]
-    checkpoints: ComponentFolder | None
-    parameters: Mapping[str, ComponentParameter]
-    metrics: tuple[str, ...] | None
-    needs: tuple[str, ...]
-    resumable: tuple[str, ...]
-    logs: Mapping[str, str]
-    summary: str
-    texts: tuple[str, ...] = ()
-    cached: bool = True
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
-
-    @property
-    def target(self) -> str:
-        """`module:function`, the name under which the program is found in the container."""
-        module = self.function.__module__
-        if module == "__main__":  # `python pipeline.py`: in the container the file is imported by its own name
-            module = self.file.stem
-        return f"{module}:{self.function.__name__}"
-
-    @property
-    def file(self) -> Path:
-        """The source file, from which the folder that travels with the user's code is found."""
-        return Path(cast(FunctionType, self.function).__code__.co_filename).resolve()
+    __slots__ = ()
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Run as a command: `--folder PATH` and `--parameter VALUE`; see `call.run`."""
@@ -178,14 +79,16 @@ def component(
     def declared(function: Callable[..., Any]) -> Component[..., Any]:
         from drivetrain.steps.signature import declare
 
-        return declare(
-            function,
-            job=job,
-            needs=tuple(needs),
-            logs=dict(logs or {}),
-            resumable=tuple(resumable),
-            cached=cached,
-            name=name,
+        return Component._make(
+            declare(
+                function,
+                job=job,
+                needs=tuple(needs),
+                logs=dict(logs or {}),
+                resumable=tuple(resumable),
+                cached=cached,
+                name=name,
+            )
         )
 
     return declared if function is None else declared(function)

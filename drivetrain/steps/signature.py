@@ -13,14 +13,14 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from drivetrain.steps.declaration import (
+from drivetrain.steps.contract import (
     CHECKPOINTS,
     CODE_CHANNEL,
     METRICS_OUTPUT,
     TRAINING_OUTPUTS,
-    Component,
     ComponentFolder,
     ComponentParameter,
+    Declaration,
     DeclarationError,
     Folder,
     Job,
@@ -51,7 +51,7 @@ def declare(
     resumable: tuple[str, ...],
     cached: bool,
     name: str | None,
-) -> Component[..., Any]:
+) -> Declaration[..., Any]:
     if not isinstance(function, types.FunctionType):
         raise DeclarationError(f"{function!r} cannot be a component: @component goes on a function (def).")
     where = f"{function.__module__}.{function.__qualname__}"
@@ -123,7 +123,7 @@ def declare(
         raise DeclarationError(
             f"{where}: resumable names {unknown[0]!r}, which is no parameter. There are: {', '.join(parameters)}."
         )
-    return Component(
+    return Declaration(
         function=function,
         name=name or function.__name__.replace("_", "-"),
         job=job,

@@ -53,7 +53,7 @@ class Patch:
     source: str = "patch"
     """Where it was read, for messages."""
     pulled: tuple[str, ...] = ()
-    """Marks of what Studio had when it was pulled (seen.py)."""
+    """Marks of what Studio had when it was pulled (deployed_edits.py)."""
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
     """Place of an edit -> what reviewers wrote beside it; `comments.NO_EDIT` for what belongs to none."""
 

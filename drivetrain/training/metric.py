@@ -3,7 +3,7 @@
 A file `metrics/<name>.py`, or a module of the user's own, has a class `Metric`: a frozen dataclass whose fields are the
 metric's options, with the members below. What is counted are whole numbers: their sum over the samples does not depend
 on the order, on batches or on the number of ranks, so that any number of ranks prints the digits that one would. Sums
-of real values are made of whole numbers too (counting/exact_sum.py).
+of real values are made of whole numbers too (numbers/exact_sum.py).
 
     batch -> model -> Samples -> each Tally: which cells grow by how much -> one vector of int64 a rank
           -> one all_reduce -> Metric.compute -> values
@@ -73,7 +73,7 @@ class Samples:
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """The recipe's own metrics: one value a sample, float64 or bool, shape [n] each."""
     checked: set[Any] = field(default_factory=set, init=False, repr=False, compare=False)
-    """What was found to be right already (counting/checks.py): several metrics ask for the same."""
+    """What was found to be right already (metric_states/checks.py): several metrics ask for the same."""
 
 
 class Counts(NamedTuple):
@@ -121,8 +121,8 @@ class Value:
     """What to do about a wide bound, for people."""
     limits: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False, repr=False)
     """Confidence -> the interval of the value for samples that are independent, where there is a closed form
-    (counting/intervals.py has some, and `worth` for those of one's own). The bootstrap's then only widens it; without
-    one it stands alone, and needs more samples."""
+    (uncertainty/intervals.py has some, and `worth` for those of one's own). The bootstrap's then only widens it;
+    without one it stands alone, and needs more samples."""
     num_samples: int | None = field(default=None, compare=False, repr=False)
     """Of how many samples the value is, where not of all (those of a class)."""
     scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)
@@ -190,7 +190,7 @@ class Ranking(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """What an exact ranking of all samples of all ranks comes to (counting/ranking.py)."""
+    """What an exact ranking of all samples of all ranks comes to (ranking/ranking.py)."""
 
     num_positives: int
     num_negatives: int
@@ -230,6 +230,41 @@ class HasExactCurves(Protocol):
         ...
 
 
+DEFAULTS: Mapping[Kind, tuple[str, ...]] = {
+    "multiclass": (
+        "accuracy",
+        "balanced_accuracy",
+        "f1",
+        "mcc",
+        "auroc",
+        "log_loss",
+        "calibration_error",
+        "confusion_matrix",
+    ),
+    "binary": (
+        "accuracy",
+        "precision",
+        "recall",
+        "f1",
+        "mcc",
+        "auroc",
+        "average_precision",
+        "roc_curve",
+        "pr_curve",
+        "log_loss",
+        "brier",
+        "calibration_error",
+        "confusion_matrix",
+    ),
+    "multilabel": ("accuracy", "precision", "recall", "f1", "auroc", "average_precision"),
+    "regression": ("mae", "mse", "rmse", "r2"),
+    "tokens": ("perplexity",),
+    "segmentation": ("accuracy", "iou", "dice", "confusion_matrix"),
+    "values": (),
+}
+"""What is counted where nobody names metrics, besides the loss and the recipe's own."""
+
+
 def load_metrics(text: str, task: Task) -> dict[str, Metric]:
     """Metrics by the names of their results, from a list such as "accuracy, top_k(k=5), my_module".
 
@@ -244,8 +279,6 @@ def load_metrics(text: str, task: Task) -> dict[str, Metric]:
             metric, or a metric that is not defined for the task.
     """
     if not text.strip():
-        from drivetrain.training.metrics import DEFAULTS
-
         text = ", ".join(DEFAULTS[task.kind])
     named = [(name, options, _load_metric(name, options, task)) for name, options in _parse(text)]
     found: dict[str, Metric] = {}

@@ -35,8 +35,7 @@ def records(bench: Bench) -> Iterator[Record]:
     made = bench.peers(ENVIRONMENT).get(ENVIRONMENT)
     rivals = [OURS, *OF_TORCH, *(OF_OTHERS if made else ())]
     package = bench.folder("package")
-    (package / "drivetrain").mkdir()
-    (package / "drivetrain" / "training_scripts").symlink_to(ROOT / "training_scripts")
+    (package / "drivetrain").symlink_to(ROOT / "drivetrain")
     work = bench.folder("checkpoints")
     variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "OMP_NUM_THREADS": "1"}
     variables["PYTHONPATH"] = f"{package}:{PROBE.parent}"

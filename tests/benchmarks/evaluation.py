@@ -44,8 +44,8 @@ def records(bench: Bench) -> Iterator[Record]:
 
 def _probe(bench: Bench, python: Path, samples: int, rounds: int, tools: list[str]) -> dict[str, Any]:
     work = bench.folder("evaluation")
-    (work / "package" / "drivetrain").mkdir(parents=True)
-    (work / "package" / "drivetrain" / "training_scripts").symlink_to(ROOT / "training_scripts")
+    (work / "package").mkdir(parents=True)
+    (work / "package" / "drivetrain").symlink_to(ROOT / "drivetrain")
     variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "OMP_NUM_THREADS": "1"}
     # What is counted lies on the CPU, also where the model does not.
     variables |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": f"{work / 'package'}:{PROBE.parent}"}

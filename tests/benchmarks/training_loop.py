@@ -34,8 +34,7 @@ def records(bench: Bench) -> Iterator[Record]:
     made = bench.peers(ENVIRONMENT).get(ENVIRONMENT)
     loops = [BY_HAND, OURS, *(PEERS if made else ())]
     package = bench.folder("package")
-    (package / "drivetrain").mkdir()
-    (package / "drivetrain" / "training_scripts").symlink_to(ROOT / "training_scripts")
+    (package / "drivetrain").symlink_to(ROOT / "drivetrain")
     python = made.python if made else sys.executable
     for recipe, name in RECIPES.items():
         bench.progress(f"training loop: {name}")

@@ -31,7 +31,7 @@ def test_the_commands_have_flags_that_exist() -> None:
 
 
 def test_the_usual_metrics_are_those() -> None:
-    from drivetrain.training.metrics import DEFAULTS
+    from drivetrain.training.metric import DEFAULTS
 
     rows = {match[1]: match[2] for match in re.finditer(r"^\| `([a-z]+)` \|[^|]*\|([^|]*)\|$", PAGE, re.MULTILINE)}
     assert {kind: tuple(re.findall(r"`([a-z_0-9]+)`", rows[kind])) for kind in DEFAULTS} == dict(DEFAULTS)

@@ -19,6 +19,7 @@ import torch
 
 from drivetrain.training import plugins
 from drivetrain.training.metric import (
+    DEFAULTS,
     HasCarry,
     HasCurves,
     HasExact,
@@ -35,7 +36,6 @@ from drivetrain.training.metric import (
     load_metrics,
 )
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
-from drivetrain.training.metrics import DEFAULTS
 from drivetrain.training.process import Process
 from tests.unit.training.metrics.sampling import counted, samples_of, take
 

@@ -12,8 +12,7 @@ from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
-from drivetrain.targets.local.tuning import strategies
-from drivetrain.targets.local.tuning.config import read_config
+from drivetrain.targets.local.tuning.config import known_strategies, read_config
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 PAGE = Path(__file__).parents[2] / "docs" / "tuning.md"
@@ -47,6 +46,6 @@ def test_its_pipeline_compiles_to_what_runs_here() -> None:
 
 def test_it_names_every_search_and_every_word() -> None:
     rows = re.findall(r"^\| (\w+) \|", page(), re.MULTILINE)
-    assert tuple(sorted(set(rows) - {"Strategy"})) == strategies.known()
+    assert tuple(sorted(set(rows) - {"Strategy"})) == known_strategies()
     words = set(inspect.signature(tune).parameters) - {"training", "ranges"}
     assert {word for word in words if not re.search(rf"\b{word}\b", page())} == set()

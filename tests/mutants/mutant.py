@@ -9,7 +9,7 @@ from pathlib import Path
 
 # The program itself lies here: it is no part of what a result depends on.
 _OWN_FOLDER = "tests/mutants/"
-_CODE = ("components/", "infra/", "pipelines/", "training_scripts/")
+_CODE = ("components/", "drivetrain/", "infra/", "pipelines/", "training_scripts/")
 
 
 @dataclass(frozen=True)

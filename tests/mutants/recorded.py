@@ -19,13 +19,13 @@ MUTANTS: tuple[Mutant, ...] = (
     # What a step does to the weights, where all ranks would agree on the mistake.
     *_of(
         "drivetrain/training/torch/average.py",
-        ("training_scripts/distribution/test_average.py",),
+        ("training/torch/test_average.py",),
         ("average: the two parts are swapped", "            1.0 - self.decay,\n", "            self.decay,\n"),
         ("average: the model keeps the averages", "            held.copy_(kept)\n", "            pass\n"),
     ),
     *_of(
         "drivetrain/training/torch/gradients.py",
-        ("training_scripts/distribution/test_gradients.py",),
+        ("training/torch/test_gradients.py",),
         (
             "gradients: clipped 1 % too long",
             "torch._foreach_mul_(gradients, factor)",
@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # Which sample comes when.
     *_of(
         "drivetrain/training/input_pipeline/cursor.py",
-        ("training_scripts/data/test_cursor.py",),
+        ("training/input_pipeline/test_cursor.py",),
         ("cursor: an order computed ahead is used in the next epoch", "if epoch != held_epoch or start", "if start"),
         (
             "cursor: a batch runs over what was computed ahead",
@@ -92,7 +92,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/training/input_pipeline/cursor.py",
-        ("training_scripts/data/test_cursor_kinds.py",),
+        ("training/input_pipeline/test_cursor_kinds.py",),
         (
             "cursor: a sample drawn twice looks alike",
             'return _hash(positions, f"{self.seed}/{epoch}/seeds")',
@@ -121,10 +121,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/training/checkpointing/store/store.py",
         (
-            "training_scripts/checkpointing/store/test_commits.py",
-            "training_scripts/checkpointing/store/test_damage.py",
-            "training_scripts/checkpointing/store/test_folders.py",
-            "training_scripts/checkpointing/store/test_what_stays.py",
+            "training/checkpointing/store/test_commits.py",
+            "training/checkpointing/store/test_damage.py",
+            "training/checkpointing/store/test_folders.py",
+            "training/checkpointing/store/test_what_stays.py",
         ),
         ("store: the oldest saving of a step is loaded", "return found[-1]", "return found[0]"),
         (
@@ -177,7 +177,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/training/checkpointing/places/folder.py",
-        ("training_scripts/checkpointing/places/test_folder.py",),
+        ("training/checkpointing/places/test_folder.py",),
         ("folder: the name of a file is not durable", "_sync(path.parent)\n        return checksum", "return checksum"),
         (
             "folder: the name of a manifest is not durable",
@@ -225,8 +225,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/training/checkpointing/store/direct_io.py",
         (
-            "training_scripts/checkpointing/test_direct_io.py",
-            "training_scripts/checkpointing/places/test_folder.py",
+            "training/checkpointing/store/test_direct_io.py",
+            "training/checkpointing/places/test_folder.py",
         ),
         ("direct writes: a file's content is not durable", "            os.fsync(descriptor)\n", ""),
         (
@@ -237,7 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/training/checkpointing/store/lock.py",
-        ("training_scripts/checkpointing/test_lock.py",),
+        ("training/checkpointing/store/test_lock.py",),
         ("lock: anybody's lock is this one's", "found.id == mine.id and not", "not"),
         ("lock: who takes over by the beat keeps the term", "+ (not self.holds_nothing())", "+ self.holds_nothing()"),
         (
@@ -254,7 +254,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/training/checkpointing/store/manifest.py",
-        ("training_scripts/checkpointing/test_manifest.py",),
+        ("training/checkpointing/store/test_manifest.py",),
         ("manifest: a later format is read", "> FORMAT:", "> FORMAT + 1:"),
         ("manifest: a file outside the checkpoint", '("", ".", "..")', '("", ".")'),
         ("manifest: a checksum of 33 bits", "file.crc32 >= 2**32", "file.crc32 > 2**32"),
@@ -263,7 +263,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/training/checkpointing/store/retention.py",
-        ("training_scripts/checkpointing/test_retention.py",),
+        ("training/checkpointing/store/test_retention.py",),
         ("retention: the newest good one goes", "if step >= newest_good)", "if step > newest_good)"),
         ("retention: of equal ones the earlier stays", "(sign * known[step], step)", "(sign * known[step], -step)"),
         ("retention: an hour is more than an hour", "abs(at - last) >=", "abs(at - last) >"),
@@ -272,7 +272,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # Metrics: sums that are exact.
     *_of(
         "drivetrain/training/metric_states/numbers/exact_sum.py",
-        ("training_scripts/counting/test_exact_sum.py",),
+        ("training/metric_states/numbers/test_exact_sum.py",),
         (
             "exact sum: the smallest numbers are taken for normal ones",
             "(exponents > 0).astype",
@@ -292,7 +292,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/training/metric_states/accumulator.py",
-        ("training_scripts/counting/test_accumulator.py",),
+        ("training/metric_states/test_accumulator.py",),
         ("accumulator: the last error is told", "self._failure = self._failure or message", "self._failure = message"),
         (
             "accumulator: a replicate's value in another's place",
@@ -395,7 +395,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # Studio: edits merged into the code.
     *_of(
         "drivetrain/studio/merge.py",
-        ("pipelines/studio/test_merge.py",),
+        ("studio/test_merge.py",),
         ("merge: what the code moved is edited", " and not _moved_about(change, base, ours)", ""),
         ("merge: the branch of a refused step comes", "take.get(places.text(step)) if is_orphan else None)", "None)"),
         ("merge: a step that the code took out counts as new", "for parts in (base, ours))", "for parts in (ours,))"),

@@ -32,8 +32,8 @@ for finder in sys.meta_path:
     module = sys.modules.get(getattr(finder, "__module__", None))
     mapping = getattr(module, "MAPPING", {})
     for name in mapping:
-        if name.startswith("drivetrain."):
-            mapping[name] = ROOT + "/" + name.partition(".")[2]
+        if name == "drivetrain":
+            mapping[name] = ROOT + "/" + name
 """
 
 
@@ -54,6 +54,8 @@ class Copy:
         for name in files:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(original / name, self.root / name)
+        for link in (path for path in (original / "drivetrain").glob("*") if path.is_symlink()):
+            (self.root / "drivetrain" / link.name).symlink_to(link.readlink())
         self._site.mkdir()
         (self._site / "sitecustomize.py").write_text(f"ROOT = {str(self.root)!r}{_SITE}")
 

@@ -1,10 +1,12 @@
-"""An evaluation and a decision as evaluate and compare write them, for those that show them."""
+"""An evaluation and a decision as evaluate and compare write them, for those that show them; small prepared data."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -130,3 +132,14 @@ def findings(
         return place
 
     return write
+
+
+@pytest.fixture(scope="session")
+def prepared_data() -> ModuleType:
+    """As in tests/distributed."""
+    path = Path(__file__).parents[1] / "distributed" / "prepared_data.py"
+    spec = importlib.util.spec_from_file_location("prepared_data", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

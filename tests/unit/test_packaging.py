@@ -3,8 +3,9 @@
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,32 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LINKED = ("components", "infra", "pipelines", "training_scripts")
 FOLDERS = ("drivetrain", *LINKED)
-# Folder -> what of the package it may import (architecture: dependencies run one way).
-INSIDE = {"base", "data", "decision", "registry", "steps"}
-ROOMS = INSIDE | {"authoring", "catalog", "recommend", "rules", "spec", "targets", "triggers"}
-ALLOWED = {
-    "components": {"components", *INSIDE},
-    "training_scripts": {"base", "training_scripts"},
-    "pipelines": {"pipelines", "components", *ROOMS},
-    "infra": {"infra", "pipelines", *ROOMS},
-}
+# The rooms of the package, the lowest first: a file imports from lower rows and from its own room, nothing else, also
+# where a type checker alone would see it. The longest name that fits is a file's room.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("base",),
+    ("catalog",),
+    ("data", "registry", "steps"),
+    ("decision",),
+    ("training",),
+    ("components", "training_scripts"),
+    ("spec",),
+    ("targets.sagemaker.document",),
+    ("recommend", "triggers"),
+    ("rules",),
+    ("authoring",),
+    ("targets",),  # what all targets share
+    ("targets.sagemaker",),
+    ("targets.local",),
+    ("studio",),
+    ("report",),
+    ("schemas", "serve"),
+    ("cli", "infra", "pipelines"),
+)
+ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
+# What travels into containers: it imports the standard library at import time, and nothing else of ours.
+INSIDE = ("base", "components", "data", "decision", "registry", "steps")
+TRAVELS = {*INSIDE, "training", "training_scripts"}
 # Imported where they are used: the command line starts in a fraction of a second, and works without the extras.
 HEAVY = {
     *("torch", "tensorflow", "kfp", "boto3", "botocore", "sagemaker", "pyarrow", "numpy", "moto"),
@@ -37,8 +55,6 @@ DERIVED = {
         if path.name not in ("app.py", "options.py") and path.parent.name != "starter"
     ),
 }
-# Targets know nothing of each other, but that the local one executes SageMaker's documents.
-SHARED = "drivetrain.targets.sagemaker.document"
 # What requirements-hashed.txt is for (`make hashes`).
 HASHED_EXTRAS = ("s3", "serve")
 MAX_LINES = 400
@@ -108,32 +124,99 @@ def test_every_python_file_lies_in_a_package() -> None:
     assert lost == []
 
 
-@pytest.mark.slow_cases(but=["infra", "components"])
-@pytest.mark.parametrize("folder", LINKED)
-def test_dependencies_run_one_way(folder: str) -> None:
-    for path in python_files(folder):
-        for name in imports(path):
-            parts = name.split(".")
-            if parts[0] == "drivetrain" and len(parts) > 1:
-                assert parts[1] in ALLOWED[folder], f"{path.relative_to(ROOT)} imports {name}"
+def module_name(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return name if name.partition(".")[0] == "drivetrain" else f"drivetrain.{name}"
 
 
-def test_components_import_only_the_standard_library_at_import_time() -> None:
+@cache
+def modules() -> Mapping[str, Path]:
+    return {module_name(path): path for folder in FOLDERS for path in python_files(folder)}
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")[1:]
+    return next((name for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in ROOMS), "")
+
+
+@cache
+def of_ours(module: str) -> frozenset[str]:
+    """The modules of ours that one imports, wherever in its text; the package itself has the authors' names alone."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules() else node.module for name in names}
+    return frozenset(found & modules().keys() - {"drivetrain", module})
+
+
+def test_every_module_has_a_room() -> None:
+    assert [module for module in modules() if module != "drivetrain" and not room_of(module)] == []
+    assert {room_of(module) for module in modules()} == {"", *ROOMS}
+
+
+def test_nothing_imports_upwards() -> None:
+    for module in modules().keys() - {"drivetrain"}:
+        for used in of_ours(module):
+            mine, its = room_of(module), room_of(used)
+            assert mine == its or ROOMS[its] < ROOMS[mine], f"{module} ({mine}) imports {used} ({its})"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter({module: of_ours(module) for module in modules()}).prepare()  # raises CycleError, with the circle
+
+
+@pytest.mark.slow
+def test_types_are_checked_in_every_room(tmp_path: Path) -> None:
+    """An error planted in a file of each room that nothing imports."""
+    import json
+    import shutil
+    import subprocess
     import sys
 
-    for path in (
-        *python_files("components"),
-        *(path for room in INSIDE for path in python_files(f"drivetrain/{room}")),
-    ):
-        for name in imports(path, top_level_only=True):
-            top, _, rest = name.partition(".")
-            allowed = {"components", *INSIDE}
-            assert top in sys.stdlib_module_names or rest.split(".")[0] in allowed, f"{path}: {name}"
+    planted = set()
+    rooms = [path.parent for path in (ROOT / "drivetrain").glob("*/__init__.py") if not path.parent.is_symlink()]
+    for room in [*rooms, *(ROOT / name for name in LINKED)]:
+        file = tmp_path / room.relative_to(ROOT) / "planted.py"
+        file.parent.mkdir(parents=True)
+        file.write_text('x: int = "no number"\n')
+        planted.add(shown(room / "planted.py"))
+    for name in LINKED:
+        (tmp_path / "drivetrain" / name).symlink_to(f"../{name}")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    command = [Path(sys.executable).with_name("pyright"), "--outputjson", "--pythonpath", sys.executable, "--project"]
+    done = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
+    found = [each for each in json.loads(done.stdout)["generalDiagnostics"] if each["severity"] == "error"]
+    assert {Path(each["file"]).relative_to(tmp_path).as_posix() for each in found} == planted
+    assert len(found) == len(planted)
 
 
-@pytest.mark.parametrize("folder", ["pipelines", "infra"])
-def test_nothing_heavy_is_imported_by_the_compiler(folder: str) -> None:
-    for path in python_files(folder):
+def test_targets_know_nothing_of_each_other_but_the_document_that_is_executed() -> None:
+    for module in modules():
+        if room_of(module) == "targets.local":
+            assert {used for used in of_ours(module) if room_of(used) == "targets.sagemaker"} == set(), module
+
+
+def test_what_travels_imports_nothing_that_stays() -> None:
+    for module in modules():
+        if room_of(module) in TRAVELS:
+            assert {used for used in of_ours(module) if room_of(used) not in TRAVELS} == set(), module
+
+
+def test_steps_import_only_the_standard_library_at_import_time() -> None:
+    import sys
+
+    for module, path in modules().items():
+        if room_of(module) in INSIDE:
+            for name in imports(path, top_level_only=True):
+                top = name.partition(".")[0]
+                assert top in sys.stdlib_module_names or room_of(name) in INSIDE, f"{module} imports {name}"
+
+
+def test_nothing_heavy_is_imported_by_the_compiler() -> None:
+    for path in (path for module, path in modules().items() if room_of(module) not in ("training", "training_scripts")):
         heavy = {name.split(".")[0] for name in imports(path, top_level_only=True)} & HEAVY
         heavy = {name for name in heavy if shown(path) not in DERIVED.get(name, ())}
         assert not heavy, f"{shown(path)} imports {heavy} at import time"
@@ -150,22 +233,6 @@ def test_imports_are_found_wherever_a_module_makes_them(tmp_path: Path) -> None:
     )
     assert imports(file, top_level_only=True) == {"importlib", "one.part", "two", "three", "four", "five"}
     assert imports(file) >= {"typed", "later"}
-
-
-@pytest.mark.slow
-def test_nothing_but_the_command_line_imports_the_command_line() -> None:
-    for folder in FOLDERS:
-        for path in python_files(folder):
-            if "cli" not in path.relative_to(ROOT).parts:
-                found = [name for name in imports(path) if f"{name}.".startswith("drivetrain.cli.")]
-                assert not found, f"{shown(path)} imports {found}"
-
-
-@pytest.mark.parametrize(("one", "other"), [("local", "sagemaker"), ("sagemaker", "local")])
-def test_targets_do_not_import_each_other(one: str, other: str) -> None:
-    for path in python_files(f"drivetrain/targets/{one}"):
-        found = {name for name in imports(path) if f"{name}.".startswith(f"drivetrain.targets.{other}.")}
-        assert not {name for name in found if not name.startswith(SHARED)}, f"{shown(path)} imports {found}"
 
 
 def test_files_are_short() -> None:
@@ -208,6 +275,44 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("drivetrain/")}
     wanted = {f"drivetrain/{name}" for name in names if name.partition("/")[0] in LINKED}
     assert held == wanted | {name for name in names if name.startswith("drivetrain/") and (ROOT / name).is_file()}
+
+    # The code that travels has one hash here and there, which changes with it, and with nothing else.
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+
+    def code() -> str:
+        run = "import sys; sys.path.insert(0, sys.argv[1]); from drivetrain.targets.sagemaker.assets import assets; "
+        run += "print(assets.__file__); print(assets.code_channel('s3://bucket', None).sha256)"
+        place = tmp_path / "installed"
+        command = [sys.executable, "-c", run, str(place)]
+        file, sha256 = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
+        assert Path(file).is_relative_to(place)
+        return sha256
+
+    from drivetrain.targets.sagemaker.assets.assets import code_channel
+
+    first = code()
+    assert first == code_channel("s3://bucket", None).sha256
+    with (tmp_path / "installed" / "drivetrain" / "cli" / "main.py").open("a") as stays:
+        stays.write("# edited\n")
+    assert code() == first
+    with (tmp_path / "installed" / "drivetrain" / "training_scripts" / "train.py").open("a") as travels:
+        travels.write("# edited\n")
+    assert code() != first
+
+
+def test_these_rooms_travel_and_no_others() -> None:
+    import io
+    import tarfile
+
+    from drivetrain.targets.sagemaker.assets.assets import code_archive
+
+    with tarfile.open(fileobj=io.BytesIO(code_archive(None))) as archive:
+        names = {name for name in archive.getnames() if name.endswith(".py")}
+    files = {
+        f"{module.replace('.', '/')}{'/__init__' if path.name == '__init__.py' else ''}.py": module
+        for module, path in modules().items()
+    }
+    assert names == {name for name, module in files.items() if room_of(module) in {"", *TRAVELS}}
 
 
 def test_what_is_installed_by_hashes_is_what_the_constraints_pin() -> None:

@@ -94,7 +94,7 @@ def selected(given: Iterable[str] | None, source: str | None) -> tuple[str, ...]
 
 
 def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
-    """`STEP@step=120` texts, as targets/local/rehearsal/interruptions.py has them.
+    """`STEP@step=120` texts, as interruption_simulation/interruptions.py has them.
 
     Raises:
         UserError: none of the allowed forms.

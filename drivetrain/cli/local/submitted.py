@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.authoring.pipeline import Pipeline
 from drivetrain.base.errors import InputError, UserError, did_you_mean
-from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Cluster
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component

@@ -11,7 +11,7 @@ from drivetrain.cli.recommend.cases import Case
 from drivetrain.cli.terminal import paint, say, say_json, table
 from drivetrain.recommend.choice import Recommendation, Row
 from drivetrain.recommend.facts import Facts
-from drivetrain.recommend.memory import HEADROOM
+from drivetrain.recommend.sizing import HEADROOM
 
 MIB = 1024**2
 _COLUMNS = (

@@ -1,7 +1,7 @@
 """The times of a training job, as its description tells them (DescribeTrainingJob, and what our runner adds to it).
 
 response["Drivetrain"] = {"interruptions": [...], "attempts": [...]}: what the runner saw, and what the training said of
-itself (targets/local/rehearsal/journal.py). Any of it may be missing, or be anybody's.
+itself (interruption_simulation/journal.py). Any of it may be missing, or be anybody's.
 """
 
 from __future__ import annotations

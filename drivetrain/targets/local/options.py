@@ -32,7 +32,7 @@ class Options:
         mode: how /opt/ml is provided (container.py).
         cache: False runs every step; what they give is remembered all the same.
         explain_cache: say field by field why a step hit or missed.
-        interruptions: when training jobs lose their machines (rehearsal/).
+        interruptions: when training jobs lose their machines (interruption_simulation/).
         selected: the steps to be run, where not all are (selecting.py); what they need of others is taken from the
             execution `selected_from`, or the pipeline's latest.
         origin: how the definition was made (target, settings file, overrides), so that it can be made again with other

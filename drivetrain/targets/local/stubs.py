@@ -32,8 +32,7 @@ from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.execution.context import Plan, StepContext
-    from drivetrain.targets.local.execution.outcomes import StepResult
+    from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 
 FOLDERS = "OutputFolders"
 RETURN = "Return"
@@ -99,7 +98,7 @@ def run(context: StepContext) -> StepResult:
     """The stub's answer, with its folders copied to where the step's outputs would be."""
     import shutil
 
-    from drivetrain.targets.local.execution.outcomes import StepResult
+    from drivetrain.targets.local.execution.context import StepResult
     from drivetrain.targets.local.step_types import find
 
     stub = context.options.stubs[context.step.name]

@@ -242,7 +242,7 @@ class Saving:
 
 
 def stop_window(environment: Mapping[str, str]) -> int:
-    """Seconds from SIGTERM to SIGKILL for processes, by launching.job."""
+    """Seconds from SIGTERM to SIGKILL for processes, by launch/job.py."""
     return positive(environment, "DRIVETRAIN_STOP_TIMEOUT", default=Options.stop_timeout)
 
 

@@ -15,7 +15,7 @@ from drivetrain.training.metric_states.outcomes import fewest
 class ConfusionMatrix:
     """Row: the target's class, column: the predicted one. Of more than `shown` classes the others are one, the last.
 
-    (Two numbers a class, or a few, are cheaper: counting/outcomes.py, and Distances.)
+    (Two numbers a class, or a few, are cheaper: metric_states/outcomes.py, and Distances.)
     """
 
     kind: Kind

@@ -21,8 +21,8 @@ class Measured:
     advice: str = ""
     """What to do about a wide bound, for people."""
     low: float | None = None
-    """The lower end of the interval (counting/intervals.py); None where there is none. Where replicates are not exact
-    it is not cut off where values end: an interval of shares may begin below 0."""
+    """The lower end of the interval (uncertainty/intervals.py); None where there is none. Where replicates are not
+    exact it is not cut off where values end: an interval of shares may begin below 0."""
     high: float | None = None
     no_interval: str = ""
     """Why there is none though there are replicates, as a clause: `too few samples: ...`."""

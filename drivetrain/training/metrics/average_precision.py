@@ -14,7 +14,7 @@ positives and b negatives of the bin score as high or higher; that grows with a 
     All are when the negatives lie above the positives, and these do not tie.
 
 g is concave in j, so the sum of g(1), ..., g(p) is at least p (g(1) + g(p)) / 2, its chord, and with p <= 2 just that.
-The value is the middle between both sums, in whole numbers (counting/enclosure.py). In a bin that can hold one value
+The value is the middle between both sums, in whole numbers (numbers/enclosure.py). In a bin that can hold one value
 only all is a tie: a = p, b = n.
 """
 

@@ -28,7 +28,7 @@ SCIKIT_LEARN = PEERS / "scikit-learn.txt"
 CONSTRAINTS = ROOT / "constraints.txt"
 # Written last: an environment without it was interrupted and is made again.
 MARKER = "environment.json"
-SOURCES = ("components", "pipelines", "training_scripts", "infra")
+SOURCES = ("drivetrain", "components", "pipelines", "training_scripts", "infra")
 
 Progress = Callable[[str], None]
 

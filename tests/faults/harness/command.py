@@ -21,16 +21,16 @@ from drivetrain.training.launch.processes.parent import follows_parent
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
 _ENTRY = "from drivetrain.cli.main import main; main()"
 # Programs of containers and of other environments, which no command imports.
-_NOT_IMPORTED = ("targets/local/containers", "targets/sagemaker/sdk", "targets/sagemaker/extract_shapes", "__main__")
+_NOT_IMPORTED = ("/containers/", "targets/sagemaker/sdk", "extract_shapes", "__main__", "drivetrain/training/")
 SERVICES = ("sagemaker", "s3", "events", "scheduler", "sts", "logs")
 
 
 def _modules() -> list[str]:
     """What commands import when they are used."""
-    root = Path(main.__file__).parents[1]
+    root = Path(main.__file__).parents[1]  # the library: what lies behind its links is for containers
     names = [str(path.relative_to(root.parent).with_suffix("")) for path in sorted(root.rglob("*.py"))]
     chosen = [name for name in names if not any(part in name for part in _NOT_IMPORTED)]
-    return [f"drivetrain.{name.removesuffix('/__init__').replace('/', '.')}" for name in chosen]
+    return [name.removesuffix("/__init__").replace("/", ".") for name in chosen]
 
 
 # A fork has it already.

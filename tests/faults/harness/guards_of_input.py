@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 SEED = 20261121
 MOST_TRIALS = 12
 LOCAL = "drivetrain.targets.local"
-PIPELINES = "drivetrain.pipelines"
+OURS = "drivetrain"
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +95,16 @@ def unguarded_start(folder: Path) -> Path:
 HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "settings": (
         malicious_input.by_settings,
-        {f"{PIPELINES}.plain_yaml.load_yaml": believing, "tests.faults.malicious_input.YAML": malicious_input.YAML[:2]},
+        {
+            f"{OURS}.authoring.plain_yaml.load_yaml": believing,
+            "tests.faults.malicious_input.YAML": malicious_input.YAML[:2],
+        },
         "it was executed",
     ),
     "patch": (
         malicious_input.by_patch,
         {
-            f"{PIPELINES}.studio.patch_text.read": believing,
+            f"{OURS}.studio.patch_text.read": believing,
             "tests.faults.malicious_input.YAML": malicious_input.YAML[:2],
         },
         "it was executed",
@@ -109,7 +112,7 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "nesting": (
         malicious_input.by_definition,
         {
-            f"{PIPELINES}.definition.json_text.deeper_than": lambda *_: False,
+            f"{OURS}.base.json_text.deeper_than": lambda *_: False,
             "tests.faults.malicious_input.JSON": malicious_input.JSON[4:5],
         },
         "it was not refused",
@@ -117,9 +120,9 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "size": (
         malicious_input.by_definition,
         {
-            f"{PIPELINES}.definition.document.MAX_BYTES": 1 << 40,
-            f"{PIPELINES}.definition.document.MAX_STEPS": 10**9,
-            f"{PIPELINES}.definition.json_text.MAX_BYTES": 1 << 40,
+            f"{OURS}.targets.sagemaker.document.document.MAX_BYTES": 1 << 40,
+            f"{OURS}.targets.sagemaker.document.document.MAX_STEPS": 10**9,
+            f"{OURS}.base.json_text.MAX_BYTES": 1 << 40,
             "tests.faults.malicious_input.JSON": malicious_input.JSON[5:],
         },
         "it was not refused",
@@ -127,12 +130,12 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "events": (
         malicious_input.by_event,
         {
-            f"{PIPELINES}.triggers.replay.read_events": believing_events,
+            f"{OURS}.triggers.replay.read_events": believing_events,
             "tests.faults.malicious_input.JSON": malicious_input.JSON[:2],
         },
         "it was executed",
     ),
-    "a shell": (malicious_input.by_words, {f"{LOCAL}.programs.entry_point": through_a_shell}, "it was executed"),
+    "a shell": (malicious_input.by_words, {f"{LOCAL}.jobs.programs.entry_point": through_a_shell}, "it was executed"),
     "paths": (malicious_input.by_paths, {f"{LOCAL}.storage.objects.parse": anywhere}, "changed"),
 }
 
@@ -191,47 +194,47 @@ _environment, _specification = programs.environment, supervised.specification
 SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "shell": (
         canary_secrets.in_the_shell,
-        {f"{LOCAL}.programs.environment": with_the_shell},
+        {f"{LOCAL}.jobs.programs.environment": with_the_shell},
         "holds the secrets of",
     ),
     "names": (
         canary_secrets.in_a_definition,
-        {f"{PIPELINES}.masking.looks_secret": lambda _: False},
+        {f"{OURS}.base.masking.looks_secret": lambda _: False},
         "the secrets of",
     ),
     "shapes": (
         canary_secrets.by_shape,
-        {f"{PIPELINES}.secret_shapes.without_shapes": lambda text, found=None: text},
+        {f"{OURS}.base.secret_shapes.without_shapes": lambda text, found=None: text},
         "the secrets of",
     ),
     "environment": (
         canary_secrets.by_shape,
-        {f"{PIPELINES}.masking.environment_secrets": set},
+        {f"{OURS}.base.masking.environment_secrets": set},
         "the secrets of ['environment']",
     ),
     "logs": (
         canary_secrets.by_shape,
         {
-            f"{LOCAL}.worker.mask_logs": lambda folder, masking: None,
+            f"{LOCAL}.execution.worker.mask_logs": lambda folder, masking: None,
             f"{LOCAL}.containers.container.specification": lambda *given: {**_specification(*given), "secrets": []},
         },
         "127.0.0.1.log holds the secrets of",
     ),
     "settings": (
         canary_secrets.in_settings,
-        {f"{PIPELINES}.settings.looks_secret": lambda _: False},
+        {f"{OURS}.authoring.settings.looks_secret": lambda _: False},
         "says the secrets",
     ),
-    "patch": (canary_secrets.in_an_edit, {f"{PIPELINES}.studio.patch._holds_secret": lambda _: False}, "was pulled"),
+    "patch": (canary_secrets.in_an_edit, {f"{OURS}.studio.patch._holds_secret": lambda _: False}, "was pulled"),
     "plan": (
         canary_secrets.in_an_edit,
-        {f"{PIPELINES}.targets.sagemaker.deploying.planning._masked": lambda changes: changes},
+        {f"{OURS}.targets.sagemaker.deploy.planning.planning._masked": lambda changes: changes},
         "plan.json holds the secrets of",
     ),
-    "event": (canary_secrets.in_an_event, {f"{PIPELINES}.cli.triggers._shown": dict}, "says the secrets of ['event']"),
+    "event": (canary_secrets.in_an_event, {f"{OURS}.cli.local.triggers._shown": dict}, "says the secrets of ['event']"),
     "registration": (
         canary_secrets.in_a_registration,
-        {f"{PIPELINES}.masking.Masking.__call__": keeping},
+        {f"{OURS}.base.masking.Masking.__call__": keeping},
         "ledger.db",
     ),
     "checkpoint": (

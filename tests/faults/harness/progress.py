@@ -18,7 +18,7 @@ from tests.faults.harness.families import SLOWEST
 
 ROOT = Path(__file__).parents[3]
 # What a trial's outcome depends on; results of other code are not added to.
-SOURCES = ("training_scripts", "pipelines", "components", "tests/faults")
+SOURCES = ("drivetrain", "training_scripts", "pipelines", "components", "tests/faults")
 
 
 @dataclass(frozen=True)

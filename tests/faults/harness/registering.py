@@ -243,7 +243,7 @@ def _tracing(way: str, at: Callable[[int], None]) -> Callable[[FrameType, str, A
     """Tells of each line, by its number from 1. Where there is a server, of those that ask it and that wait for it: the
     rest, in which a client is made ready, is hundreds of thousands of lines in which nothing can go wrong."""
     counter = itertools.count(1)
-    counted = ("",) if way in ("component", "step") else ("/components/", "/http/client.py")
+    counted = ("",) if way in ("component", "step") else ("/drivetrain/registry/", "/http/client.py")
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "call":

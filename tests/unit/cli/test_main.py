@@ -80,7 +80,7 @@ def test_every_group_is_held_to_that(drivetrain) -> None:
 
 def test_every_module_is_a_file_of_the_folder() -> None:
     folder = Path(main.__file__).parent
-    assert all((folder / f"{module}.py").is_file() for module in COMMANDS.values())
+    assert all((folder / f"{module.replace('.', '/')}.py").is_file() for module in COMMANDS.values())
 
 
 def test_version(drivetrain) -> None:

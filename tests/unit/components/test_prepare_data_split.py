@@ -23,7 +23,7 @@ KEYS = st.lists(st.integers(-(10**6), 10**6), unique=True, max_size=60)
 
 
 def side_by_the_book(key: str, salt: str, validation: int, test: int) -> str:
-    """The rule of tabular/split.py, computed in exact fractions."""
+    """The rule of data/split.py, computed in exact fractions."""
     digest = hashlib.blake2b(f"{salt}\0{key}".encode(), digest_size=8).digest()
     fraction = Fraction(int.from_bytes(digest, "little"), 2**64)
     if fraction < Fraction(test, 100):

@@ -16,6 +16,7 @@ from scipy import stats
 from drivetrain.base.errors import InputError
 from drivetrain.decision import Champion, Decision, Evaluation, decide, policy
 from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.page import About
 from drivetrain.decision.pairs import (
     chance,
     discordant,
@@ -26,7 +27,7 @@ from drivetrain.decision.pairs import (
     skewed_reach,
     skewness,
 )
-from drivetrain.decision.record import About, record
+from drivetrain.decision.record import record
 
 Make = Callable[..., Evaluation]
 COUNT, SIZE = 200, 1000

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from drivetrain import Parameter, SpecError, join, when
-from drivetrain.spec.conditions import All, AnyOf, Comparison, In, Not
-from drivetrain.spec.values import MetricRef, OutputRef, as_value, references_in
+from drivetrain.spec.values import All, AnyOf, Comparison, In, MetricRef, Not, OutputRef, as_value, references_in
 
 ACCURACY = MetricRef(step="evaluate", name="accuracy")
 FLOOR = Parameter.number("Floor", default=0.9)

@@ -11,7 +11,8 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import call
-from drivetrain.steps.declaration import Checkpoints, Component, Input, Output, component
+from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.declaration import Component, component
 
 # What the components of this file were called with, and what they are to do.
 SEEN: dict[str, Any] = {}

@@ -8,16 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import pytest
 
-from drivetrain.steps.declaration import (
-    Checkpoints,
-    Component,
-    ComponentFolder,
-    ComponentParameter,
-    DeclarationError,
-    Input,
-    Output,
-    component,
-)
+from drivetrain.steps.contract import Checkpoints, ComponentFolder, ComponentParameter, DeclarationError, Input, Output
+from drivetrain.steps.declaration import Component, component
 
 
 class Scores(TypedDict):

@@ -116,7 +116,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         {
             "training_scripts/strategies/__init__.py": "",
             "training_scripts/strategies/ddp.py": "",
-            "drivetrain/training/plugins.py": "import_module(f'drivetrain.training_scripts.{family}.{name}')",
+            "training_scripts/plugins.py": "import_module(f'drivetrain.training_scripts.{family}.{name}')",
             "training_scripts/train.py": "from drivetrain.training_scripts import plugins\nload('strategies', name)",
             "training_scripts/read.py": "from drivetrain.training_scripts import plugins\nload('readers', name)",
             "tests/test_yes.py": "import drivetrain.training_scripts.train",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.trainings import TRAIN
-from drivetrain.steps.declaration import CODE_CHANNEL
+from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
 from drivetrain.targets.local.jobs.programs import environment, image_command
 from drivetrain.targets.local.options import Options

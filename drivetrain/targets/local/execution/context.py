@@ -1,4 +1,4 @@
-"""What a step type gets: `Plan` when the definition is checked, `StepContext` when the step runs."""
+"""What a step type gets: `Plan` when the definition is checked, `StepContext` when the step runs; and what it gives."""
 
 from __future__ import annotations
 
@@ -29,9 +29,25 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
     from drivetrain.targets.local.containers.processes import ProcessRecord
     from drivetrain.targets.local.jobs.logged_metrics import Logged
+    from drivetrain.targets.local.ledger.entries import ArtifactEntry
+    from drivetrain.targets.local.storage.outputs import Publication
 
 # Errors of fork and of the first allocations: the machine is full at the moment.
 _NO_CAPACITY = ("EAGAIN", "ENOMEM")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """A step succeeded.
+
+    `response` is what the service's describe call would say of it, `value` the result in a word for people,
+    `publication` what goes into the store, `inputs` what was read from it.
+    """
+
+    response: Mapping[str, Any]
+    value: str | None = None
+    publication: Publication | None = None
+    inputs: tuple[ArtifactEntry, ...] = field(default=())
 
 
 @dataclass(frozen=True, kw_only=True)

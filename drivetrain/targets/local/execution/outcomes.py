@@ -1,34 +1,12 @@
-"""How a step ends: with a result, or by one of two exceptions."""
+"""How a step ends other than well: by one of two exceptions."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from drivetrain.targets.local.ledger.entries import ArtifactEntry
-    from drivetrain.targets.local.storage.outputs import Publication
 
 # The words of the service's retry policies that a local run has a use for.
 JOB_INTERNAL_ERROR = "SageMaker.JOB_INTERNAL_ERROR"
 CAPACITY_ERROR = "SageMaker.CAPACITY_ERROR"
 # How the reason begins when a step failed by what it was given; our programs write it, too.
 BAD_INPUT = "error: "
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepResult:
-    """A step succeeded.
-
-    `response` is what the service's describe call would say of it, `value` the result in a word for people,
-    `publication` what goes into the store, `inputs` what was read from it.
-    """
-
-    response: Mapping[str, Any]
-    value: str | None = None
-    publication: Publication | None = None
-    inputs: tuple[ArtifactEntry, ...] = field(default=())
 
 
 class StepFailedError(Exception):

@@ -1,7 +1,7 @@
 """Selective execution: some steps of a definition are run, and what they need of the others is an earlier execution's.
 
 Documented (https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-selective-ex.html), beside which selections are
-taken (definition/selection.py): what selected steps need of others is taken from a reference execution of the same
+taken (document/selection.py): what selected steps need of others is taken from a reference execution of the same
 pipeline, the latest one unless another is named, which has ended; steps after them are not run. Inferred: a condition
 that is not selected has the outcome that it had there, and parameters have the values of this run.
 """

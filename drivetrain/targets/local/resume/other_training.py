@@ -11,7 +11,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.trainings import TRAIN
-from drivetrain.steps.declaration import CODE_CHANNEL
+from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
 from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.storage.channels import entries, text

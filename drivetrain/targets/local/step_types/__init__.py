@@ -28,8 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 

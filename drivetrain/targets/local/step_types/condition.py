@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.sagemaker.document import conditions
 from drivetrain.targets.sagemaker.document.document import StepNode
 

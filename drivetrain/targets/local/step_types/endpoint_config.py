@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 

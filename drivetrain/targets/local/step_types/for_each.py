@@ -15,8 +15,8 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepStatus
-from drivetrain.targets.local.execution.context import Ended, Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepResult
+from drivetrain.targets.local.execution.context import Ended, Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.outcomes import BAD_INPUT
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.paths import descend, path_text

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.members import object_in

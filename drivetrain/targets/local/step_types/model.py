@@ -10,8 +10,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.batch_transform.containers import containers, data_uris
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import text

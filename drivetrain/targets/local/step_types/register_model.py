@@ -17,8 +17,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry import model_package, registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.ledger.full import full_ledger_errors

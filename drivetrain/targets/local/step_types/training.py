@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.local.identifiers import JOB_PREFIX
 from drivetrain.targets.local.jobs import jobs, notebook_jobs, programs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader

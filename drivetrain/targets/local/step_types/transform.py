@@ -1,6 +1,6 @@
 """Transform: a model answers every record of the input; each input file gives one output file, `<name>.out`.
 
-The model's own code serves it, or the command that is given for its image (transforming/containers.py). One server
+The model's own code serves it, or the command that is given for its image (batch_transform/containers.py). One server
 answers one request after the other, whatever InstanceCount and MaxConcurrentTransforms say: they change how long it
 takes, not what comes out. The response has the shape of DescribeTransformJob.
 """
@@ -25,8 +25,7 @@ from drivetrain.targets.local.batch_transform.containers import (
     problems,
     serving,
 )
-from drivetrain.targets.local.execution.context import Plan, StepContext
-from drivetrain.targets.local.execution.outcomes import StepResult
+from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.storage.channels import text

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -18,6 +20,13 @@ from drivetrain.targets.sagemaker.document.members import object_in, shown
 # What the service tells a training of what it is measured by.
 OBJECTIVE_PARAMETER = "_tuning_objective_metric"
 _EPOCHS = ("epochs", "numepochs", "n-epochs", "n_epochs", "num_epochs")
+
+
+@cache
+def known_strategies() -> tuple[str, ...]:
+    """The strategies' names, as HyperParameterTuningJobConfig has them."""
+    files = (Path(__file__).parent / "strategies").glob("*.py")
+    return tuple(sorted(path.stem.capitalize() for path in files if not path.stem.startswith("_")))
 
 
 @dataclass(frozen=True)
@@ -81,15 +90,13 @@ def read_config(arguments: Mapping[str, Any]) -> TuningConfig:
     Raises:
         UserError: something is missing, contradicts itself, or cannot be done on this machine.
     """
-    from drivetrain.targets.local.tuning import strategies
-
     _refuse(arguments)
     config = member(arguments, "HyperParameterTuningJobConfig")
     if config is None:
         raise UserError("the step has no HyperParameterTuningJobConfig.")
     strategy = config.get("Strategy")
-    if strategy not in strategies.known():
-        raise UserError(f"Strategy is {strategy!r:.80}. {did_you_mean(str(strategy), strategies.known())}")
+    if strategy not in known_strategies():
+        raise UserError(f"Strategy is {strategy!r:.80}. {did_you_mean(str(strategy), known_strategies())}")
     definitions = _definitions(arguments, config)
     limits = object_in(config, "ResourceLimits")
     early = config.get("TrainingJobEarlyStoppingType", "Off")

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any
 
 from drivetrain.base.errors import SpecError
-from drivetrain.spec.conditions import All, Comparison, Condition, In, Not
 from drivetrain.spec.graph import Graph
+from drivetrain.spec.values import All, Comparison, Condition, In, Not
 from drivetrain.targets.sagemaker.compile.values import spell
 
 MAX_CLAUSES = 200

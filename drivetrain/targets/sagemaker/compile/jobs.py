@@ -12,7 +12,7 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
-from drivetrain.steps.declaration import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
+from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
 from drivetrain.targets.sagemaker.assets.assets import Code
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,

@@ -14,7 +14,7 @@ from drivetrain.spec.resources import Deployment
 from drivetrain.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.trainings import TRAIN
 from drivetrain.spec.values import OutputRef, PropertyRef, Reference
-from drivetrain.steps.declaration import METRICS_FILE
+from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
 

@@ -19,7 +19,7 @@ from drivetrain.spec.values import (
     Value,
     value_type,
 )
-from drivetrain.steps.declaration import METRICS_OUTPUT
+from drivetrain.steps.contract import METRICS_OUTPUT
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -27,7 +27,7 @@ APPLYING = "drivetrain:applying"
 """The tag with the hash of the one that it is about to write: after a crash the pipeline holds the one or the other."""
 OURS = (APPLIED, APPLYING)
 AROUND = ("drivetrain:applied-surroundings", "drivetrain:applying-surroundings")
-"""The same for what the pipeline is beside its definition (surroundings.py)."""
+"""The same for what the pipeline is beside its definition (planning/account_resources.py)."""
 
 Json = dict[str, Any]
 

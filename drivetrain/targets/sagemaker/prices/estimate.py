@@ -1,6 +1,6 @@
 """What an execution of a definition will cost, before it runs.
 
-    print("\\n".join(estimate(definition, region="us-east-1").lines()))
+    print("\\n".join(lines_of(estimate(definition, region="us-east-1"))))
 
 Machines are counted for the time that earlier executions took, where that is given, else for the longest that the step
 may run, which is an upper bound. Spot machines are given as a range: SageMaker promises no discount, only "up to 90%",
@@ -22,7 +22,6 @@ from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
 from drivetrain.targets.sagemaker.document.parameters import typed
 from drivetrain.targets.sagemaker.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
-from drivetrain.targets.sagemaker.prices.lines import lines_of
 from drivetrain.targets.sagemaker.prices.table import REFRESH, Price, PriceTable, current
 
 SPOT_LEAST, SPOT_MOST = 0.1, 1.0
@@ -120,10 +119,6 @@ class Estimate:
             "steps": [step.to_json() for step in self.steps],
             "notes": list(self.notes),
         }
-
-    def lines(self, today: datetime.date | None = None) -> list[str]:
-        """For people: a line a step, the total, the age of the prices, and what could not be told."""
-        return lines_of(self, today)
 
 
 def estimate(

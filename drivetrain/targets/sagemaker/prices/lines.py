@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import duration
+from drivetrain.targets.sagemaker.prices.estimate import Estimate, StepCost
 from drivetrain.targets.sagemaker.prices.table import age_line
-
-if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.prices.estimate import Estimate, StepCost
 
 UNKNOWN = "unknown"
 

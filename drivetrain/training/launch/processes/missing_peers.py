@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
-from drivetrain.training.launch.processes.watchdog import ABSENT_FILE
 
 if TYPE_CHECKING:
     from torch.distributed import Store
 
+# Written by a process that waited in vain: the ranks that it waited for.
+ABSENT_FILE = "absent.json"
 TIMED_OUT = re.compile(r"[Tt]imed out|timeout|Timeout")
 # A rank whose connection was closed cannot know why until the one that closed it has said so.
 _TOLD_SECONDS = 2.0

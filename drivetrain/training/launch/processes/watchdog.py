@@ -19,9 +19,8 @@ from pathlib import Path
 
 from drivetrain.training.launch.processes.failure import MAX_TRACEBACK_LINES, Failure
 from drivetrain.training.launch.processes.heartbeat import Heartbeat, read_heartbeats
+from drivetrain.training.launch.processes.missing_peers import ABSENT_FILE
 
-# Written by a process that waited in vain: the ranks that it waited for.
-ABSENT_FILE = "absent.json"
 # Between SIGABRT and SIGKILL: what it takes to write a traceback.
 _ABORT_SECONDS = 5.0
 
@@ -165,7 +164,9 @@ def stack_of_main_thread(text: str) -> str:
     title, *sections = re.split(r"\n\n(?=(?:Current thread|Thread|Stack) )", text.strip())
     chosen = next((part for part in sections if part.startswith("Current")), sections[-1] if sections else "")
     chosen = chosen.split("\n\n")[0]  # a list of extension modules may follow
-    lines = [line for line in chosen.splitlines() if "/launching/rank.py" not in line and "<frozen runpy>" not in line]
+    lines = [
+        line for line in chosen.splitlines() if "/launch/processes/rank.py" not in line and "<frozen runpy>" not in line
+    ]
     return "\n".join([title.splitlines()[0], *lines[:MAX_TRACEBACK_LINES]])
 
 

@@ -100,7 +100,7 @@ def twice_wins(tallied: Tallied, negatives_below: int) -> int:
 
 
 def precision_sum(tallied: Tallied, positives_above: int, negatives_above: int) -> int:
-    """Over the positives of a range: the precision at their score, in steps of 1 / UNIT (counting/enclosure.py), that
+    """Over the positives of a range: the precision at their score, in steps of 1 / UNIT (numbers/enclosure.py), that
     of each score rounded down.
 
     Args:

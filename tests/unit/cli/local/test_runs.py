@@ -12,7 +12,7 @@ SECRET = "canary-7f3a9c"
 
 KILLED = """
 import os, sys
-from drivetrain.cli import plain
+from drivetrain.cli.progress import plain
 from drivetrain.cli.main import main
 from drivetrain.targets.events import StepFinished
 

@@ -245,7 +245,7 @@ def test_a_model_that_takes_too_long_is_ended_with_all_that_it_started(
 def test_the_command_line_itself_imports_no_torch() -> None:
     program = (
         "import sys, drivetrain.cli.main, drivetrain.cli.models.predict as command\n"
-        "from drivetrain.components import artifacts, content_hash, model_folder\n"
+        "from drivetrain.registry import artifacts, content_hash, model_folder\n"
         "print(sorted({'torch', 'numpy', 'boto3', 'pyarrow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

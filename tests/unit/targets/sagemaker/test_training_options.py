@@ -22,7 +22,6 @@ from drivetrain import (
     step,
 )
 from drivetrain.components import Checkpoints, Input, Output, component
-from drivetrain.spec.pipeline import Pipeline as SpecPipeline
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.job_options import EFA_VARIABLES
 from drivetrain.targets.sagemaker.document.service.service_model import service
@@ -43,7 +42,7 @@ def fit(data: Input, model: Output, checkpoints: Checkpoints, more: Input | None
 
 def definition(*steps: Any, **deployment: Any) -> dict[str, Any]:
     pipeline = Pipeline(name="p", steps=list(steps), deployment=Deployment(**deployment))
-    again = SpecPipeline.model_validate_json(pipeline.model_dump_json())
+    again = Pipeline.model_validate_json(pipeline.model_dump_json())
     assert again == pipeline, "the spec comes back from JSON as it was"
     return dict(compile_pipeline(pipeline).definition)
 

@@ -23,7 +23,7 @@ OWN_READER = '''
 """Squares: rows that no file holds."""
 from dataclasses import dataclass
 import numpy as np
-from drivetrain.training_scripts import reader
+from drivetrain.training import reader
 
 def recognises(folder):
     return False

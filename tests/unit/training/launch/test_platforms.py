@@ -16,8 +16,8 @@ from drivetrain.training.launch.cluster import Cluster, read_cluster
 
 @pytest.fixture(autouse=True)
 def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("launching.cluster", "platforms.kubeflow"):
-        monkeypatch.setattr(f"drivetrain.training_scripts.{module}.num_gpus", lambda environment: 0)
+    for module in ("cluster", "platforms.kubeflow"):
+        monkeypatch.setattr(f"drivetrain.training.launch.{module}.num_gpus", lambda environment: 0)
 
 
 # A training job's /opt/ml/input/config/resourceconfig.json, on two hosts.

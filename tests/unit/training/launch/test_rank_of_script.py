@@ -107,4 +107,4 @@ def test_what_it_raises_is_reported_with_its_own_frames_only(
     record = json.loads((tmp_path / "error.json").read_text())["drivetrain"]
     assert record["summary"].startswith(summary)
     assert line in record["details"] and f'"{tmp_path}/train.py"' in record["details"]
-    assert "training_scripts" not in record["details"]
+    assert "drivetrain/training" not in record["details"]

@@ -14,7 +14,7 @@ from drivetrain.training.recipe import load_recipe
 from drivetrain.training.serving import code_folder
 from drivetrain.training.serving.code_folder import code_of
 
-OURS = "modules/drivetrain/training_scripts"
+OURS = "modules/drivetrain"
 
 
 @pytest.fixture
@@ -64,14 +64,14 @@ def test_a_recipe_of_one_s_own_brings_what_it_imports_of_its_own(own: Path) -> N
     (own / "my" / "parts" / "__init__.py").write_text("# the parts\n")
     recipe = load_recipe("my.faces", {})
     code = code_of(recipe, "prepared")
-    mine = {name for name in code if not name.startswith(OURS)} - {"inference.py", "modules/drivetrain/__init__.py"}
+    mine = {name for name in code if not name.startswith(OURS)} - {"inference.py"}
     assert mine == {
         *("modules/my/faces.py", "modules/my/constants.py", "modules/my/parts/__init__.py"),
         *("modules/my/parts/layers.py", "modules/faces_lazy.py", "modules/faces_at_run_time.py"),
     }
     assert code["modules/my/constants.py"] == "A = 1"
-    assert f"{OURS}/recipes/digits_cnn.py" in code
-    assert f"{OURS}/strategies/ddp.py" not in code
+    assert f"{OURS}/training_scripts/recipes/digits_cnn.py" in code
+    assert f"{OURS}/training_scripts/strategies/ddp.py" not in code
 
 
 def test_a_recipe_that_is_installed_brings_its_package_and_no_library(
@@ -102,7 +102,7 @@ def test_the_same_files_give_the_same_texts_whatever_was_imported(own: Path) -> 
     second = code_of(recipe, "prepared")
     assert list(first.items()) == list(second.items()) == sorted(first.items())
     for name, text in first.items():
-        if name.startswith(OURS):
+        if name.startswith(OURS) and name != f"{OURS}/__init__.py":
             assert text == (code_folder._OURS / name.removeprefix(f"{OURS}/")).read_text()
     first.clear()
     assert code_of(recipe, "prepared") == second
@@ -110,9 +110,11 @@ def test_the_same_files_give_the_same_texts_whatever_was_imported(own: Path) -> 
 
 def test_what_a_reader_made_columns_of_goes_along_where_it_is_wanted() -> None:
     recipe = load_recipe("imdb_sentiment", {})
-    assert {f"{OURS}/serving/raw/imdb.py", f"{OURS}/data/words.py"} <= code_of(recipe, "imdb").keys()
-    assert f"{OURS}/serving/raw/imdb.py" not in code_of(recipe, "prepared")
-    assert f"{OURS}/serving/raw/imdb.py" not in code_of(recipe, "my_readers.imdb")
+    assert {f"{OURS}/training/serving/raw/imdb.py", f"{OURS}/training/input_pipeline/tokens.py"} <= code_of(
+        recipe, "imdb"
+    ).keys()
+    assert f"{OURS}/training/serving/raw/imdb.py" not in code_of(recipe, "prepared")
+    assert f"{OURS}/training/serving/raw/imdb.py" not in code_of(recipe, "my_readers.imdb")
 
 
 def test_modules_that_cannot_be_parsed_or_found_are_nobody_s_business(own: Path) -> None:

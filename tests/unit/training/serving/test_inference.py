@@ -18,7 +18,7 @@ IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); import inference; print(i
 def code(tmp_path: Path) -> Path:
     """code/ of a model folder whose own modules are empty."""
     folder = tmp_path / "model" / "code"
-    serving = folder / MODULES / "drivetrain" / "training_scripts" / "serving"
+    serving = folder / MODULES / "drivetrain" / "training" / "serving"
     serving.mkdir(parents=True)
     for package in (serving, serving.parent, serving.parents[1]):
         (package / "__init__.py").touch()

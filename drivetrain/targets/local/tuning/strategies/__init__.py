@@ -15,8 +15,6 @@ import hashlib
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Protocol, cast
 
 from drivetrain.targets.local.tuning.config import JobDefinition
@@ -53,13 +51,6 @@ class Strategy(Protocol):
     """The module of a strategy."""
 
     def suggest(self, search: Search) -> dict[str, str]: ...
-
-
-@cache
-def known() -> tuple[str, ...]:
-    """The strategies' names, as HyperParameterTuningJobConfig has them."""
-    files = Path(__file__).parent.glob("*.py")
-    return tuple(sorted(path.stem.capitalize() for path in files if not path.stem.startswith("_")))
 
 
 def find(name: str) -> Strategy:

@@ -106,7 +106,7 @@ class Plan:
     record: tuple[str | None, str] | None = None
     """Hash that the tag holds and the one that it will hold, where only the record of what was applied is behind."""
     drift: tuple[Change, ...] = ()
-    """What others changed since the last apply: in the definition, and beside it (surroundings.py)."""
+    """What others changed since the last apply: in the definition, and beside it (account_resources.py)."""
     overwritten: tuple[Change, ...] = ()
     """The part of it that is not in the code, so that applying would undo it."""
     foreign: bool = False

@@ -14,6 +14,7 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.planning.planning import Plan, make_plan
+from drivetrain.targets.sagemaker.prices.lines import lines_of
 
 Json = dict[str, Any]
 
@@ -55,7 +56,7 @@ def _cost(account: Account, wanted: Desired, deployed: Deployed | None) -> Json:
     except ServiceError as error:  # an estimate is no reason to have no plan
         more = [f"how long earlier executions took is not known: {error}"]
     found = estimate(wanted.definition, region=account.region, seconds=seconds)
-    return {**found.to_json(), "lines": [*found.lines(), *more]}
+    return {**found.to_json(), "lines": [*lines_of(found), *more]}
 
 
 def _permissions(account: Account, wanted: Desired, deployed: Deployed | None) -> Json:

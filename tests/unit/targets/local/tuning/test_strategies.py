@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drivetrain.targets.local.tuning import strategies
-from drivetrain.targets.local.tuning.config import JobDefinition, Objective
+from drivetrain.targets.local.tuning.config import JobDefinition, Objective, known_strategies
 from drivetrain.targets.local.tuning.space import Categorical, Continuous, Integer, Range
 from drivetrain.targets.local.tuning.strategies import Search, Tried
 
@@ -45,7 +45,7 @@ def searched(strategy: str, ranges: tuple[Range, ...], total: int, *, seed: int 
     return tried
 
 
-@pytest.mark.parametrize("strategy", strategies.known())
+@pytest.mark.parametrize("strategy", known_strategies())
 def test_each_strategy_stays_in_its_ranges_and_repeats_itself(strategy: str) -> None:
     ranges = (LETTERS, Categorical("size", ("1", "2", "3", "4"))) if strategy == "Grid" else RANGES
     found = searched(strategy, ranges, 12)
@@ -59,7 +59,7 @@ def test_each_strategy_stays_in_its_ranges_and_repeats_itself(strategy: str) -> 
             assert 0.9 <= float(tried.parameters["decay"]) <= 0.999
 
 
-@pytest.mark.parametrize("strategy", [name for name in strategies.known() if name != "Grid"])
+@pytest.mark.parametrize("strategy", [name for name in known_strategies() if name != "Grid"])
 def test_another_seed_is_another_search(strategy: str) -> None:
     first, other = (searched(strategy, RANGES, 3, seed=seed) for seed in (1, 2))
     assert [tried.parameters for tried in first] != [tried.parameters for tried in other]
@@ -129,7 +129,7 @@ def test_bayes_takes_a_failure_for_as_bad_as_the_worst(maximize: bool) -> None:
     assert sum(one["letter"] == "b" for one in found) >= 8
 
 
-@pytest.mark.parametrize("strategy", [name for name in strategies.known() if name != "Grid"])
+@pytest.mark.parametrize("strategy", [name for name in known_strategies() if name != "Grid"])
 def test_each_definition_has_a_search_of_its_own(strategy: str) -> None:
     """With one seed; else their trainings, which take turns, would all be the same."""
     first, second = (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.prices.estimate import MONTH, Estimate, estimate
+from drivetrain.targets.sagemaker.prices.lines import lines_of
 from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
 
 DAY = datetime.date(2026, 9, 24)
@@ -132,7 +133,7 @@ def test_what_is_not_known_is_none_and_said_and_never_guessed(step: Json, why: s
     assert why in found.notes[0]
     assert not found.complete
     assert found.total == pytest.approx(6.0), "of the other step"
-    assert "without 1 of 2 entries" in "\n".join(found.lines())
+    assert "without 1 of 2 entries" in "\n".join(lines_of(found))
 
 
 def test_a_region_without_prices_is_said_once() -> None:
@@ -143,7 +144,7 @@ def test_a_region_without_prices_is_said_once() -> None:
         "prices update --region us-east-2",
     )
     assert found.priced_on is None
-    assert "total: unknown" in found.lines()
+    assert "total: unknown" in lines_of(found)
 
 
 def test_of_a_condition_the_dearer_branch_counts() -> None:
@@ -273,7 +274,7 @@ def test_steps_without_machines_cost_nothing_and_unknown_ones_say_so() -> None:
     free = [{"Name": kind, "Type": kind, "Arguments": {}} for kind in ("Model", "RegisterModel", "Lambda", "Fail")]
     found = of(*free)
     assert (found.steps, found.notes, found.total, found.complete) == ((), (), 0, True)
-    assert found.lines() == ["total: nothing, no step has machines"]
+    assert lines_of(found) == ["total: nothing, no step has machines"]
     found = of({"Name": "spark", "Type": "EMR", "Arguments": {}})
     assert found.notes == ("spark: the cost of a step of type EMR is not estimated.",)
     assert not found.complete
@@ -313,7 +314,7 @@ def test_the_lines_say_times_amounts_age_and_notes() -> None:
         condition("gate", [processing("check", resources("ml.m5.large"))], []),
         seconds={"check": 0.36},
     )
-    assert found.lines(datetime.date(2026, 11, 21)) == [
+    assert lines_of(found, datetime.date(2026, 11, 21)) == [
         "train                    2 x ml.g5.xlarge  at most 10 h 00 min  $3.00 to $30.00 on spot machines",
         "check (if gate is true)  1 x ml.m5.large   as before 0.36 s     under $0.01",
         "total at most $30.00, with spot machines at their cheapest $3.00",
@@ -377,4 +378,4 @@ def test_whatever_a_step_says_there_is_an_amount_or_one_message(kind: str, field
         return
     assert math.isfinite(found.total) and found.total >= found.least >= 0
     assert all((step.on_demand is not None) or found.notes for step in found.steps)
-    assert found.lines() and json.dumps(found.to_json())
+    assert lines_of(found) and json.dumps(found.to_json())

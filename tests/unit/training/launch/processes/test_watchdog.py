@@ -19,7 +19,7 @@ from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog, s
 PROGRAM = """
 import faulthandler, signal, sys
 from pathlib import Path
-from drivetrain.training.launch import heartbeat
+from drivetrain.training.launch.processes import heartbeat
 
 folder, local_rank, beats = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 faulthandler.enable(open(folder / f"{local_rank}.stack", "w"))

@@ -1,0 +1,36 @@
+"""The pipeline as an author builds it: the spec, checked."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from drivetrain.base.errors import SpecError
+from drivetrain.rules.rules import check
+from drivetrain.spec import pipeline as spec
+from drivetrain.spec.steps import BaseStep
+
+
+class Pipeline(spec.Pipeline):
+    """Steps that compose into a DAG; references between them are its edges.
+
+    Built means checked: names, references, cycles, types and limits (drivetrain.rules).
+
+    Raises:
+        SpecError: naming the first broken rule and what to do.
+    """
+
+    def __init__(self, **fields: Any) -> None:
+        # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
+        _check_kinds(fields.get("steps", ()))
+        super().__init__(**fields)
+        check(self)
+
+
+def _check_kinds(steps: Any) -> None:
+    """What is easily written in place of a list of steps."""
+    if isinstance(steps, BaseStep):
+        raise SpecError(f"Pipeline(steps=...) is the step {steps.name!r}. Give a list: steps=[...].")
+    for one in cast("tuple[Any, ...]", steps) if isinstance(steps, list | tuple) else ():
+        if callable(one):
+            name = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
+            raise SpecError(f"Pipeline(steps=...) holds {name}, which is no step yet. Write step({name}).")
