@@ -162,7 +162,7 @@ def _training(folder: Path, who: int, boot: str = "") -> Generator[tuple[int, in
 
 def _train(folder: Path, who: int, boot: str, say: int) -> int:
     signal.alarm(int(PATIENCE_S))
-    with mock.patch.object(lock, "_boot", lambda: boot) if boot else contextlib.nullcontext():
+    with mock.patch.object(lock, "boot_id", lambda: boot) if boot else contextlib.nullcontext():
         held = Lock(FolderPlace(folder))
         held.acquire()
         store, step = Store(FolderPlace(folder), fence=held), 0

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from drivetrain.base.process_identity import boot_id
 from drivetrain.targets.local.containers import process_table
 
 # Stands in the environment of every process of a job, with the job's token.
@@ -50,12 +51,6 @@ def record_of(pid: int, token: str) -> ProcessRecord:
     if started is None:
         raise ProcessLookupError(f"no process {pid}")
     return ProcessRecord(pid, started, boot_id(), token)
-
-
-def boot_id() -> str:
-    """The kernel's name for the time since it booted."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
 
 
 def alive(record: ProcessRecord) -> bool:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment_with_zone
+from drivetrain.base.process_identity import boot_id, process_table, start_time
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.deploy.objects import delete, split
 from drivetrain.targets.sagemaker.refusals import AbsentError, ConditionError, ConflictError, DeniedError
@@ -94,23 +94,11 @@ def last_written(account: Account, root: str, pipeline: str, digest: str | None)
 
 
 def _this_process() -> Json:
-    """What names this process for ever (proc(5)); empty where there is no /proc."""
-    try:
-        namespace = os.readlink("/proc/self/ns/pid")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return {}
+    """What names this process for ever; empty where there is no /proc."""
     pid = os.getpid()
-    return {"boot": boot, "namespace": namespace, "pid": pid, "start": _start_time(pid)}
-
-
-def _start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which a process started; None where there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    return int(stat.rpartition(b") ")[2].split()[19])
+    if not (boot := boot_id()):
+        return {}
+    return {"boot": boot, "namespace": process_table(), "pid": pid, "start": start_time(pid)}
 
 
 def _has_ended(said: Json) -> bool:
@@ -121,7 +109,7 @@ def _has_ended(said: Json) -> bool:
     if holder == here:
         return said.get("token") not in _HELD_HERE
     pid = holder.get("pid")
-    return isinstance(pid, int) and _start_time(pid) != holder.get("start")
+    return isinstance(pid, int) and start_time(pid) != holder.get("start")
 
 
 _HELD_HERE: set[str] = set()

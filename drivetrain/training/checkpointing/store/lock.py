@@ -28,10 +28,10 @@ import threading
 import time
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.process_identity import boot_id, process_table, start_time
 from drivetrain.training.checkpointing.places import Place
 
 LOCK_FILE = "lock.json"
@@ -253,12 +253,12 @@ class Watch:
             return False
         if holder.released or (holder.mark and holder.mark != self._place.mark(LOCK_FILE)):
             return True
-        return not self.could_not_tell() and not _lives(holder.pid, holder.pid_start)
+        return not self.could_not_tell() and start_time(holder.pid) != holder.pid_start
 
     def could_not_tell(self) -> bool:
         """Whether only the beat says something: content that is none, a process of another table."""
         holder = self.holder
-        return holder is None or not holder.boot or (holder.boot, holder.processes) != (_boot(), _process_table())
+        return holder is None or not holder.boot or (holder.boot, holder.processes) != (boot_id(), process_table())
 
     def next_term(self) -> int:
         """The term of whoever takes over now."""
@@ -282,10 +282,10 @@ def _this_process(who: str) -> Holder:
     return Holder(
         id=secrets.token_hex(16),
         host=socket.gethostname(),
-        boot=_boot(),
-        processes=_process_table(),
+        boot=boot_id(),
+        processes=process_table(),
         pid=pid,
-        pid_start=_start_of(pid) or 0,
+        pid_start=start_time(pid) or 0,
         since=datetime.now(UTC).isoformat(timespec="seconds"),
         who=who[:_LONGEST_WHO],
     )
@@ -300,35 +300,6 @@ def _parse(content: bytes) -> Holder | None:
         return None
     fits = all(type(getattr(holder, name)) is type(value) for name, value in asdict(_EXAMPLE).items())
     return holder if fits else None
-
-
-def _lives(pid: int, pid_start: int) -> bool:
-    return _start_of(pid) == pid_start
-
-
-def _start_of(pid: int) -> int | None:
-    """When a process of this table started, in ticks since the boot; None where there is none, or only its zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # pid (name) state ppid ...; the name may hold anything, parentheses too. See proc_pid_stat(5).
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except FileNotFoundError:  # no Linux: then the beat says all
-        return ""
-
-
-def _process_table() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except FileNotFoundError:
-        return ""
 
 
 _EXAMPLE = Holder(id="", host="", boot="", processes="", pid=0, pid_start=0, since="")

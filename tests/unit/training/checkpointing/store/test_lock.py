@@ -336,7 +336,7 @@ def test_the_content_has_one_length(place: FolderPlace) -> None:
 
 
 def test_this_process_is_known() -> None:
-    start = lock_module._start_of(os.getpid())
-    assert start and start == lock_module._start_of(os.getpid())
-    assert lock_module._start_of(2**22 + 1) is None
-    assert lock_module._boot() and lock_module._process_table().startswith("pid:")
+    start = lock_module.start_time(os.getpid())
+    assert start and start == lock_module.start_time(os.getpid())
+    assert lock_module.start_time(2**22 + 1) is None
+    assert lock_module.boot_id() and lock_module.process_table().startswith("pid:")
