@@ -24,7 +24,7 @@ from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
-from drivetrain.training.loop import plan
+from drivetrain.training.loop import setup
 from drivetrain.training.loop.command_line import parser
 from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
@@ -57,14 +57,14 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         InputError: a field, a file or a folder that cannot be, a loss that is no number, another training in the way.
         StoppedError: by SIGTERM, after all ranks have saved the same step.
     """
-    watched = plan.is_watched(config, folders)
+    watched = setup.is_watched(config, folders)
     recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
     strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
-    dataset, validation = plan.open_data(config, folders, recipe, process)
+    dataset, validation = setup.open_data(config, folders, recipe, process)
     if process.is_main:
         folders.refuse_unwritable()
-    order = plan.build_order(config, dataset)
-    schedule = plan.build_schedule(config, order.steps_per_epoch)
+    order = setup.build_order(config, dataset)
+    schedule = setup.build_schedule(config, order.steps_per_epoch)
 
     identity = training_identity(config, dataset, recipe, folders.weights, process)
     training = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
@@ -77,7 +77,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         seed_everything(config.seed)
         model = build_model(recipe)
         told = load_weights(model, folders.weights) if folders.weights else []
-        strategy = strategy_class(recipe, model, process, plan.common_options(config), options)
+        strategy = strategy_class(recipe, model, process, setup.common_options(config), options)
         layout, optimizer = strategy.layout, strategy.optimizer
         seeds = StepSeeds(process.device, config.seed, layout.data_rank)
         losses = RunningLoss(process)
@@ -104,12 +104,12 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                 measured = validate(strategy, validation, values=values, num_rows=VALIDATION_BATCH)
             if watched:
                 watch.check(measured)
-        end = consumed if finished else plan.samples_until(schedule.total_steps, order)
+        end = consumed if finished else setup.samples_until(schedule.total_steps, order)
 
         with (
             journal,
             Profile(process, folders.output, config.profile) as profile,
-            plan.open_loader(config, dataset, order, strategy, consumed, end) as batches,
+            setup.open_loader(config, dataset, order, strategy, consumed, end) as batches,
         ):
             journal.say(*layout.describe(), *([] if saved else told))
             journal.begin(step, consumed, history)
@@ -120,7 +120,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                     losses.start_epoch()
                 if given:
                     step, consumed = step + 1, consumed + given.num_global_samples
-                at = plan.position(config, order, step, consumed, schedule.total_steps)
+                at = setup.position(config, order, step, consumed, schedule.total_steps)
                 if given:
                     learning_rate = schedule.apply(optimizer, step - 1)
                     seeds.start(step)

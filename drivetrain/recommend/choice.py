@@ -12,7 +12,7 @@ from drivetrain.catalog.instances import GIB
 from drivetrain.catalog.strategies import THREADS, StrategyFacts, all_strategies
 from drivetrain.recommend.communication import Traffic, bubble, estimate_traffic
 from drivetrain.recommend.memory import Memory, estimate_memory, least_memory
-from drivetrain.recommend.sizing import HEADROOM, MICRO_BATCHES_A_STAGE, Candidate, Plan
+from drivetrain.recommend.sizing import HEADROOM, MICRO_BATCHES_A_STAGE, Candidate, Sizing
 
 # The first that fits is chosen: each asks more of the recipe, of the links or of the reader than the one before.
 SIMPLEST_FIRST = ("single", "ddp", "hsdp", "fsdp", "tp", "fsdp_tp", "pp", "pp_ddp", "tp_pp_fsdp", "cp")
@@ -47,14 +47,14 @@ class Row:
 class Recommendation:
     """All rows in the order of `SIMPLEST_FIRST`; `choice` is None where nothing fits, and `reason` says so."""
 
-    plan: Plan
+    plan: Sizing
     rows: tuple[Row, ...]
     choice: Row | None
     options: Mapping[str, Any]
     reason: str
 
 
-def recommend(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> Recommendation:
+def recommend(plan: Sizing, strategies: Mapping[str, StrategyFacts]) -> Recommendation:
     """The strategies for a plan, and which to take: the simplest that fits."""
     rows, chosen = _chosen(plan, strategies)
     if chosen is None:
@@ -66,7 +66,7 @@ def recommend(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> Recommenda
     return Recommendation(plan=plan, rows=rows, choice=chosen, options=options, reason=_reason(plan, chosen, rows))
 
 
-def _chosen(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> tuple[tuple[Row, ...], Row | None]:
+def _chosen(plan: Sizing, strategies: Mapping[str, StrategyFacts]) -> tuple[tuple[Row, ...], Row | None]:
     rows = tuple(row(plan, strategies[name]) for name in _in_order(strategies))
     chosen = next((each for each in rows if each.fits), None)
     if chosen is not None and chosen.strategy in EQUALS:
@@ -74,7 +74,7 @@ def _chosen(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> tuple[tuple[
     return rows, chosen
 
 
-def row(plan: Plan, strategy: StrategyFacts) -> Row:
+def row(plan: Sizing, strategy: StrategyFacts) -> Row:
     """A strategy with the degrees that suit it best: those that fit before others, then the shortest time."""
     impossible = _impossible(plan, strategy)
     found = [] if impossible else [estimate(plan, strategy, each) for each in candidates(plan, strategy)]
@@ -86,7 +86,7 @@ def row(plan: Plan, strategy: StrategyFacts) -> Row:
     )
 
 
-def estimate(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row:
+def estimate(plan: Sizing, strategy: StrategyFacts, candidate: Candidate) -> Row:
     """Memory and time of one candidate."""
     memory = estimate_memory(plan, candidate)
     return Row(
@@ -100,7 +100,7 @@ def estimate(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row:
     )
 
 
-def candidates(plan: Plan, strategy: StrategyFacts) -> Iterator[Candidate]:
+def candidates(plan: Sizing, strategy: StrategyFacts) -> Iterator[Candidate]:
     """Ways to lay a strategy over the processes that this recipe, these links and this batch allow."""
     for degrees in _ways(strategy, plan.world):
         tensor, stages = degrees.get("tensor", 1), degrees.get("stage", 1)
@@ -151,7 +151,7 @@ def _filled(strategy: StrategyFacts, wanted: Mapping[str, int], world: World) ->
         return None
 
 
-def _largest_divisor(samples: int, most: int, parts: int, plan: Plan) -> int:
+def _largest_divisor(samples: int, most: int, parts: int, plan: Sizing) -> int:
     return (
         next((count for count in range(most, 0, -1) if plan.global_batch % (count * parts) == 0), 0) if samples else 0
     )
@@ -162,7 +162,7 @@ def _in_order(strategies: Mapping[str, StrategyFacts]) -> list[str]:
     return [*known, *sorted(name for name in strategies if name not in SIMPLEST_FIRST)]
 
 
-def _impossible(plan: Plan, strategy: StrategyFacts) -> str:
+def _impossible(plan: Sizing, strategy: StrategyFacts) -> str:
     """Why a strategy is out of the question here, or nothing."""
     world, facts, instance = plan.world, plan.facts, plan.instance
     if strategy.name == THREADS:
@@ -185,7 +185,7 @@ def _impossible(plan: Plan, strategy: StrategyFacts) -> str:
     return ""
 
 
-def _reason(plan: Plan, chosen: Row, rows: tuple[Row, ...]) -> str:
+def _reason(plan: Sizing, chosen: Row, rows: tuple[Row, ...]) -> str:
     """One plain sentence."""
     assert chosen.memory is not None and chosen.candidate is not None
     whose = "GPU" if plan.instance.gpus else "process"
@@ -207,7 +207,7 @@ def _reason(plan: Plan, chosen: Row, rows: tuple[Row, ...]) -> str:
     return f"{chosen.strategy} ({shape}): {before}; divided so it needs {room}, and nothing simpler fits."
 
 
-def _nothing_fits(plan: Plan, rows: tuple[Row, ...], strategies: Mapping[str, StrategyFacts]) -> str:
+def _nothing_fits(plan: Sizing, rows: tuple[Row, ...], strategies: Mapping[str, StrategyFacts]) -> str:
     whose = "GPU" if plan.instance.gpus else "process"
     tried = [each for each in rows if each.memory]
     if not tried:
@@ -224,7 +224,7 @@ def _nothing_fits(plan: Plan, rows: tuple[Row, ...], strategies: Mapping[str, St
     return f"{text} Take larger or more GPUs, or a smaller global batch (or more accumulation)."
 
 
-def _smaller(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> str:
+def _smaller(plan: Sizing, strategies: Mapping[str, StrategyFacts]) -> str:
     """What of half precision and activation checkpointing makes the model fit: each alone, else both."""
     half: dict[str, Any] = {"precision": plan.instance.half_precision} if plan.precision in ("fp32", "tf32") else {}
     again: dict[str, Any] = {} if plan.activation_checkpointing else {"activation_checkpointing": True}
@@ -233,13 +233,13 @@ def _smaller(plan: Plan, strategies: Mapping[str, StrategyFacts]) -> str:
     return found or (_with(plan, {**half, **again}, strategies) if half and again else "")
 
 
-def _with(plan: Plan, changes: Mapping[str, Any], strategies: Mapping[str, StrategyFacts]) -> str:
+def _with(plan: Sizing, changes: Mapping[str, Any], strategies: Mapping[str, StrategyFacts]) -> str:
     chosen = _chosen(replace(plan, **changes), strategies)[1]
     settings = " and ".join(f"{name}={str(value).lower()}" for name, value in changes.items())
     return f"With {settings} {chosen.strategy} would fit." if chosen else ""
 
 
-def check_fits(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row:
+def check_fits(plan: Sizing, strategy: StrategyFacts, candidate: Candidate) -> Row:
     """The row of a strategy that was chosen by hand.
 
     Raises:
@@ -258,7 +258,7 @@ def check_fits(plan: Plan, strategy: StrategyFacts, candidate: Candidate) -> Row
     )
 
 
-def _usable(plan: Plan) -> str:
+def _usable(plan: Sizing) -> str:
     return f"{_gib(plan.usable_memory)} usable ({HEADROOM:.0%} stay free)"
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from drivetrain.catalog.degrees import crosses_hosts, groups_of_a_host
 from drivetrain.recommend.memory import activation_share, parts, stages_of_a_rank, stays_whole
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Traffic:
     between_hosts: bool
 
 
-def estimate_traffic(plan: Plan, candidate: Candidate) -> list[Traffic]:
+def estimate_traffic(plan: Sizing, candidate: Candidate) -> list[Traffic]:
     """What a rank sends in one step, by dimension; of the rank that sends most."""
     found: list[Traffic] = []
     facts, tensor = plan.facts, candidate.degree("tensor")

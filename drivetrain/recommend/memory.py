@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from drivetrain.catalog.strategies import DEFAULT_SCHEDULE, SINGLE_STAGE
 from drivetrain.recommend.facts import Facts, Layer
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +64,13 @@ class Part:
     """Micro-batches whose activations are kept at a time."""
 
 
-def estimate_memory(plan: Plan, candidate: Candidate) -> Memory:
+def estimate_memory(plan: Sizing, candidate: Candidate) -> Memory:
     """The memory of the rank that needs most."""
     estimates = [_of_part(plan, candidate, part) for part in parts(plan, candidate)]
     return max(estimates, key=lambda memory: memory.total)
 
 
-def _of_part(plan: Plan, candidate: Candidate, part: Part) -> Memory:
+def _of_part(plan: Sizing, candidate: Candidate, part: Part) -> Memory:
     facts, tensor, shard = plan.facts, candidate.degree("tensor"), candidate.degree("shard")
     matrices = facts.matrix_parameters / facts.num_parameters if facts.num_parameters else 0.0
     held = part.parameters * (matrices / tensor + (1 - matrices))
@@ -112,7 +112,7 @@ def activation_share(candidate: Candidate) -> float:
     return (share if tensor > 1 else 1) / candidate.degree("context")
 
 
-def parts(plan: Plan, candidate: Candidate) -> list[Part]:
+def parts(plan: Sizing, candidate: Candidate) -> list[Part]:
     """One for each stage of the pipeline; one in all where there is none."""
     facts, stages = plan.facts, candidate.degree("stage")
     if stages == 1:
@@ -127,7 +127,7 @@ def parts(plan: Plan, candidate: Candidate) -> list[Part]:
 
 
 def _part(
-    plan: Plan, candidate: Candidate, layers: Sequence[Layer], parameters: float, in_flight: int, *, has_loss: bool
+    plan: Sizing, candidate: Candidate, layers: Sequence[Layer], parameters: float, in_flight: int, *, has_loss: bool
 ) -> Part:
     facts, share = plan.facts, activation_share(candidate)
     again = plan.activation_checkpointing
@@ -173,7 +173,7 @@ def _schedule(candidate: Candidate) -> str:
     return str(candidate.options.get("schedule", DEFAULT_SCHEDULE))
 
 
-def split(plan: Plan, stages: int) -> list[tuple[Layer, ...]]:
+def split(plan: Sizing, stages: int) -> list[tuple[Layer, ...]]:
     """The chain cut into `stages` groups of neighbours, each with parameters, so that the most memory of one is least.
 
     There are at least as many layers with parameters (see Facts.most_stages).

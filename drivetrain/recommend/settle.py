@@ -24,7 +24,7 @@ from drivetrain.recommend.facts import Facts, FactsError
 from drivetrain.recommend.facts_places import beside, look_up
 from drivetrain.recommend.memory import stages_of_a_rank
 from drivetrain.recommend.save_time import save_time_note
-from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Plan
+from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import ConditionStep, ForEachStep, Step, TrainingStep
 from drivetrain.spec.trainings import TRAIN, Training, trainings, ways
@@ -190,7 +190,7 @@ def check_model(facts: Facts, candidate: Candidate) -> None:
         )
 
 
-def plan_of(training: Training, facts: Facts) -> Plan | None:
+def plan_of(training: Training, facts: Facts) -> Sizing | None:
     """The plan of a training; None where what it takes is known to the run alone, or the table lacks the instance.
 
     Raises:
@@ -203,7 +203,7 @@ def plan_of(training: Training, facts: Facts) -> Plan | None:
         return None
     if training.strategy != AUTO and training.instance is None:
         return None  # a type that nothing is known of is nothing against a strategy that was named
-    return Plan(
+    return Sizing(
         facts=facts,
         instance=get_instance(instance),
         hosts=hosts,

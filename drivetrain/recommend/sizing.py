@@ -23,7 +23,7 @@ HEADROOM = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Sizing:
     """What is trained, on what."""
 
     facts: Facts
@@ -90,10 +90,10 @@ class Candidate:
     def degree(self, dimension: str) -> int:
         return self.degrees.get(dimension, 1)
 
-    def samples(self, plan: Plan) -> int:
+    def samples(self, plan: Sizing) -> int:
         """Samples that a rank works on at a time: its part of the global batch, cut by accumulation."""
         return math.ceil(math.ceil(plan.global_batch / data_size(self.degrees)) / plan.accumulation)
 
-    def micro_batch(self, plan: Plan) -> int:
+    def micro_batch(self, plan: Sizing) -> int:
         """Samples that pass through a stage at a time."""
         return math.ceil(self.samples(plan) / self.micro_batches)

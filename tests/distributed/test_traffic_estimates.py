@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from drivetrain.catalog.instances import get_instance
 from drivetrain.recommend.communication import estimate_traffic
 from drivetrain.recommend.facts import new_file
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.strategy import Common, load_strategy
@@ -64,7 +64,7 @@ def test_bytes_sent_are_those_estimated(name: str, dimension: str, precision: st
     facts = new_file(measure(MODEL, "decoder_lm", {})).find({})
     assert facts is not None
     instance = get_instance("ml.p4d.24xlarge")
-    plan = Plan(facts=facts, instance=instance, processes=2, global_batch=SAMPLES, precision=precision)
+    plan = Sizing(facts=facts, instance=instance, processes=2, global_batch=SAMPLES, precision=precision)
     (estimated,) = estimate_traffic(plan, Candidate(name, {dimension: 2}))
     for found in pooled(2, sent, name, precision):
         assert found == pytest.approx(estimated.bytes, rel=0.01)  # beside weights and sums of losses

@@ -15,7 +15,7 @@ from drivetrain.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.deploy.applying.applying import Applied
-    from drivetrain.targets.sagemaker.deploy.planning.planning import Plan
+    from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan
 
 app = new_app()
 
@@ -77,7 +77,7 @@ def apply(
     _report(made, done, wanted.desired.sha256, saved=saved is not None, as_json=as_json)
 
 
-def _read(file: Path) -> Plan:
+def _read(file: Path) -> DeploymentPlan:
     from drivetrain.targets.sagemaker.deploy.planning.plan_files import read_plan
 
     try:
@@ -86,7 +86,7 @@ def _read(file: Path) -> Plan:
         raise UserError(f"Plan {file}: {error.strerror}.") from None
 
 
-def _report(made: Plan, done: Applied, sha256: str, *, saved: bool, as_json: bool) -> None:
+def _report(made: DeploymentPlan, done: Applied, sha256: str, *, saved: bool, as_json: bool) -> None:
     from drivetrain.cli.terminal import say, say_json
 
     if as_json:

@@ -13,7 +13,7 @@ from drivetrain.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.cli.deployed.deployment import DeploymentRequest
-    from drivetrain.targets.sagemaker.deploy.planning.planning import Plan
+    from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan
 
 app = new_app()
 
@@ -69,7 +69,7 @@ def plan(
     return DIFFERENT if exit_code and not made.is_empty else 0
 
 
-def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
+def planned(wanted: DeploymentRequest, discard: list[str] | None) -> DeploymentPlan:
     """The plan for what was named."""
     from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
 
@@ -77,7 +77,7 @@ def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
     return whole_plan(wanted.account, wanted.desired, wanted.deployed, discarded=discarded, origin=wanted.origin)
 
 
-def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:
+def in_words(made: DeploymentPlan, wanted: DeploymentRequest) -> list[str]:
     """The plan's lines."""
     from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
 

@@ -16,7 +16,7 @@ from drivetrain.recommend.choice import Recommendation, recommend
 from drivetrain.recommend.facts import Facts, FactsError, new_file
 from drivetrain.recommend.facts_places import beside, look_up
 from drivetrain.recommend.profile import measure, merged
-from drivetrain.recommend.sizing import Plan
+from drivetrain.recommend.sizing import Sizing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,8 @@ class Case:
     accumulation: int
     activation_checkpointing: bool
 
-    def plan(self, facts: Facts) -> Plan:
-        return Plan(
+    def plan(self, facts: Facts) -> Sizing:
+        return Sizing(
             facts=facts,
             instance=get_instance(self.instance),
             hosts=self.hosts,

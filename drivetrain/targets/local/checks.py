@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.targets.local import step_types, stubs
-from drivetrain.targets.local.execution.context import Plan
+from drivetrain.targets.local.execution.context import RunPlan
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.objects import ObjectStore
@@ -73,7 +73,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             yield f"{uri} is given as local data, which is read only, and a step writes there."
     told: set[str] = set()
     for one in checked:
-        plan = Plan(
+        plan = RunPlan(
             arguments=known.get(one.step.name, {}),
             raw={key: resolve_known(value, one.scope) for key, value in one.step.raw.items() if key != "Arguments"},
             options=one.options,
@@ -186,7 +186,7 @@ def _check_text(definition: Definition, scope: ExecutionScope) -> None:
             raise UserError(f"{what} holds a NUL character, which no argument or file name can hold. Remove it.")
 
 
-def _wrong_types(step: StepNode, plan: Plan) -> list[str]:
+def _wrong_types(step: StepNode, plan: RunPlan) -> list[str]:
     """Values of another kind than the service's model has in their place: a text where an object must be."""
     from drivetrain.targets.sagemaker.document.service.shapes import check_types
 
@@ -244,7 +244,7 @@ def _lost_member(source: StepNode, path: Sequence[str | int]) -> str | None:
     return None
 
 
-def _problems(step: StepNode, plan: Plan) -> list[str]:
+def _problems(step: StepNode, plan: RunPlan) -> list[str]:
     if step.name in plan.options.stubs:
         return stubs.check(step, plan)
     module = step_types.find(step.type)

@@ -32,13 +32,13 @@ from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+    from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 
 FOLDERS = "OutputFolders"
 RETURN = "Return"
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     """What is wrong with a step's stub, before anything starts."""
     stub: Any = plan.options.stubs[step.name]
     from drivetrain.targets.local.step_types import find

@@ -35,7 +35,7 @@ from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.loop.cadence import Cadence
 from drivetrain.training.loop.config import Config
 from drivetrain.training.loop.interruption_simulation import Rehearsal
-from drivetrain.training.loop.plan import Position
+from drivetrain.training.loop.setup import Position
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import Strategy
 

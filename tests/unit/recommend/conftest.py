@@ -13,7 +13,7 @@ import pytest
 from drivetrain.catalog.instances import Instance, get_instance
 from drivetrain.catalog.strategies import Option, StrategyFacts
 from drivetrain.recommend.facts import Bytes, Facts, Layer, new_file
-from drivetrain.recommend.sizing import Plan
+from drivetrain.recommend.sizing import Sizing
 
 DIMENSIONS: dict[str, tuple[str, ...]] = {
     "single": (),
@@ -95,10 +95,10 @@ def make_facts() -> Callable[..., Facts]:
 
 
 @pytest.fixture
-def make_plan(make_facts: Callable[..., Facts]) -> Callable[..., Plan]:
-    def make(instance: str | Instance = "ml.p4d.24xlarge", facts: Facts | None = None, **fields: Any) -> Plan:
+def make_plan(make_facts: Callable[..., Facts]) -> Callable[..., Sizing]:
+    def make(instance: str | Instance = "ml.p4d.24xlarge", facts: Facts | None = None, **fields: Any) -> Sizing:
         found = get_instance(instance) if isinstance(instance, str) else instance
-        return Plan(facts=facts or make_facts(), instance=found, **{"global_batch": 64, **fields})
+        return Sizing(facts=facts or make_facts(), instance=found, **{"global_batch": 64, **fields})
 
     return make
 

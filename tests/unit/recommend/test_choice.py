@@ -15,9 +15,9 @@ from drivetrain.catalog.strategies import Option, StrategyFacts
 from drivetrain.recommend import choice as choice_module
 from drivetrain.recommend.choice import candidates, check_fits, options_of, recommend, row
 from drivetrain.recommend.facts import Bytes, Facts
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 
-Make = Callable[..., Plan]
+Make = Callable[..., Sizing]
 Strategies = Mapping[str, StrategyFacts]
 # 32 layers of 200 million parameters: 102 GB of parameters, gradients and state.
 LARGE = {"num_layers": 32, "scale": 200_000}
@@ -110,7 +110,7 @@ def test_half_precision_and_checkpointing_together(
 
 
 def test_what_is_impossible_says_why(make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies) -> None:
-    def notes(plan: Plan) -> dict[str, str]:
+    def notes(plan: Sizing) -> dict[str, str]:
         return {row.strategy: row.note for row in recommend(plan, strategies).rows}
 
     found = notes(make_plan("ml.g5.12xlarge"))

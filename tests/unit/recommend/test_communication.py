@@ -9,9 +9,9 @@ import pytest
 
 from drivetrain.recommend.communication import bubble, estimate_traffic
 from drivetrain.recommend.facts import Facts
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 
-Make = Callable[..., Plan]
+Make = Callable[..., Sizing]
 
 
 def test_one_process_sends_nothing(make_plan: Make) -> None:

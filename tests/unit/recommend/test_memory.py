@@ -9,9 +9,9 @@ import pytest
 
 from drivetrain.recommend.facts import Bytes, Facts, Layer
 from drivetrain.recommend.memory import estimate_memory, in_flight, least_memory, parts, split
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 
-Make = Callable[..., Plan]
+Make = Callable[..., Sizing]
 ONE = {"global_batch": 8, "processes": 1}
 
 

@@ -19,7 +19,7 @@ from drivetrain.recommend.facts import read_file
 from drivetrain.recommend.facts_places import SHIPPED
 from drivetrain.recommend.framework import framework_problem
 from drivetrain.recommend.settle import settle
-from drivetrain.recommend.sizing import Plan
+from drivetrain.recommend.sizing import Sizing
 from drivetrain.spec.steps import ConditionStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
@@ -168,7 +168,7 @@ def test_every_row_that_can_be_breaks_no_rule(recipe: str, batch: int, tmp_path:
     facts = read_file(SHIPPED / f"{recipe}.facts.json").find({})
     assert facts is not None
     for instance, hosts in (("ml.m5.xlarge", 1), ("ml.g5.12xlarge", 1), ("ml.p4d.24xlarge", 1), ("ml.p4d.24xlarge", 3)):
-        plan = Plan(facts=facts, instance=get_instance(instance), hosts=hosts, global_batch=batch)
+        plan = Sizing(facts=facts, instance=get_instance(instance), hosts=hosts, global_batch=batch)
         made = recommend(plan, strategies)
         assert made.choice is not None
         for row in made.rows:

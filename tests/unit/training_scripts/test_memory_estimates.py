@@ -16,7 +16,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from drivetrain.catalog.instances import get_instance
 from drivetrain.recommend.facts import new_file
 from drivetrain.recommend.memory import estimate_memory
-from drivetrain.recommend.sizing import Candidate, Plan
+from drivetrain.recommend.sizing import Candidate, Sizing
 from drivetrain.training.recipe import Batch, Recipe, load_recipe
 from drivetrain.training.strategy import Common, load_strategy
 from drivetrain.training_scripts.profile_recipe import _example, measure
@@ -69,7 +69,7 @@ def test_estimates_are_within_a_fifth_of_what_a_step_takes(common: dict[str, Any
     recipe = load_recipe(name, options)
     facts = new_file(measure(recipe, name, options)).find(options)
     assert facts is not None
-    plan = Plan(facts=facts, instance=get_instance("ml.p4d.24xlarge"), processes=1, global_batch=samples, **common)
+    plan = Sizing(facts=facts, instance=get_instance("ml.p4d.24xlarge"), processes=1, global_batch=samples, **common)
     taken = peak(recipe, name, samples, **common)
     estimate = estimate_memory(plan, Candidate("single", {}))
     assert estimate.total == pytest.approx(taken, rel=0.2)

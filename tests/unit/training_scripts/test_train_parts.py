@@ -13,7 +13,7 @@ import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder
-from drivetrain.training.loop import plan
+from drivetrain.training.loop import setup
 from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training.loop.seeding import StepSeeds, seed_everything
@@ -65,7 +65,7 @@ def test_samples_until_a_step(num_rows: int, drop_last: bool) -> None:
     order = Order(num_rows, 16, 0, drop_last=drop_last)
     consumed = 0
     for step in range(3 * order.steps_per_epoch):
-        assert plan.samples_until(step, order) == consumed
+        assert setup.samples_until(step, order) == consumed
         consumed += len(order.batch(consumed))
 
 
@@ -77,9 +77,9 @@ def test_the_order_that_is_asked_for(prepared_data: ModuleType, tmp_path: Path) 
 
     def order(**given: Any) -> Order:
         config = replace(CONFIG, **given)
-        dataset, validation = plan.open_data(config, folders, load_recipe("digits_cnn", {}), ALONE)
+        dataset, validation = setup.open_data(config, folders, load_recipe("digits_cnn", {}), ALONE)
         assert validation is None
-        return plan.build_order(config, dataset)
+        return setup.build_order(config, dataset)
 
     assert type(order()) is Order
     assert order(global_batch=5, drop_last=True).num_samples == 10
@@ -101,22 +101,22 @@ def test_weights_and_classes_that_are_none(prepared_data: ModuleType, tmp_path: 
     columns["label"] = np.linspace(0.0, 1.0, 6)
     folders = Folders(train=prepared_data.write_prepared(tmp_path / "floats", columns), model=tmp_path / "model")
     config, regression = replace(CONFIG, sampling="balanced"), SimpleNamespace(columns=("p0",), num_classes=None)
-    dataset, _ = plan.open_data(config, folders, cast(Recipe, regression), ALONE)
+    dataset, _ = setup.open_data(config, folders, cast(Recipe, regression), ALONE)
     with pytest.raises(InputError, match="sampling='balanced' needs a class a row; label 'label' is float64"):
-        plan.build_order(config, dataset)
+        setup.build_order(config, dataset)
 
 
 def test_the_schedule_in_steps() -> None:
     config = replace(CONFIG, epochs=3, warmup_epochs=0.5, cycle_epochs=2.0)
-    schedule = plan.build_schedule(config, 10)
+    schedule = setup.build_schedule(config, 10)
     assert (schedule.warmup_steps, schedule.total_steps, schedule.cycle_steps) == (5, 30, 20)
-    assert plan.build_schedule(replace(config, max_steps=7), 10).total_steps == 7
-    assert plan.build_schedule(replace(config, max_steps=70), 10).total_steps == 30
+    assert setup.build_schedule(replace(config, max_steps=7), 10).total_steps == 7
+    assert setup.build_schedule(replace(config, max_steps=70), 10).total_steps == 30
 
 
 def test_the_learning_rate_grows_with_the_batch() -> None:
     config = replace(CONFIG, learning_rate=0.5, lr_scaling="linear", global_batch=8, base_batch=4, clip_norm=2.0)
-    common = plan.common_options(config)
+    common = setup.common_options(config)
     assert (common.learning_rate, common.clip_norm) == (1.0, 2.0)
 
 

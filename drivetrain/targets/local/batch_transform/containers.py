@@ -23,7 +23,7 @@ from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.registry.backends.local import LocalRegistry
-    from drivetrain.targets.local.execution.context import Plan
+    from drivetrain.targets.local.execution.context import RunPlan
 
 PROGRAM, SUBMIT_DIRECTORY = "SAGEMAKER_PROGRAM", "SAGEMAKER_SUBMIT_DIRECTORY"
 MODEL_FOLDER = "SM_MODEL_DIR"
@@ -66,7 +66,7 @@ def from_package(container: Mapping[str, Any], registry: LocalRegistry) -> Mappi
     return {**(found[0] if found else {}), **container}
 
 
-def problems(model: Mapping[str, Any], plan: Plan) -> Iterator[str]:
+def problems(model: Mapping[str, Any], plan: RunPlan) -> Iterator[str]:
     """Why a model could not be served here, as far as it is known before the run.
 
     Args:
@@ -85,7 +85,7 @@ def problems(model: Mapping[str, Any], plan: Plan) -> Iterator[str]:
             yield from _code_problems(container, plan)
 
 
-def _code_problems(container: Mapping[str, Any], plan: Plan) -> Iterator[str]:
+def _code_problems(container: Mapping[str, Any], plan: RunPlan) -> Iterator[str]:
     given = object_in(container, "Environment")
     submitted, program = given.get(SUBMIT_DIRECTORY), given.get(PROGRAM)
     if isinstance(submitted, str) and submitted.startswith("s3://"):
@@ -150,7 +150,7 @@ def serving(container: Mapping[str, Any], root: Path, folder: str, options: Opti
     return Serving((sys.executable, "-P", str(_SERVER), *served), variables, notes)
 
 
-def _may_bring_code(uri: Any, script: str, plan: Plan, *, told: bool) -> bool:
+def _may_bring_code(uri: Any, script: str, plan: RunPlan, *, told: bool) -> bool:
     """Whether the model at `uri` has the script in its code; of what is made in the run, whether it is told to be there
     or the maker is a training of ours, whose models have."""
     known = text(uri)

@@ -20,7 +20,7 @@ from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, 
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.execution.context import Plan, StepContext
+    from drivetrain.targets.local.execution.context import RunPlan, StepContext
 
 PLAN, OUTPUT, REQUESTS = driver.PLAN, driver.OUTPUT, f"{driver.FOLDER}/requests"
 SUFFIX = ".out"
@@ -28,7 +28,7 @@ _KINDS = ("S3Prefix", "ManifestFile")
 _ARCHIVES = (".tar.gz", ".tgz")
 
 
-def problems(where: str, arguments: Mapping[str, Any], plan: Plan) -> list[str]:
+def problems(where: str, arguments: Mapping[str, Any], plan: RunPlan) -> list[str]:
     """Why the input cannot be read, as far as it is known before the run."""
     source = _source(arguments)
     kind = source.get("S3DataType", _KINDS[0])

@@ -1,4 +1,5 @@
-"""What a step type gets: `Plan` when the definition is checked, `StepContext` when the step runs; and what it gives."""
+"""What a step type gets: `RunPlan` when the definition is checked, `StepContext` when the step runs; and what it
+gives."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """The execution before anything starts.
 
     `arguments` are the step's, resolved as far as parameters and the execution's own values go. `written` are the

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext
+from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.jobs.programs import environment as environment_of
 from drivetrain.targets.local.jobs.programs import host_count
 from drivetrain.targets.local.ledger.entries import ArtifactEntry
@@ -23,7 +23,7 @@ HOSTS = "hosts"
 _REGISTRY, _REGISTRY_OF_PLATFORM = "DRIVETRAIN_REGISTRY", "sagemaker"
 
 
-def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: Plan) -> list[str]:
+def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: RunPlan) -> list[str]:
     """What is wrong with a job's inputs, before it runs: kinds that cannot be read, URIs that hold nothing."""
     try:
         channels = read()

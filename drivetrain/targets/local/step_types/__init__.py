@@ -3,7 +3,7 @@ register_model.py).
 
 The first line of a file begins with the type as definitions spell it (`EMRServerless: ...`). It has
 
-    def check(step: StepNode, plan: Plan) -> list[str]
+    def check(step: StepNode, plan: RunPlan) -> list[str]
         Why the step could not run, found before anything starts; empty when it can.
     def run(context: StepContext) -> StepResult
         Runs in a thread of its own. Raises StepFailedError, StepStoppedError, or UserError for bad input.
@@ -28,14 +28,14 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 
 class StepType(Protocol):
     """The module of a step type."""
 
-    def check(self, step: StepNode, plan: Plan) -> list[str]: ...
+    def check(self, step: StepNode, plan: RunPlan) -> list[str]: ...
     def run(self, context: StepContext) -> StepResult: ...
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.scope import output_uri
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.members import object_in
 
-Check = Callable[[StepNode, Plan], list[str]]
+Check = Callable[[StepNode, RunPlan], list[str]]
 
 
 def refused(needs: str) -> Check:
     """A step type's `check`; `needs` is what its steps work with ("an EMR cluster")."""
 
-    def check(step: StepNode, plan: Plan) -> list[str]:
+    def check(step: StepNode, plan: RunPlan) -> list[str]:
         return [
             f"step {step.name!r} ({step.type}) needs {needs}, which this machine does not have. Give its results with "
             f"--stub {step.name}=outputs.json (or --stub {step.name}, where no step needs any)."

@@ -13,7 +13,7 @@ from typing import Any
 from drivetrain.catalog.quotas import MAX_CALLBACK_OUTPUTS
 from drivetrain.targets.events import StepNoted
 from drivetrain.targets.local import callbacks
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import StepFailedError, StepStoppedError
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs import handlers
@@ -23,7 +23,7 @@ _LOOK_EVERY_S = 0.2
 _HANDLER_S = 7 * 86_400.0
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     queue = plan.raw.get("SqsQueueUrl")
     if not isinstance(queue, str | dict) or not queue:
         return [f"step {step.name!r}: SqsQueueUrl is {queue!r:.60}. Allowed: the URL of a queue."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.document import conditions
 from drivetrain.targets.sagemaker.document.document import StepNode
 
@@ -11,7 +11,7 @@ INLINE = True
 TRUE, FALSE = "True", "False"
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     return []  # graph.check has read the conditions
 
 

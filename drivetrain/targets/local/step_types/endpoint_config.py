@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     if plan.arguments.get("ProductionVariants"):
         return []
     return [f"step {step.name!r} has no ProductionVariants. Allowed: a list with at least one."]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import StepFailedError
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 INLINE = True
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     return []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepStatus
-from drivetrain.targets.local.execution.context import Ended, Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import Ended, RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.document import StepNode
@@ -25,7 +25,7 @@ STOPPED = "not all of its steps ran to their ends"
 _DONE = ("Succeeded", "Cached")
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     return []  # graph.check has read its fields; the steps of its body are checked as steps
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import handlers
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 _TIMEOUT_S = 600.0
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     arn = plan.raw.get("FunctionArn")
     target = _target(step.name, arn, plan.options.functions)
     shown = arn if isinstance(arn, str) else "ARN"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.members import object_in
@@ -23,7 +23,7 @@ _ASSOCIATIONS = "Associations"
 _ENDS = ("Source", "Destination")
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     try:
         given = {name: entries(plan.arguments, name) for name in (*(kind for kind, _ in _ENTITIES), _ASSOCIATIONS)}
     except UserError as error:

@@ -10,14 +10,14 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.batch_transform.containers import containers, data_uris
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import text
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     where = f"step {step.name!r}"
     try:
         found = containers(plan.arguments)

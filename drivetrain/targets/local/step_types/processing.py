@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs, programs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
@@ -21,7 +21,7 @@ from drivetrain.targets.sagemaker.document.members import object_in
 _OUTPUTS = "/opt/ml/processing"
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     app = object_in(plan.arguments, "AppSpecification")
     problems = [
         *jobs.problems(step, lambda: channels.processing_channels(plan.arguments), plan),

@@ -17,7 +17,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry import model_package, registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.ledger.full import full_ledger_errors
@@ -30,7 +30,7 @@ from drivetrain.targets.sagemaker.document.members import object_in
 _STATISTICS = "ModelMetrics.ModelQuality.Statistics"
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     problems: list[str] = []
     where = f"step {step.name!r}"
     if "ModelPackageGroupName" not in plan.arguments:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.identifiers import JOB_PREFIX
 from drivetrain.targets.local.jobs import jobs, notebook_jobs, programs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     from drivetrain.targets.local.containers import toolkit
 
     arguments = plan.arguments
@@ -204,7 +204,7 @@ def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Public
     return publication
 
 
-def _submit_directory_problems(step: StepNode, plan: Plan) -> list[str]:
+def _submit_directory_problems(step: StepNode, plan: RunPlan) -> list[str]:
     from drivetrain.targets.local.containers import toolkit
 
     uri = toolkit.submit_directory(_strings(object_in(plan.arguments, "HyperParameters")))

@@ -25,7 +25,7 @@ from drivetrain.targets.local.batch_transform.containers import (
     problems,
     serving,
 )
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.storage.channels import text
@@ -38,7 +38,7 @@ _DRIVER = "drivetrain.targets.local.batch_transform.driver"
 _MODEL_FIELDS = ("PrimaryContainer", "Containers")
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     arguments, where = plan.arguments, f"step {step.name!r}"
     found = [f"{where}: {problem}" for problem in settings.problems(arguments)]
     found += inputs.problems(where, arguments, plan)
@@ -148,7 +148,7 @@ def _environment(context: StepContext) -> dict[str, str]:
     return {**jobs.job_environment(context), **told}
 
 
-def _planned_model(plan: Plan) -> Mapping[str, Any] | None:
+def _planned_model(plan: RunPlan) -> Mapping[str, Any] | None:
     """The arguments of the Model step that makes the model, as far as they are known."""
     name = plan.arguments.get("ModelName")
     models = {step: given for step, given in plan.others.items() if any(field in given for field in _MODEL_FIELDS)}

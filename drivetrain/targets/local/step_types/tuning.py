@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.execution.context import Plan, StepContext, StepResult
+from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import StepFailedError
 from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.step_types import training
@@ -30,7 +30,7 @@ _LONGEST_NAME = 32
 _CONFIG = "HyperParameterTuningJobConfig"
 
 
-def check(step: StepNode, plan: Plan) -> list[str]:
+def check(step: StepNode, plan: RunPlan) -> list[str]:
     where = f"step {step.name!r}"
     try:
         searched = [

@@ -58,7 +58,7 @@ class Options(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class StagePlan:
     """How a pipeline works: `ranks` hold `virtual` stages each."""
 
     owner: str
@@ -76,7 +76,7 @@ class Plan:
         return list(range(rank, self.num_stages, self.ranks))
 
 
-def plan_of(options: Options, ranks: int, owner: str) -> Plan:
+def plan_of(options: Options, ranks: int, owner: str) -> StagePlan:
     """The plan that options ask for.
 
     Raises:
@@ -102,8 +102,8 @@ def plan_of(options: Options, ranks: int, owner: str) -> Plan:
             f"one a rank; allowed are multiples of {ranks}."
         )
     if ranks == 1:
-        return Plan(owner, 1, 1, micro_batches, "1f1b")  # nobody to wait for
-    return Plan(owner, ranks, virtual, micro_batches, options.schedule)
+        return StagePlan(owner, 1, 1, micro_batches, "1f1b")  # nobody to wait for
+    return StagePlan(owner, ranks, virtual, micro_batches, options.schedule)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Pipeline:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StagePlan,
         stages: dict[int, nn.Module],
         shadow: Shadow,
         device: torch.device,

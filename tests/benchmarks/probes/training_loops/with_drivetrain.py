@@ -10,7 +10,7 @@ from unittest import mock
 import torch
 from work import GLOBAL_BATCH, LEARNING_RATE, LOG_EVERY, SEED, WEIGHT_DECAY, Watch, Work
 
-from drivetrain.training.loop import plan
+from drivetrain.training.loop import setup
 from drivetrain.training.strategy import Strategy
 from drivetrain.training_scripts.train import Config, Folders, train
 
@@ -46,7 +46,7 @@ def run(work: Work, losses: list[torch.Tensor] | None = None) -> Watch:
         losses.append(taken.loss.clone())
         return taken
 
-    with mock.patch.object(plan, "open_loader", in_memory):
+    with mock.patch.object(setup, "open_loader", in_memory):
         if losses is None:
             train(config, folders, work.process)
         else:

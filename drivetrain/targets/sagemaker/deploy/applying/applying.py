@@ -37,7 +37,7 @@ from drivetrain.targets.sagemaker.deploy.objects import missing, put_once, size_
 from drivetrain.targets.sagemaker.deploy.planning import account_resources
 from drivetrain.targets.sagemaker.deploy.planning import triggers as writing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND, APPLYING_AROUND
-from drivetrain.targets.sagemaker.deploy.planning.planning import Plan, make_plan
+from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, make_plan
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.refusals import ServiceError
@@ -64,7 +64,7 @@ class Applied:
 def apply(
     account: Account,
     wanted: Desired,
-    plan: Plan,
+    plan: DeploymentPlan,
     *,
     tell: Tell = lambda line: None,
     pause: Callable[[float], None] = time.sleep,
@@ -106,7 +106,7 @@ def apply(
         return one.run(there, lock)
 
 
-def _checked(account: Account, wanted: Desired, plan: Plan) -> tuple[Deployed | None, Plan]:
+def _checked(account: Account, wanted: Desired, plan: DeploymentPlan) -> tuple[Deployed | None, DeploymentPlan]:
     """What is there, and the plan for it.
 
     Raises:
@@ -125,7 +125,7 @@ class StaleError(UserError):
     """The account is no longer as it was when the plan was made."""
 
 
-def check(account: Account, wanted: Desired, plan: Plan, there: Deployed | None) -> None:
+def check(account: Account, wanted: Desired, plan: DeploymentPlan, there: Deployed | None) -> None:
     """Refuse a plan that is not of this code, this account or this state.
 
     Raises:

@@ -9,7 +9,13 @@ from typing import Any, TypeVar, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.deploy.planning.forecast import Forecast
-from drivetrain.targets.sagemaker.deploy.planning.planning import FORMAT, Plan, Property, TriggerChange, Upload
+from drivetrain.targets.sagemaker.deploy.planning.planning import (
+    FORMAT,
+    DeploymentPlan,
+    Property,
+    TriggerChange,
+    Upload,
+)
 from drivetrain.targets.sagemaker.document.difference.change import Change
 
 ACTIONS = ("create", "update", "none")
@@ -34,7 +40,7 @@ class _NoPlanError(Exception):
     """What is wrong with it."""
 
 
-def read_plan(content: str | bytes, source: str) -> Plan:
+def read_plan(content: str | bytes, source: str) -> DeploymentPlan:
     """The plan in a file's text.
 
     Raises:
@@ -49,7 +55,7 @@ def read_plan(content: str | bytes, source: str) -> Plan:
         raise UserError(f"{source}: {error}") from None
 
 
-def from_json(said: Mapping[str, Any]) -> Plan:
+def from_json(said: Mapping[str, Any]) -> DeploymentPlan:
     """The inverse of Plan.to_json.
 
     Raises:
@@ -103,9 +109,9 @@ def _are(given: object, kind: type) -> bool:
     return isinstance(given, list) and all(isinstance(item, kind) for item in cast("list[Any]", given))
 
 
-def _read(said: Mapping[str, Any]) -> Plan:
+def _read(said: Mapping[str, Any]) -> DeploymentPlan:
     record: Any = said["record"]
-    return Plan(
+    return DeploymentPlan(
         pipeline=said["pipeline"],
         region=said["region"],
         account=said["account"],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from drivetrain.base.formatting import size as in_bytes
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described
 from drivetrain.targets.sagemaker.deploy.planning.forecast import Forecast
-from drivetrain.targets.sagemaker.deploy.planning.planning import Plan, TriggerChange
+from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, TriggerChange
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all, one_line
 from drivetrain.targets.sagemaker.document.difference.place import ROOTS
 
@@ -15,12 +15,12 @@ MAX_PERMISSIONS = 6
 SIGNS = {"create": "+", "update": "~", "delete": "-"}
 
 
-def lines(plan: Plan, *, num_steps: int = 0, num_parameters: int = 0) -> list[str]:
+def lines(plan: DeploymentPlan, *, num_steps: int = 0, num_parameters: int = 0) -> list[str]:
     """A line a change, with what follows from them; `num_steps` and `num_parameters` are those of a new pipeline."""
     return list(_lines(plan, num_steps, num_parameters))
 
 
-def _lines(plan: Plan, num_steps: int, num_parameters: int) -> Iterator[str]:
+def _lines(plan: DeploymentPlan, num_steps: int, num_parameters: int) -> Iterator[str]:
     where = f"account {plan.account}, {plan.region}"
     if plan.is_empty:
         yield f"Nothing to do: pipeline {plan.pipeline!r} in {where} is what the code says."
@@ -62,7 +62,7 @@ def _trigger(trigger: TriggerChange) -> Iterator[str]:
         yield f"    {line}"
 
 
-def _drift(plan: Plan) -> Iterator[str]:
+def _drift(plan: DeploymentPlan) -> Iterator[str]:
     undone = {change.place for change in plan.overwritten}
     kept = [change for change in plan.drift if change.place not in undone]
     if kept:
@@ -85,7 +85,7 @@ def _drift(plan: Plan) -> Iterator[str]:
             yield f"    {described(change)}  ({change.where})"
 
 
-def _permissions(plan: Plan) -> Iterator[str]:
+def _permissions(plan: DeploymentPlan) -> Iterator[str]:
     """What roles must be allowed; of a new pipeline only how much, since all is new."""
     said = plan.permissions or {}
     for role, change in said["roles"].items():

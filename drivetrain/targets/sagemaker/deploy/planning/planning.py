@@ -87,7 +87,7 @@ class Upload:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DeploymentPlan:
     """What apply would do, and what it was made of."""
 
     pipeline: str
@@ -217,7 +217,7 @@ def make_plan(
     origin: Json | None = None,
     cost: Callable[[], Json] | None = None,
     permissions: Callable[[], Json] | None = None,
-) -> Plan:
+) -> DeploymentPlan:
     """Compare the code with what is deployed.
 
     Args:
@@ -247,7 +247,7 @@ def make_plan(
     action: Literal["create", "update", "none"] = "create" if deployed is None else "update"
     if deployed is not None and not (altered or properties or triggers or uploads or record):
         action = "none"
-    return Plan(
+    return DeploymentPlan(
         pipeline=wanted.name,
         region=account.region,
         account=account.number,

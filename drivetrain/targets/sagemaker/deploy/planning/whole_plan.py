@@ -13,7 +13,7 @@ from typing import Any
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.planning.planning import Plan, make_plan
+from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, make_plan
 from drivetrain.targets.sagemaker.prices.lines import lines_of
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ def whole_plan(
     *,
     discarded: Sequence[str] = (),
     origin: Json | None = None,
-) -> Plan:
+) -> DeploymentPlan:
     """As `planning.make_plan`, with cost and permissions where something changes.
 
     Raises:

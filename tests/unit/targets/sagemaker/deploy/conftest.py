@@ -15,7 +15,7 @@ from drivetrain.targets.sagemaker.assets.assets import Asset
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.applying.applying import Applied, apply
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.planning.planning import Plan, make_plan
+from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, make_plan
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.triggers.resource_names import OWNER, resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
@@ -85,7 +85,7 @@ class Place:
     def deployed(self) -> reading.Deployed | None:
         return reading.read(self.account, self.name)
 
-    def plan(self, wanted: Desired, **options: Any) -> Plan:
+    def plan(self, wanted: Desired, **options: Any) -> DeploymentPlan:
         return make_plan(self.account, wanted, self.deployed(), **options)
 
     def apply(self, wanted: Desired, account: Account | None = None, **options: Any) -> Applied:
