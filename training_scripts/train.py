@@ -9,8 +9,8 @@ A restarted run goes on from its newest checkpoint. The same training gives the 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,8 @@ from drivetrain.training.checkpointing.store.retention import watched as watched
 from drivetrain.training.checkpointing.tensors.generators import kept_generators
 from drivetrain.training.checkpointing.tensors.tensors import model_parts
 from drivetrain.training.evaluation.run import evaluate
+from drivetrain.training.input_pipeline.chunks import Step
+from drivetrain.training.input_pipeline.cursor import Order
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
@@ -28,13 +30,14 @@ from drivetrain.training.loop import setup
 from drivetrain.training.loop.command_line import parser
 from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
-from drivetrain.training.loop.identity import training_identity
+from drivetrain.training.loop.identity import Identity, training_identity
 from drivetrain.training.loop.journal import Journal
 from drivetrain.training.loop.profiling import Profile
 from drivetrain.training.loop.result import HISTORY_FILE, History, describe, save_result
 from drivetrain.training.loop.resumption import find_training
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.loop.saving import Saving
+from drivetrain.training.loop.schedule import Schedule
 from drivetrain.training.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
@@ -42,8 +45,8 @@ from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import build_model, direction, load_recipe
 from drivetrain.training.strategy import Strategy, load_strategy
-from drivetrain.training.torch import state
 from drivetrain.training.torch.models.weights import load_weights
+from drivetrain.training.torch.state import gather, gather_model
 
 VALIDATION_BATCH = 512
 
@@ -67,123 +70,225 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     schedule = setup.build_schedule(config, order.steps_per_epoch)
 
     identity = training_identity(config, dataset, recipe, folders.weights, process)
-    training = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
+    earlier = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
     higher_is_better = direction(recipe, config.monitor.removeprefix(PREFIX))
     journal = Journal(
         process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=schedule.total_steps
     )
     greater = bool(higher_is_better)  # (where nobody knows, `watch.check` refuses to choose)
-    with Saving(config, training.place, process, greater_is_better=greater, say=journal.say) as saving:
+    with Saving(config, earlier.place, process, greater_is_better=greater, say=journal.say) as saving:
         seed_everything(config.seed)
         model = build_model(recipe)
-        told = load_weights(model, folders.weights) if folders.weights else []
+        about_weights = load_weights(model, folders.weights) if folders.weights else []
         strategy = strategy_class(recipe, model, process, setup.common_options(config), options)
-        layout, optimizer = strategy.layout, strategy.optimizer
-        seeds = StepSeeds(process.device, config.seed, layout.data_rank)
-        losses = RunningLoss(process)
-        watch = Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better)
-        step, consumed = 0, 0
-        history: History = []
-        best: dict[str, Tensor] = {}  # this rank's parts of the best model
-        owed: dict[str, Any] | None = None  # what there is still to report of the last step
-        values: dict[str, Amount] = {}  # of the recipe's own metrics
+        state = State(
+            losses=RunningLoss(process),
+            watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
+        )
+        training = Training(
+            config=config,
+            process=process,
+            strategy=strategy,
+            dataset=dataset,
+            validation=validation,
+            order=order,
+            schedule=schedule,
+            identity=identity,
+            watched=watched,
+            journal=journal,
+            saving=saving,
+            state=state,
+        )
 
-        journal.say(*training.lines)
-        saved = saving.load_newest(strategy, best=best, check=training.check)
+        journal.say(*earlier.lines)
+        saved = saving.load_newest(strategy, best=state.best, check=earlier.check)
         if saved:
-            step, consumed, history, owed = saved["step"], saved["consumed"], saved["history"], saved["owed"]
-            losses.load_state(saved["losses"])
-            kept = saved["config"].get("keep_best") == config.keep_best
-            if kept and watched_before(saved) == (config.monitor, higher_is_better):
-                watch.load_state(saved["watch"])
-            else:  # what was best by another metric or the other way round, or was not kept
-                best.clear()
-        finished = watch.gives_up or (step == schedule.total_steps and not owed)
-        if validation and not finished:  # what is wrong with the metrics is known before an epoch is spent
-            with kept_generators(process.device):  # which a training that was not interrupted would not have asked here
-                measured = validate(strategy, validation, values=values, num_rows=VALIDATION_BATCH)
-            if watched:
-                watch.check(measured)
-        end = consumed if finished else setup.samples_until(schedule.total_steps, order)
+            state.load(saved, config)
+        finished = state.watch.gives_up or (state.step == schedule.total_steps and not state.pending_report)
+        if validation and not finished:
+            training.try_validation(validation)
+        end = state.consumed if finished else setup.samples_until(schedule.total_steps, order)
 
         with (
             journal,
             Profile(process, folders.output, config.profile) as profile,
-            setup.open_loader(config, dataset, order, strategy, consumed, end) as batches,
+            setup.open_loader(config, dataset, order, strategy, state.consumed, end) as batches,
         ):
-            journal.say(*layout.describe(), *([] if saved else told))
-            journal.begin(step, consumed, history)
+            journal.say(*strategy.layout.describe(), *([] if saved else about_weights))
+            journal.begin(state.step, state.consumed, state.history)
             strategy.model.train()
-            saving.begin(step)
-            for given in chain([None] if owed else [], batches):
-                if given and consumed % order.num_samples == 0:
-                    losses.start_epoch()
-                if given:
-                    step, consumed = step + 1, consumed + given.num_global_samples
-                at = setup.position(config, order, step, consumed, schedule.total_steps)
-                if given:
-                    learning_rate = schedule.apply(optimizer, step - 1)
-                    seeds.start(step)
-                    taken = strategy.train_step(
-                        given.batch.to(process.device, strategy.precision.parameters),
-                        num_samples=given.num_samples,
-                        num_global_samples=given.num_global_samples,
-                        measure=at.reports,
-                    )
-                    losses.add(taken.loss, given.num_global_samples, taken.weight)
-                    if step == 1:
-                        refuse_infinite_loss(taken.loss, process)
+            saving.begin(state.step)
+            for batch in chain([None] if state.pending_report else [], batches):
+                if batch is None:  # an earlier start took the step, and was stopped before its report
+                    at = training.position()
+                else:
+                    at = training.take_step(batch)
                     profile.step()
                     beat()
-                    norm = None if taken.gradient_norm is None else float(taken.gradient_norm)
-                    owed = {"learning_rate": learning_rate, "gradient_norm": norm} if at.reports else None
-                saving.took(step, at)
-
-                metrics: dict[str, float] = {}
-                if owed and not (at.validates and saving.stops):
-                    metrics = {"train_loss": losses.of_epoch() if at.validates else losses.since_last()}
-                    if at.validates and validation:
-                        measured = validate(strategy, validation, values=values, breaks_off=saving.evaluated)
-                        saving.validated()
-                        metrics = {**metrics, **measured} if measured else {}
-                if owed and metrics:  # else the next start validates before it takes a step
-                    losses.mark()
-                    journal.progress(at.epoch, step, consumed, metrics, **owed)
-                    refuse_divergence(metrics, at.epoch, step)
-                    owed = None
-                    if at.validates:
-                        history.append({"epoch": at.epoch + 1, "step": step, **metrics})
-                        if watched and watch.improves(step, metrics) and config.keep_best:
-                            best = model_parts(strategy)
-                ends = (at.ends or watch.gives_up) and not owed
-                if saving.keeps and (saving.is_due or ends):
-                    refuse_divergence({"train_loss": losses.of_epoch()}, at.epoch, step)  # perhaps none was due since
-                    state_after_step = {
-                        "step": step,
-                        "epoch": at.epoch + 1,
-                        "consumed": consumed,
-                        "history": history,
-                        "owed": owed,
-                        "losses": losses.state(),
-                        "watch": watch.state(),
-                        "config": identity.saved,
-                        "world_size": process.world_size,
-                        "description": describe(config, process, dataset, history, watch, steps=step),
-                    }
-                    validated = history[-1] if history and history[-1]["step"] == step else {}
-                    saving.save(step, state_after_step, strategy, best=best, metrics=validated, finished=ends)
-                if at.validates or at.ends_epoch:
-                    journal.resume_pace(consumed)
-                if ends:
+                if training.after_step(at):
                     break
-                if saving.stops:
-                    saving.leave(step)
-            if watch.gives_up:
-                journal.say(watch.describe())
+            if state.watch.gives_up:
+                journal.say(state.watch.describe())
 
-        weights = state.gather(strategy, best) if best else state.gather_model(strategy)
+        weights = gather(strategy, state.best) if state.best else gather_model(strategy)
         if process.is_main:
-            save_result(config, folders, process, dataset, weights, history, watch)
+            save_result(config, folders, process, dataset, weights, state.history, state.watch)
+
+
+@dataclass(kw_only=True)
+class Training:
+    """One rank's training: it takes steps, and does what comes after each. `state` alone changes."""
+
+    config: Config
+    process: Process
+    strategy: Strategy
+    dataset: Dataset
+    validation: Dataset | None
+    order: Order
+    schedule: Schedule
+    identity: Identity
+    watched: bool
+    journal: Journal
+    saving: Saving
+    state: State
+    values: dict[str, Amount] = field(default_factory=dict[str, Amount])
+    """What the recipe's own metrics are: the first validation finds out."""
+
+    def __post_init__(self) -> None:
+        self._seeds = StepSeeds(self.process.device, self.config.seed, self.strategy.layout.data_rank)
+
+    def position(self) -> setup.Position:
+        """Where the training is after the steps that it has taken."""
+        return setup.position(self.config, self.order, self.state.step, self.state.consumed, self.schedule.total_steps)
+
+    def take_step(self, batch: Step) -> setup.Position:
+        """Consume a global batch, of which this rank has its part."""
+        state, strategy = self.state, self.strategy
+        if state.consumed % self.order.num_samples == 0:
+            state.losses.start_epoch()
+        state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
+        at = self.position()
+        learning_rate = self.schedule.apply(strategy.optimizer, state.step - 1)
+        self._seeds.start(state.step)
+        result = strategy.train_step(
+            batch.batch.to(self.process.device, strategy.precision.parameters),
+            num_samples=batch.num_samples,
+            num_global_samples=batch.num_global_samples,
+            measure=at.reports,
+        )
+        state.losses.add(result.loss, batch.num_global_samples, result.weight)
+        if state.step == 1:
+            refuse_infinite_loss(result.loss, self.process)
+        norm = None if result.gradient_norm is None else float(result.gradient_norm)
+        state.pending_report = {"learning_rate": learning_rate, "gradient_norm": norm} if at.reports else None
+        return at
+
+    def after_step(self, at: setup.Position) -> bool:
+        """Report, validate and save, each where it is due; whether the training ends here.
+
+        Raises:
+            StoppedError: all ranks were told to stop, and have saved.
+        """
+        state, saving = self.state, self.saving
+        saving.took(state.step, at)
+        if state.pending_report and not (at.validates and saving.stops):  # else the next start validates first
+            self.report(at, state.pending_report)
+        ends = (at.ends or state.watch.gives_up) and not state.pending_report
+        if saving.keeps and (saving.is_due or ends):
+            self.save(at, finished=ends)
+        if at.validates or at.ends_epoch:
+            self.journal.resume_pace(state.consumed)
+        if saving.stops and not ends:
+            saving.leave(state.step)
+        return ends
+
+    def report(self, at: setup.Position, about_step: Mapping[str, Any]) -> None:
+        """Write down the loss since the last report, and the validation that is due; one that is broken off, because
+        all ranks are to stop, leaves the report pending."""
+        state = self.state
+        metrics = {"train_loss": state.losses.of_epoch() if at.validates else state.losses.since_last()}
+        if at.validates and self.validation:
+            measured = validate(self.strategy, self.validation, values=self.values, breaks_off=self.saving.evaluated)
+            self.saving.validated()
+            if not measured:
+                return
+            metrics |= measured
+        state.losses.mark()
+        self.journal.progress(at.epoch, state.step, state.consumed, metrics, **about_step)
+        refuse_divergence(metrics, at.epoch, state.step)
+        state.pending_report = None
+        if at.validates:
+            state.history.append({"epoch": at.epoch + 1, "step": state.step, **metrics})
+            if self.watched and state.watch.improves(state.step, metrics) and self.config.keep_best:
+                state.best = model_parts(self.strategy)
+
+    def save(self, at: setup.Position, *, finished: bool) -> None:
+        """Begin a checkpoint: everything that a later start goes on from."""
+        state = self.state
+        refuse_divergence({"train_loss": state.losses.of_epoch()}, at.epoch, state.step)  # perhaps none was due since
+        values = {
+            "step": state.step,
+            "epoch": at.epoch + 1,
+            "consumed": state.consumed,
+            "history": state.history,
+            "owed": state.pending_report,
+            "losses": state.losses.state(),
+            "watch": state.watch.state(),
+            "config": self.identity.saved,
+            "world_size": self.process.world_size,
+            "description": describe(
+                self.config, self.process, self.dataset, state.history, state.watch, steps=state.step
+            ),
+        }
+        validated = state.history[-1] if state.history and state.history[-1]["step"] == state.step else {}
+        self.saving.save(state.step, values, self.strategy, best=state.best, metrics=validated, finished=finished)
+
+    def try_validation(self, validation: Dataset) -> None:
+        """Validate a few rows before the first step: what is wrong with the metrics is known before an epoch is spent.
+
+        Raises:
+            InputError: the metric that is watched is not among them, or nothing says which way it is better.
+        """
+        with kept_generators(
+            self.process.device
+        ):  # which a training that was not interrupted would not have asked here
+            measured = validate(self.strategy, validation, values=self.values, num_rows=VALIDATION_BATCH)
+        if self.watched:
+            self.state.watch.check(measured)
+
+
+@dataclass(kw_only=True)
+class State:
+    """Where a training is: what a checkpoint keeps beside the tensors of the strategy.
+
+    Attributes:
+        step: the steps taken.
+        consumed: the samples consumed, which is the data cursor.
+        history: a row for each validation.
+        pending_report: learning rate and gradient norm of the last step, while its report is still to be written.
+        losses: the training loss since the last report, and of the epoch.
+        watch: the best validation so far.
+        best: this rank's parts of the best model, where it is kept.
+    """
+
+    losses: RunningLoss
+    watch: Watch
+    step: int = 0
+    consumed: int = 0
+    history: History = field(default_factory=list[dict[str, Any]])
+    pending_report: dict[str, Any] | None = None
+    best: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+
+    def load(self, saved: Mapping[str, Any], config: Config) -> None:
+        """Go on from what `Training.save` wrote; `best` is loaded already."""
+        self.step, self.consumed, self.history = saved["step"], saved["consumed"], saved["history"]
+        self.pending_report = saved["owed"]
+        self.losses.load_state(saved["losses"])
+        kept = saved["config"].get("keep_best") == config.keep_best
+        if kept and watched_before(saved) == (config.monitor, self.watch.higher_is_better):
+            self.watch.load_state(saved["watch"])
+        else:  # what was best by another metric or the other way round, or was not kept
+            self.best.clear()
 
 
 class BrokenOffError(Exception):
