@@ -79,16 +79,16 @@ def component(
     def declared(function: Callable[..., Any]) -> Component[..., Any]:
         from drivetrain.steps.signature import declare
 
-        return Component._make(
-            declare(
-                function,
-                job=job,
-                needs=tuple(needs),
-                logs=dict(logs or {}),
-                resumable=tuple(resumable),
-                cached=cached,
-                name=name,
-            )
+        found = declare(
+            function,
+            job=job,
+            needs=tuple(needs),
+            logs=dict(logs or {}),
+            resumable=tuple(resumable),
+            cached=cached,
+            name=name,
         )
+        made: Component[..., Any] = Component(*found)
+        return made
 
     return declared if function is None else declared(function)

@@ -179,6 +179,7 @@ def test_nothing_of_this_environment_is_used(channel: Channel) -> None:
         [str(PYTHON), "-c", "import sys, importlib.util; print(importlib.util.find_spec('drivetrain'), sys.prefix)"],
         capture_output=True,
         text=True,
+        cwd=channel.folder,
         env={key: value for key, value in os.environ.items() if not key.startswith("PYTHON")},
         check=True,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import drivetrain.components
+import drivetrain
 from tests.faults.harness import exploits
 from tests.faults.harness.attack import MOST_MEMORY, VICTIM, Attack, Shared
 from tests.faults.harness.command import PRELOAD as OF_COMMANDS
@@ -27,7 +27,7 @@ PATIENCE_S = 240.0
 
 # Of so many trials the commands of one are started as users start them.
 LAUNCHED_ONE_OF = 33
-START = Path(next(iter(drivetrain.components.__path__))) / "start.py"
+START = Path(drivetrain.__file__).parent / "steps" / "start.py"
 EPOCHS = b"epochs: "
 # Where in a patch a value stands that the settings have under `epochs`.
 IN_A_PATCH = (
