@@ -250,7 +250,11 @@ MUTANTS: tuple[Mutant, ...] = (
             "(holder.mark and holder.mark != self._place.mark(LOCK_FILE))",
             "False",
         ),
-        ("lock: a zombie is alive", 'in "ZX"', 'in "X"'),
+    ),
+    *_of(
+        "drivetrain/base/process_identity.py",
+        ("training/checkpointing/store/test_lock.py",),
+        ("process: a zombie is alive", '(b"Z", b"X")', '(b"X",)'),
     ),
     *_of(
         "drivetrain/training/checkpointing/store/manifest.py",
