@@ -193,6 +193,26 @@ def test_types_are_checked_in_every_room(tmp_path: Path) -> None:
     assert len(found) == len(planted)
 
 
+@pytest.mark.nightly
+def test_an_editor_finds_every_name_that_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As jedi does it, from the text of a file where it lies (IPython brings it)."""
+    import jedi
+
+    # It forgets files of which it still holds parts, once it has read 600.
+    monkeypatch.setattr("parso.cache._CACHED_SIZE_TRIGGER", 10**6)
+    project = jedi.Project(ROOT)
+    lost: list[str] = []
+    for module, path in modules().items():
+        script = jedi.Script(path=path, project=project)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "drivetrain":
+                for alias in node.names:
+                    found = script.goto(alias.lineno, alias.col_offset + 1, follow_imports=True)
+                    if not found or found[0].module_path is None:
+                        lost.append(f"{module}, line {alias.lineno}: {alias.name}")
+    assert lost == []
+
+
 def test_targets_know_nothing_of_each_other_but_the_document_that_is_executed() -> None:
     for module in modules():
         if room_of(module) == "targets.local":
