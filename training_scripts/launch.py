@@ -86,7 +86,7 @@ def launch(cluster: Cluster, program: Program, options: Options) -> int:
         InputError: what the launcher cannot start.
         LostHostError: the hosts did not meet.
     """
-    options = replace(options, launcher=choose_launcher(cluster, options))
+    options = replace(options, launcher=choose_launcher(cluster, program, options))
     launcher = plugins.load("launchers", options.launcher, kind="launcher")
     addresses = resolve_hosts(cluster, options)
     interface, why = network.choose_interface(cluster.hosts, cluster.host_index, cluster.interface, addresses)
@@ -151,7 +151,7 @@ def _with_stack(failure: Failure, cluster: Cluster, watchdog: Watchdog) -> Failu
     return replace(failure, details=watchdog.where(failure.rank - cluster.host_index * cluster.processes))
 
 
-def choose_launcher(cluster: Cluster, options: Options) -> str:
+def choose_launcher(cluster: Cluster, program: Program, options: Options) -> str:
     """
     Raises:
         InputError: no such launcher.
@@ -159,8 +159,11 @@ def choose_launcher(cluster: Cluster, options: Options) -> str:
     if options.launcher != "auto":
         plugins.load("launchers", options.launcher, kind="launcher")
         return options.launcher
-    # One process needs no torchrun, which would import torch once more only to watch it.
-    return "python" if cluster.world_size == 1 and not options.max_restarts else "torchrun"
+    # One host needs no torchrun, which would import torch once more only to watch its processes. A program that is not
+    # ours may look for what torchrun alone gives: its store, the number of restarts.
+    ours = program.kind == "module" and program.target.startswith("drivetrain.")
+    direct = cluster.world_size == 1 or (len(cluster.hosts) == 1 and ours)
+    return "python" if direct and not options.max_restarts else "torchrun"
 
 
 def resolve_hosts(cluster: Cluster, options: Options) -> Mapping[str, str | None]:

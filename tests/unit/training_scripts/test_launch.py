@@ -221,12 +221,15 @@ def test_options_that_cannot_be(variables: dict[str, str], message: str) -> None
 
 
 def test_the_launcher_is_chosen_by_what_there_is_to_start() -> None:
-    assert choose_launcher(Cluster(), Options()) == "python"
-    assert choose_launcher(Cluster(), Options(max_restarts=1)) == "torchrun"
-    assert choose_launcher(Cluster(processes=2), Options()) == "torchrun"
-    assert choose_launcher(Cluster(hosts=("a", "b")), Options()) == "torchrun"
+    ours, other = Program("module", "drivetrain.training_scripts.train"), Program("module", "train")
+    assert choose_launcher(Cluster(), other, Options()) == "python"
+    assert choose_launcher(Cluster(), other, Options(max_restarts=1)) == "torchrun"
+    assert choose_launcher(Cluster(processes=2), other, Options()) == "torchrun"
+    assert choose_launcher(Cluster(processes=2), ours, Options()) == "python"
+    assert choose_launcher(Cluster(processes=2), ours, Options(max_restarts=1)) == "torchrun"
+    assert choose_launcher(Cluster(hosts=("a", "b")), ours, Options()) == "torchrun"
     with pytest.raises(InputError, match=r"no launcher 'torchrum'. Did you mean 'torchrun'?"):
-        choose_launcher(Cluster(), Options(launcher="torchrum"))
+        choose_launcher(Cluster(), ours, Options(launcher="torchrum"))
 
 
 def test_hosts_that_never_resolve_are_named() -> None:

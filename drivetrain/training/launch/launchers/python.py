@@ -1,33 +1,69 @@
-"""One process a host, started directly: torchrun would import torch once more only to watch it."""
+"""The processes of one host, started directly: torchrun would import torch once more only to watch them.
+
+Several processes are one torch.distributed group: they find the variables that torchrun would have set.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Mapping
 from dataclasses import replace
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import run_processes
 
-SUMMARY = "one process a host, as it is"
+SUMMARY = "the processes of one host, as they are; of several hosts one process each"
 _THREADS = "OMP_NUM_THREADS"
+_LOOPBACK = "127.0.0.1"
 
 
 def run(job: Job) -> Ended:
-    if job.cluster.processes > 1:
+    """
+    Raises:
+        InputError: several processes a host that torchrun has to join.
+    """
+    processes, hosts = job.cluster.processes, len(job.cluster.hosts)
+    if processes > 1 and (hosts > 1 or job.program.kind != "module"):
         raise InputError(
-            f"launcher=python starts one process a host, but {job.cluster.processes} are asked for. "
-            "Choose torchrun or mpirun, or 1 process."
+            f"launcher=python starts one process a host (a module's on one host: any number), but {processes} are "
+            "asked for. Choose torchrun or mpirun, or 1 process."
         )
     if job.program.kind == "module":
-        place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
         # On several hosts they are not one group, unless the program makes them one from DRIVETRAIN_HOSTS or SM_HOSTS.
-        own = place if len(job.cluster.hosts) == 1 else {}
-    else:
-        # A script of the user's own finds what plain Python would give it: it may take RANK for a sign that it is part
-        # of a group. It may also start processes of its own, which share out the cores as it sees fit. Where they meet
-        # AWS's PyTorch container says to any script (sagemaker-pytorch-training 3.0.0, training.py).
-        own = {"MASTER_ADDR": job.cluster.hosts[0], "MASTER_PORT": str(job.cluster.port)}
-        kept = {name: value for name, value in job.environment.items() if name != _THREADS or name in os.environ}
-        job = replace(job, environment=kept)
-    return run_processes(job, [(job.cluster.host_index, rank_command(job.program), own)])
+        if hosts > 1:
+            return run_processes(job, [(job.cluster.host_index, rank_command(job.program), {})])
+        with _reserved_port() as port:
+            command = rank_command(job.program)
+            return run_processes(job, [(rank, command, _place(rank, processes, port)) for rank in range(processes)])
+    # A script of the user's own finds what plain Python would give it: it may take RANK for a sign that it is part
+    # of a group. It may also start processes of its own, which share out the cores as it sees fit. Where they meet
+    # AWS's PyTorch container says to any script (sagemaker-pytorch-training 3.0.0, training.py).
+    own = {"MASTER_ADDR": job.cluster.hosts[0], "MASTER_PORT": str(job.cluster.port)}
+    kept = {name: value for name, value in job.environment.items() if name != _THREADS or name in os.environ}
+    return run_processes(replace(job, environment=kept), [(job.cluster.host_index, rank_command(job.program), own)])
+
+
+def _place(rank: int, processes: int, port: socket.socket) -> Mapping[str, str]:
+    place = {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(processes),
+        "LOCAL_RANK": str(rank),
+        "LOCAL_WORLD_SIZE": str(processes),
+    }
+    if processes > 1:
+        place |= {"MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port.getsockname()[1])}
+    return place
+
+
+def _reserved_port() -> socket.socket:
+    """A free port for rank 0 to listen on, so that any number of jobs can share the machine.
+
+    It is bound and does not listen: beside it Linux lets rank 0 bind with SO_REUSEADDR, as torch's store does, and
+    gives the port to nobody who asks for a free one.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((_LOOPBACK, 0))
+    return held

@@ -68,6 +68,9 @@ def test_python_starts_a_script_as_it_is_and_a_module_as_a_group_of_one(tmp_path
     assert set(json.loads(ended.stdout).values()) == {None}
     ended = launch(tmp_path, "--launcher=python", "show")
     assert json.loads(ended.stdout) == {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "TF_CONFIG": None}
+    ended = launch(tmp_path, "--launcher=python", "--processes=2", "show")
+    shown = sorted((json.loads(line) for line in ended.stdout.splitlines()[1:]), key=lambda one: one["RANK"])
+    assert [(one["RANK"], one["WORLD_SIZE"], one["LOCAL_RANK"]) for one in shown] == [("0", "2", "0"), ("1", "2", "1")]
     (tmp_path / "meet.py").write_text("import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])")
     hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_HOST": "127.0.0.3"}
     ended = launch(tmp_path, "--launcher=python", "--port=7777", "--script", "meet.py", **hosts)
@@ -80,7 +83,7 @@ def test_python_starts_a_script_as_it_is_and_a_module_as_a_group_of_one(tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--launcher=python", "--processes=2"], "launcher=python starts one process a host, but 2 are asked for"),
+        (["--launcher=python", "--processes=2"], "launcher=python starts one process a host"),
         (["--launcher=mpi"], "no launcher 'mpi'. Did you mean 'mpirun'?"),
         (["--launcher=python", "--max-restarts=1"], "launcher=python has no restarts"),
         (["--nodes=1:2"], "DRIVETRAIN_NODES='1:2', but a plain shell names 1 host"),
